@@ -2,15 +2,17 @@
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
 
 from console.cli.output import write_stderr
 from console.client import find_run
 from engine.append.change_lines import ChangeEncoder
+from engine.append.formats.compression import compressor
 from engine.append.run_changes import ComparedDef, compare_rows, read_changes
 from engine.errors import StorageError, UsageError, plural
 from engine.store.read.run_comparison import find_earlier_run, has_all_rows
@@ -32,7 +34,8 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
     since: str | None
     """The id of the earlier run; None: the last earlier run with rows."""
     format: str
-    escape_formulas: bool
+    csv_options: Mapping[str, Any]
+    compression: str | None
 
     def write(self, data_def: "DataDef", stream: BinaryIO) -> None:
         """Write the changes of a dataDef. Raises UsageError, StorageError, DatabaseBusy and OSError."""
@@ -44,14 +47,16 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
         if earlier is not None:
             _check_fields(compared, earlier)
         joins = {**output_settings(before)["joins"], **output_settings(data_def)["joins"]}
-        encoder = ChangeEncoder(self.format, compared, joins, escape_formulas=self.escape_formulas)
+        encoder = ChangeEncoder(self.format, compared, joins, self.csv_options)
         with _open_entries() as entries:
             compare_rows(self.db, entries, compared, old=None if earlier is None else earlier.seq, new=self.run.seq)
             missing = entries.count_missing()
             is_decided = earlier is not None and has_all_rows(self.db, self.run.seq, earlier.seq, name)
-            stream.write(encoder.header())
             changes = read_changes(self.db, entries, with_missing=is_decided)
-            stream.writelines(map(encoder.lines, changes))
+            pieces: Iterable[bytes] = chain([encoder.header()], map(encoder.lines, changes))
+            if self.compression is not None:
+                pieces = map(compressor(self.compression), pieces)
+            stream.writelines(pieces)
         if earlier is None:
             oldest = f"; {runs.oldest_id(self.db)} is the oldest run that is left"
             gone = oldest if deleted_runs.has_any_before(self.db, self.run.seq) else ""

@@ -240,8 +240,7 @@ def _write_rows(db: "Database", run: int) -> None:
 
     try:
         data_def = _only_data_def(versions.read(db, versions.current(db, run)))
-        settings = output_settings(data_def)
-        export(db, run, data_def.name, settings["columns"], settings["joins"], "csv", open_stdout())
+        export(db, run, data_def.name, output_settings(data_def), "csv", open_stdout())
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has enough
         redirect_to_devnull(sys.stdout)

@@ -1,7 +1,7 @@
 """Encodes the rows that differ between two runs, one line each, as JSON or CSV."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from engine.append.formats.csv import CsvEncoder
 from engine.append.formats.row_json import join_fields, split_fields, to_one_line
@@ -18,12 +18,14 @@ class ChangeEncoder:
     them. CSV: `change`, the fields of the key, then `FIELD.old` and `FIELD.new`; both empty: the field is equal.
     """
 
-    def __init__(self, format_: str, compared: ComparedDef, joins: Mapping[str, str], *, escape_formulas: bool) -> None:
+    def __init__(
+        self, format_: str, compared: ComparedDef, joins: Mapping[str, str], options: Mapping[str, Any]
+    ) -> None:
+        """`options`: keyword arguments of the encoder of CSV."""
         self._compared = compared
         self._columns = _flat_columns(compared)
         column_joins = {column: joins[name] for column, (name, _) in self._columns.items() if name in joins}
-        csv = CsvEncoder([CHANGE, *self._columns], column_joins, escape_formulas=escape_formulas)
-        self._csv = csv if format_ == "csv" else None
+        self._csv = CsvEncoder([CHANGE, *self._columns], column_joins, **options) if format_ == "csv" else None
 
     def header(self) -> bytes:
         """The first bytes of the file."""

@@ -1,7 +1,7 @@
 """Exports the rows of a dataDef from the database, in the formats of outputs. Works at any time."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +9,6 @@ from typing import Any, BinaryIO, TextIO
 
 from engine.append.formats.writer import Batch, create_encoder, create_writer
 from engine.append.loop.only_new import OnlyNewFilter, SeenRows
-from engine.model.output_type import default_delimiter
 from engine.store.db.connector import Database
 from engine.store.read.job_range import find_first_id
 from engine.store.tables.output.outputs import Output
@@ -25,23 +24,16 @@ def export(
     db: Database,
     run_seq: int,
     data_def: str,
-    columns: Sequence[str],
-    joins: Mapping[str, str],
+    settings: Mapping[str, Any],
     format: str,  # noqa: A002 - the name of the option
     stream: BinaryIO | TextIO,
     *,
-    delimiter: str | None = None,
-    escape_formulas: bool = False,
     seen_rows: SeenRows | None = None,
 ) -> int:
-    """Write the rows of a dataDef to a stream, without `seen_rows`; returns how many.
+    """Write the rows of a dataDef to a stream, without `seen_rows`; returns how many. `settings`: as of an output.
 
     Raises CrawlError on a format that is not a stream of bytes, and what the stream raises.
     """
-    settings = {
-        "columns": list(columns), "joins": dict(joins), "delimiter": delimiter or default_delimiter(format),
-        "escape_formulas": escape_formulas,
-    }  # fmt: skip
     encoder = create_encoder(format, settings)
     _write_bytes(stream, encoder.header())
     count = 0

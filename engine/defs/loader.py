@@ -86,6 +86,8 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
         keep_documents=keep_documents,
     )  # fmt: skip
     definitions = build_definitions(root, built_from, problems)
+    if definitions is not None:
+        appenders.check_columns(root, definitions, problems)
     if definitions is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
     secrets.warn_of_literals(root, problems)

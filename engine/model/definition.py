@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -12,8 +12,6 @@ from msgspec import Struct, field
 from engine.model.axis import AxisTable
 from engine.model.declaration import (
     AnyText,
-    BatchSize,
-    Character,
     Concurrency,
     DefKey,
     Duration,
@@ -30,9 +28,7 @@ from engine.model.declaration import (
     Priority,
     QueryKey,
     Replacement,
-    Seconds,
     SelectorText,
-    SenderUrl,
     Separator,
     Shape,
     Text,
@@ -41,7 +37,7 @@ from engine.model.declaration import (
 from engine.model.host import CookieJarMode, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule
 from engine.model.link import Link, NextPage
 from engine.model.locator import Recrawl, SitemapRules
-from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
+from engine.model.output_type import AppenderDef
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import NO_POSITION, SourcePosition, from_plain, to_plain
 
@@ -50,7 +46,6 @@ def _empty_mapping() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
-AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
 FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "table", "file"]
 
 
@@ -150,6 +145,19 @@ class Field(Struct, frozen=True, kw_only=True):
         """Whether its value is a list of values."""
         return self.all or self.split is not None
 
+    @property
+    def parts(self) -> tuple["Field", ...]:
+        """The values in its value, if that is an object whose keys are known."""
+        return () if self.is_list else _PARTS.get(self.type, ())
+
+
+_PARTS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
+    {
+        "price": (Field(name="amount", type="decimal"), Field(name="currency")),
+        "file": (Field(name="path"), Field(name="size", type="int"), Field(name="hash"), Field(name="type")),
+    }
+)
+
 
 class FilterRule(Struct, frozen=True, kw_only=True):
     """A rule that drops records."""
@@ -183,6 +191,21 @@ class DataDef(Struct, frozen=True, kw_only=True):
     def columns(self) -> tuple[str, ...]:
         """The output's columns, in written order."""
         return tuple(f.name for f in self.fields)
+
+    def output_columns(self, chosen: Sequence[str] = (), *, flatten: bool = False) -> dict[tuple[str, ...], Field]:
+        """The columns of an output by their paths in a row: all, or the chosen ones in that order.
+
+        With `flatten`, the parts of a field are columns; its name chooses all of them, `FIELD.PART` one.
+        """
+        every: dict[tuple[str, ...], Field] = {}
+        for field_ in self.fields:
+            if flatten and field_.parts:
+                every.update(((field_.name, part.name), part) for part in field_.parts)
+            else:
+                every[(field_.name,)] = field_
+        if not chosen:
+            return every
+        return {path: part for name in chosen for path, part in every.items() if name in (path[0], ".".join(path))}
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -355,57 +378,6 @@ class HostRule(Struct, frozen=True, kw_only=True):
     def jar_mode(self) -> CookieJarMode:
         """Who keeps the cookies that the site sets."""
         return self.cookie_jar or ("perNode" if self.login is None else "shared")
-
-
-class AppenderDef(Struct, frozen=True, kw_only=True):
-    """One output for rows: one file per dataDef, a receiver, or a plugin class."""
-
-    name: str
-    type: Annotated[
-        Text,
-        DefKey(
-            "The type: csv (default), jsonl or sqlite files; http or command; or a class, an Encoder or an Appender.",
-            examples=(*OUTPUT_TYPES, *SENDER_TYPES),
-        ),
-    ] = "csv"
-    data_defs: Annotated[
-        tuple[Text, ...], DefKey("The dataDefs whose rows are written; default: all.", examples=(["book"],))
-    ] = ()
-    delimiter: Annotated[
-        Character, DefKey("The character between CSV values; default a comma.", examples=(",", ";", "\t"))
-    ] = ","
-    escape_formulas: Annotated[
-        bool, DefKey("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
-    ] = False
-    include_tags: bool = False
-    """For the type `scoopi`: whether page, index and item follow the group."""
-    path: Annotated[
-        Text | None,
-        DefKey(
-            "The file name; default: the name of the dataDef with the extension of the type.", examples=("books.csv",)
-        ),
-    ] = None
-    kind: AppenderKind = "built-in"
-    """The category of `type`: built-in files, a plugin Encoder, a plugin Appender, or a built-in sender."""
-    options: Annotated[Mapping[str, Any] | None, DefKey("Keyword arguments of the class.")] = None
-    url: Annotated[SenderUrl, DefKey("Where http posts the rows; may hold `%{env.NAME}`.")] = ""
-    headers: Annotated[
-        Mapping[str, HeaderValue], DefKey("Headers of http; `%{env.NAME}` keeps secrets out of the file.")
-    ] = field(default_factory=_empty_mapping)
-    run: Annotated[tuple[Text, ...], DefKey("The program of command, and its arguments.")] = ()
-    batch: Annotated[BatchSize | None, DefKey("The most rows that http or command sends at once; default 100.")] = None
-    limit: Annotated[
-        Seconds | None,
-        DefKey(
-            "Seconds for a batch of rows, such as 30; "
-            "default: the setting `parse_limit`, of http and command `deadline`."
-        ),
-    ] = None
-    suffix: str = ""
-    """Of the files of a plugin encoder."""
-    code: str = ""
-    """A hash of the code of the class."""
-    place: SourcePosition = NO_POSITION
 
 
 class Expectation(Struct, frozen=True, kw_only=True):

@@ -1,10 +1,16 @@
-"""Lists the output types; `engine/append/formats/<name>.py` implements a type of files."""
+"""Appenders and their output types; `engine/append/formats/<name>.py` implements a type of files."""
 
+import re
 from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from engine.model.declaration import BatchSize, Character, DefKey, HeaderValue, OutputPath, Seconds, SenderUrl, Text
+from engine.model.stored_form import NO_POSITION, SourcePosition
 
 OutputTypeName = Literal["csv", "jsonl", "scoopi", "sqlite", "duckdb"]
 
@@ -19,6 +25,8 @@ class OutputType(Struct, frozen=True, kw_only=True):
     """Whether one file can hold the rows of several dataDefs."""
     typed: bool = False
     """Whether its columns have the types of the fields, and of list items."""
+    compressible: bool = False
+    """Whether its files are streams of bytes, which an ending such as `.gz` compresses."""
 
 
 SCOOPI: Literal["scoopi"] = "scoopi"
@@ -26,9 +34,9 @@ SCOOPI: Literal["scoopi"] = "scoopi"
 
 OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
     {
-        "csv": OutputType(name="csv", suffixes=("csv",)),
-        "jsonl": OutputType(name="jsonl", suffixes=("jsonl",)),
-        SCOOPI: OutputType(name="scoopi", suffixes=("txt",)),
+        "csv": OutputType(name="csv", suffixes=("csv",), compressible=True),
+        "jsonl": OutputType(name="jsonl", suffixes=("jsonl",), compressible=True),
+        SCOOPI: OutputType(name="scoopi", suffixes=("txt",), compressible=True),
         "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
         "duckdb": OutputType(name="duckdb", suffixes=("duckdb",), shared_file=True, typed=True),
     }
@@ -37,6 +45,11 @@ _BY_SUFFIX = tuple(type_ for type_ in OUTPUT_TYPES.values() if type_.name != SCO
 """Types that a suffix stands for; `.txt` may be anything."""
 SENDER_TYPES: tuple[str, ...] = ("http", "command")
 """Types without a file: rows are sent to a URL, or to a program."""
+DATA_DEF = "{dataDef}"
+PATH_NAMES = (DATA_DEF, "{run.id}", "{run.date}", "{run.time}")
+"""What a `path` may hold, in its order."""
+PATH_NAME = re.compile(r"\{[^{}]*\}")
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
 def default_delimiter(type_: str) -> str:
@@ -54,13 +67,106 @@ def is_typed(type_: str) -> bool:
     return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].typed
 
 
-def output_type_for_suffix(suffix: str) -> OutputType | None:
-    """The type that a suffix stands for, with or without the dot, in any case. None for others, such as `.txt`."""
-    plain = suffix.lower().removeprefix(".")
-    return next((type_ for type_ in _BY_SUFFIX if plain in type_.suffixes), None)
+def output_type_of(file: str | Path) -> OutputType | None:
+    """The type that the ending of a file stands for, in any case. None for others, such as `.txt`."""
+    name = Path(file).name
+    suffix = Path(Path(name).stem if compression_of(name) else name).suffix.lower().removeprefix(".")
+    return next((type_ for type_ in _BY_SUFFIX if suffix in type_.suffixes), None)
+
+
+def compression_of(file: str | Path) -> str | None:
+    """How a file of a compressible type is compressed, by its ending: `gzip`, `zstd`, or None."""
+    return _COMPRESSIONS.get(Path(file).suffix.lower())
+
+
+def file_of_data_def(file: Path, data_def: str) -> Path:
+    """The file of one of several dataDefs: `x-book.csv.gz` for `x.csv.gz`."""
+    suffix = _suffix_of(file)
+    return file.with_name(f"{file.name.removesuffix(suffix)}-{data_def}{suffix}")
+
+
+def _suffix_of(file: Path) -> str:
+    """Its ending, with that of its type: `.csv.gz`."""
+    return Path(file.stem).suffix + file.suffix if compression_of(file) else file.suffix
 
 
 def describe_suffixes() -> str:
     """The suffixes that stand for a type: `.csv, .jsonl, .db or .sqlite`."""
     *others, last = (f".{each}" for type_ in _BY_SUFFIX for each in type_.suffixes)
     return f"{', '.join(others)} or {last}"
+
+
+def expand_path(path: str, *, data_def: str, run: str, created_at: float) -> str:
+    """The path of the file of a dataDef. `created_at`: when the run was created; date and time are local."""
+    created = datetime.fromtimestamp(created_at)
+    values = (data_def, run, created.strftime("%Y-%m-%d"), created.strftime("%H%M%S"))
+    by_name = dict(zip(PATH_NAMES, values, strict=True))
+    return PATH_NAME.sub(lambda name: by_name.get(name[0], name[0]), path)
+
+
+AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
+
+
+class AppenderDef(Struct, frozen=True, kw_only=True):
+    """One output for rows: one file per dataDef, a receiver, or a plugin class."""
+
+    name: str
+    type: Annotated[
+        Text,
+        DefKey(
+            "The type: csv (default), jsonl or sqlite files; http or command; or a class, an Encoder or an Appender.",
+            examples=(*OUTPUT_TYPES, *SENDER_TYPES),
+        ),
+    ] = "csv"
+    data_defs: Annotated[
+        tuple[Text, ...], DefKey("The dataDefs whose rows are written; default: all.", examples=(["book"],))
+    ] = ()
+    delimiter: Annotated[
+        Character, DefKey("The character between CSV values; default a comma.", examples=(",", ";", "\t"))
+    ] = ","
+    escape_formulas: Annotated[
+        bool, DefKey("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
+    ] = False
+    bom: Annotated[bool, DefKey("Whether CSV begins with a byte order mark, by which Excel knows UTF-8.")] = False
+    quoting: Annotated[
+        Literal["minimal", "all", "nonnumeric"],
+        DefKey("The CSV values in quotes: those that need them (minimal, default), all, or all but numbers."),
+    ] = "minimal"
+    columns: Annotated[
+        tuple[Text, ...],
+        DefKey("The fields to write, in this order; default: all.", examples=(["title", "price.amount"],)),
+    ] = ()
+    flatten: Annotated[
+        bool, DefKey("Whether prices and files become columns of their own, such as `price.amount`.")
+    ] = False
+    include_tags: bool = False
+    """For the type `scoopi`: whether page, index and item follow the group."""
+    path: Annotated[
+        OutputPath | None,
+        DefKey(
+            "The file: a name, or an absolute path; may hold {dataDef}, {run.id}, {run.date} and {run.time}. "
+            "The default is the name of the dataDef with the extension of the type; .gz or .zst compresses.",
+            examples=("books.csv", "{dataDef}-{run.date}.csv.gz"),
+        ),
+    ] = None
+    kind: AppenderKind = "built-in"
+    """The category of `type`: built-in files, a plugin Encoder, a plugin Appender, or a built-in sender."""
+    options: Annotated[Mapping[str, Any] | None, DefKey("Keyword arguments of the class.")] = None
+    url: Annotated[SenderUrl, DefKey("Where http posts the rows; may hold `%{env.NAME}`.")] = ""
+    headers: Annotated[
+        Mapping[str, HeaderValue], DefKey("Headers of http; `%{env.NAME}` keeps secrets out of the file.")
+    ] = field(default_factory=lambda: MappingProxyType({}))
+    run: Annotated[tuple[Text, ...], DefKey("The program of command, and its arguments.")] = ()
+    batch: Annotated[BatchSize | None, DefKey("The most rows that http or command sends at once; default 100.")] = None
+    limit: Annotated[
+        Seconds | None,
+        DefKey(
+            "Seconds for a batch of rows, such as 30; "
+            "default: the setting `parse_limit`, of http and command `deadline`."
+        ),
+    ] = None
+    suffix: str = ""
+    """Of the files of a plugin encoder."""
+    code: str = ""
+    """A hash of the code of the class."""
+    place: SourcePosition = NO_POSITION

@@ -7,18 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import UsageError
-from engine.model.definition import AppenderDef, DataDef, Definitions, Field
+from engine.model.definition import DataDef, Definitions, Field
 from engine.model.output_type import (
+    DATA_DEF,
     OUTPUT_TYPES,
+    AppenderDef,
+    compression_of,
     default_delimiter,
     describe_suffixes,
+    expand_path,
+    file_of_data_def,
     is_typed,
-    output_type_for_suffix,
+    output_type_of,
 )
 from engine.runtime.extras import extra_of_output, require_extra
 from engine.store.db.connector import Database
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.output.outputs import Output
+from engine.store.tables.run import runs
+from engine.store.tables.run.runs import Run
 
 
 def declare_outputs(
@@ -37,6 +44,7 @@ def declare_outputs(
     the files hold rows of several versions of a dataDef, and get the columns of all of them. Returns the appender and
     the dataDef of each output.
     """
+    created = runs.get(db, run)
     recorded = {(o.appender, o.data_def): o for o in outputs.list_outputs(db, run)}
     only_new = only_new or any("only_new" in output.settings for output in recorded.values())
     appenders = [appender_for_file(output_file)] if output_file else definitions.appenders
@@ -56,13 +64,16 @@ def declare_outputs(
                     db, run, appender=appender.name, type_=appender.type, data_def=data_def.name, settings=settings
                 )
                 continue
+            path = _output_path(appender, data_def, folder, output_file, created, alone=len(data_defs) == 1)
+            if appender.kind == "built-in" and (method := compression_of(path)):
+                settings["compression"] = method
             outputs.ensure(
                 db,
                 run,
                 appender=appender.name,
                 type_=appender.type,
                 data_def=data_def.name,
-                path=str(_output_path(appender, data_def, folder, output_file, alone=len(data_defs) == 1)),
+                path=str(path),
                 settings=settings,
             )
     return declared
@@ -95,9 +106,9 @@ def _merge_settings(recorded: Output | None, settings: dict[str, Any]) -> dict[s
         return settings
     earlier = recorded.settings
     joined: dict[str, Any] = {
-        name: {**earlier.get(name, {}), **settings[name]}
-        for name in ("joins", "types", "item_types")
-        if name in settings
+        name: {**earlier.get(name, {}), **settings.get(name, {})}
+        for name in ("joins", "types", "item_types", "paths")
+        if name in settings or name in earlier
     }
     return {**settings, **joined, "columns": list(dict.fromkeys([*earlier["columns"], *settings["columns"]]))}
 
@@ -105,17 +116,23 @@ def _merge_settings(recorded: Output | None, settings: dict[str, Any]) -> dict[s
 def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> dict[str, Any]:
     """The settings of an encoder for a dataDef: columns in order, list separators, field types, the appender's options.
 
-    The tags and formula options are in it only if they are set.
+    Tags, paths of columns and options of CSV are in it only if they are set.
     """
     appender = appender or AppenderDef(name="")
+    columns = data_def.output_columns(appender.columns, flatten=appender.flatten)
+    named = {".".join(path): field for path, field in columns.items()}
+    paths = {".".join(path): list(path) for path in columns if len(path) > 1}
     return (
         {
-            "columns": list(data_def.columns),
-            "joins": {field.name: field.join for field in data_def.fields if field.is_list},
-            "types": {field.name: field.type for field in data_def.fields if not field.is_list and not field.fields},
+            "columns": list(named),
+            "joins": {name: field.join for name, field in named.items() if field.is_list},
+            "types": {name: field.type for name, field in named.items() if not field.is_list and not field.fields},
             "delimiter": appender.delimiter,
         }
+        | ({"paths": paths} if paths else {})
         | ({"escape_formulas": True} if appender.escape_formulas else {})
+        | ({"bom": True} if appender.bom else {})
+        | ({"quoting": appender.quoting} if appender.quoting != "minimal" else {})
         | ({"include_tags": True} if appender.include_tags else {})
         | ({"item_types": _item_types(data_def)} if is_typed(appender.type) else {})
         | _class_settings(data_def, appender)
@@ -155,25 +172,26 @@ def _item_type(field: Field) -> Any:
 
 
 def appender_for_file(output_file: Path) -> AppenderDef:
-    """The appender for `-o FILE`. Raises UsageError if no output type has this suffix."""
-    type_ = output_type_for_suffix(output_file.suffix)
+    """The appender for `-o FILE`. Raises UsageError if no output type has this ending."""
+    type_ = output_type_of(output_file)
     if type_ is None:
         raise UsageError(f"-o {output_file}: unknown suffix '{output_file.suffix}'", f"Use {describe_suffixes()}.")
     extra = extra_of_output(type_.name)
     if extra is not None:
         require_extra(extra, f"-o {output_file}")
+    if compression_of(output_file) and not type_.compressible:
+        raise UsageError(f"-o {output_file}: {type_.name} files are not compressed", f"Omit '{output_file.suffix}'.")
     return AppenderDef(name="flag", type=type_.name, delimiter=default_delimiter(type_.name))
 
 
 def _output_path(
-    appender: AppenderDef, data_def: DataDef, folder: Path, output_file: Path | None, *, alone: bool
+    appender: AppenderDef, data_def: DataDef, folder: Path, output_file: Path | None, run: Run, *, alone: bool
 ) -> Path:
     if output_file is not None:
         file = output_file.absolute()
         if alone or OUTPUT_TYPES[appender.type].shared_file:
             return file
-        return file.with_name(f"{file.stem}-{data_def.name}{file.suffix}")
-    if appender.path is not None:
-        return folder / appender.path
-    suffix = appender.suffix or OUTPUT_TYPES[appender.type].suffixes[0]
-    return folder / f"{data_def.name}.{suffix}"
+        return file_of_data_def(file, data_def.name)
+    suffix = appender.suffix or OUTPUT_TYPES[appender.type].suffixes[0] if appender.path is None else ""
+    path = appender.path or f"{DATA_DEF}.{suffix}"
+    return folder / expand_path(path, data_def=data_def.name, run=run.id, created_at=run.created_at)

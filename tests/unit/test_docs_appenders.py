@@ -9,7 +9,7 @@ from engine.append.send import delivery
 from engine.append.send import plugin_encoder as plugin_encoder
 from engine.defs.language.keys import keys_of
 from engine.defs.loader import load
-from engine.model.definition import AppenderDef
+from engine.model.output_type import AppenderDef
 
 from .doc_pages import ROOT, blocks, quoted
 
@@ -52,4 +52,5 @@ def test_the_figures_are_those_of_the_code():
 
 
 def test_every_key_of_an_appender_with_a_class_is_explained():
-    assert keys_of(AppenderDef).keys() - set(quoted(PAGE)) == {"delimiter", "escapeFormulas", "url", "headers", "batch"}
+    of_files = {"delimiter", "escapeFormulas", "bom", "quoting", "columns", "flatten"}
+    assert keys_of(AppenderDef).keys() - set(quoted(PAGE)) == {*of_files, "url", "headers", "batch"}

@@ -1,9 +1,10 @@
 """The output type `csv`: RFC 4180 with a header line; lines end in CRLF."""
 
+import codecs
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from engine.append.formats.file_writer import FileFormat
 from engine.append.formats.row_json import (
@@ -21,12 +22,26 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 """First characters that make a spreadsheet evaluate a cell, or skip to one that does; the list is OWASP's."""
 
 
+_QUOTING: Mapping[str, Literal[0, 1, 2]] = {
+    "minimal": csv.QUOTE_MINIMAL, "all": csv.QUOTE_ALL, "nonnumeric": csv.QUOTE_NONNUMERIC,
+}  # fmt: skip
+
+
+class _CsvNumber(str):
+    """A number with its digits. `csv` takes what has `__float__` for one, and does not quote it."""
+
+    __slots__ = ()
+
+    def __float__(self) -> float:
+        return float(str(self))
+
+
 class CsvEncoder(RowEncoder):
     """Rows of one dataDef as CSV bytes in UTF-8.
 
     `joins` has the separators of list columns; the default is `|`. Missing values are empty, booleans are `true` and
     `false`, numbers keep their digits, objects are JSON text. `escape_formulas`: text that a spreadsheet would evaluate
-    gets a leading `'`; numbers stay as they are.
+    gets a leading `'`; numbers stay as they are. `quoting`: `minimal`, `all` or `nonnumeric`.
     """
 
     def __init__(
@@ -36,20 +51,24 @@ class CsvEncoder(RowEncoder):
         delimiter: str = ",",
         *,
         escape_formulas: bool = False,
+        bom: bool = False,
+        quoting: str = "minimal",
     ) -> None:
         self._columns = tuple(columns)
         self._joins = dict(joins or {})
         self._delimiter = delimiter
         self._escape_formulas = escape_formulas
+        self._bom = codecs.BOM_UTF8 if bom else b""
+        self._quoting = _QUOTING[quoting]
 
     def header(self) -> bytes:
-        """The line of column names."""
-        return self._encode_lines([self._columns])
+        """The line of column names, behind the byte order mark."""
+        return self._bom + self._encode_lines([self._columns])
 
     def rows(self, rows: Iterable[str]) -> bytes:
         """The lines of stored rows."""
-        if self._escape_formulas:
-            return self._encode_lines(map(self._escaped_cells, rows))
+        if self._escape_formulas or self._quoting == csv.QUOTE_NONNUMERIC:
+            return self._encode_lines(map(self._typed_cells, rows))
         columns, cell = self._columns, self._cell
         return self._encode_lines(
             [
@@ -60,14 +79,18 @@ class CsvEncoder(RowEncoder):
             for fields in (decode_as_text(row),)
         )
 
-    def _escaped_cells(self, row: str) -> list[str]:
-        """The cells of a row, without formulas."""
+    def _typed_cells(self, row: str) -> list[str]:
+        """The cells of a row: numbers as such, text without formulas if these are escaped."""
         fields = decode_values(row)
         cells = []
         for column in self._columns:
             value = fields.get(column)
             cell = value if isinstance(value, str) else self._cell(value, column, row)
-            cells.append(f"'{cell}" if cell.startswith(_FORMULA_STARTS) and not _is_numeric(value) else cell)
+            if isinstance(value, NumberLiteral):
+                cell = _CsvNumber(value)
+            elif self._escape_formulas and cell.startswith(_FORMULA_STARTS) and not _is_numeric(value):
+                cell = f"'{cell}"
+            cells.append(cell)
         return cells
 
     def _cell(self, value: Any, column: str, row: str) -> str:
@@ -81,7 +104,8 @@ class CsvEncoder(RowEncoder):
 
     def _encode_lines(self, records: Iterable[Sequence[str]]) -> bytes:
         text = io.StringIO(newline="")
-        csv.writer(text, delimiter=self._delimiter, lineterminator="\r\n").writerows(records)
+        writer = csv.writer(text, delimiter=self._delimiter, lineterminator="\r\n", quoting=self._quoting)
+        writer.writerows(records)
         return text.getvalue().encode("utf-8", "replace")
 
 
@@ -97,6 +121,8 @@ FORMAT = FileFormat(
         settings.get("joins"),
         settings.get("delimiter") or ",",
         escape_formulas=settings.get("escape_formulas", False),
+        bom=settings.get("bom", False),
+        quoting=settings.get("quoting", "minimal"),
     ),
     is_quoted=True,
 )

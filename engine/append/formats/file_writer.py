@@ -68,7 +68,7 @@ class FileWriter:
     def prepare(self, batches: Iterable[Batch]) -> FileState:
         """Write header, rows and footer to a temporary file, flushed to disk."""
         self._drop_prepared()
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path.parent.mkdir(mode=0o700 if self._mode == 0o600 else 0o777, parents=True, exist_ok=True)
         self._prepared_fd = os.open(self._temp_path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, self._mode)
         try:
             size, rows = _write_all(self._prepared_fd, self._encoder.header(), 0), 0
@@ -135,11 +135,17 @@ class FileFormat(Struct, frozen=True):
 
     def create_writer(self, output: Output, *, run: str, mode: int) -> FileWriter:  # noqa: ARG002 - of databases
         """The writer of an output."""
-        return FileWriter(Path(output.path), self.encoder(output.settings), mode=mode)
+        ending = b"" if output.settings.get("compression") else b"\n"
+        return FileWriter(Path(output.path), self.create_encoder(output.settings), mode=mode, ending=ending)
 
     def create_encoder(self, settings: Mapping[str, Any]) -> RowEncoder:
         """The encoder for rows of an output with these settings."""
-        return self.encoder(settings)
+        encoder, method = self.encoder(settings), settings.get("compression")
+        if method is None:
+            return encoder
+        from engine.append.formats.compression import CompressedEncoder
+
+        return CompressedEncoder(encoder, method)
 
 
 def inode_of(path: str) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from engine.append.formats.projection import RowProjection, projection_of
 from engine.errors import CrawlError, suggest
 from engine.model.output_type import OUTPUT_TYPES
 from engine.store.tables.output.outputs import Output
@@ -103,7 +104,9 @@ def create_writer(output: Output, *, run: str, folder: Path) -> Writer:
 
     Raises CrawlError on an unknown type.
     """
-    return load_format(output.type).create_writer(output, run=run, mode=file_mode(output, folder))
+    writer = load_format(output.type).create_writer(output, run=run, mode=file_mode(output, folder))
+    projection = projection_of(output.settings)
+    return writer if projection is None else _ProjectedWriter(writer, projection)
 
 
 def file_mode(output: Output, folder: Path) -> int:
@@ -117,3 +120,41 @@ def create_encoder(type_: str, settings: Mapping[str, Any]) -> RowEncoder:
     if encoder is None:
         raise CrawlError(f"'{type_}' cannot be written to a stream", "Give -o FILE.")
     return encoder
+
+
+class _ProjectedWriter(Writer):
+    """Writes the projected rows with another writer."""
+
+    def __init__(self, writer: Writer, projection: RowProjection) -> None:
+        self._writer = writer
+        self._projection = projection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file is open."""
+        return self._writer.is_open
+
+    @property
+    def is_whole(self) -> bool:
+        """As of the other writer."""
+        return self._writer.is_whole
+
+    def restore(self, output: Output) -> bool:
+        """As of the other writer."""
+        return self._writer.restore(output)
+
+    def append(self, output: Output, batch: Batch) -> FileState:
+        """Append the projected rows."""
+        return self._writer.append(output, self._projection.apply(batch))
+
+    def prepare(self, batches: Iterable[Batch]) -> FileState:
+        """Write the projected rows of the whole output again."""
+        return self._writer.prepare(map(self._projection.apply, batches))
+
+    def swap_in(self) -> None:
+        """As of the other writer."""
+        self._writer.swap_in()
+
+    def close(self) -> None:
+        """As of the other writer."""
+        self._writer.close()

@@ -28,8 +28,6 @@ from engine.defs.yaml.sources import resolve_beside
 from engine.model.axis import AxisTable
 from engine.model.declaration import TypeHint
 from engine.model.definition import (
-    AppenderDef,
-    AppenderKind,
     DataDef,
     Definitions,
     Expectation,
@@ -43,7 +41,7 @@ from engine.model.definition import (
 from engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate
 from engine.model.locator import SitemapRules
-from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES, default_delimiter
+from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES, AppenderDef, AppenderKind, default_delimiter
 from engine.model.step import is_plugin_path
 from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import ClassKind

@@ -15,9 +15,8 @@ from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import suggest
 from engine.model.axis import DateConverter
-from engine.model.definition import AppenderDef
 from engine.model.java_date import DateInvalid, check_pattern
-from engine.model.output_type import SCOOPI
+from engine.model.output_type import SCOOPI, AppenderDef
 from engine.model.step import ChainStep
 
 _JAVA_PREFIX = re.compile(r"org\.codetab\.scoopi\.plugin\.(?:converter|appender|encoder)\.")

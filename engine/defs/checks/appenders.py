@@ -1,5 +1,7 @@
 """Checks the appenders: their types, which may be plugin classes, and the files that they write."""
 
+import posixpath
+
 from engine.defs.builders.definitions import APPENDER_CLASSES, kind_of, suffix_of
 from engine.defs.builders.steps import check_options, check_run
 from engine.defs.checks.conflicts import check_header_names
@@ -7,19 +9,24 @@ from engine.defs.checks.names import fold_file_name
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
-from engine.model.definition import AppenderKind
-from engine.model.output_type import OUTPUT_TYPES, SCOOPI, SENDER_TYPES
+from engine.model.definition import DataDef, Definitions
+from engine.model.output_type import (
+    DATA_DEF,
+    OUTPUT_TYPES,
+    SCOOPI,
+    SENDER_TYPES,
+    AppenderDef,
+    AppenderKind,
+    compression_of,
+)
 from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import METHODS, PluginClass
 from engine.runtime.extras import extra_of_output, has_extra, install_hint
 
-_CSV_KEYS, _FILE_KEYS, _CLASS_KEYS = (
-    frozenset({"delimiter", "escapeFormulas"}),
-    frozenset({"path"}),
-    frozenset({"options", "limit"}),
-)
+_CSV_KEYS, _FILE_KEYS = frozenset({"delimiter", "escapeFormulas", "bom", "quoting"}), frozenset({"path"})
+_COLUMN_KEYS, _CLASS_KEYS = frozenset({"columns", "flatten"}), frozenset({"options", "limit"})
 HTTP_KEYS, COMMAND_KEYS = frozenset({"url", "headers", "batch", "limit"}), frozenset({"run", "batch", "limit"})
-_TYPE_KEYS = _CSV_KEYS | _FILE_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
+_TYPE_KEYS = _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
 
 
 def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
@@ -37,6 +44,32 @@ def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
             _check_keys(entry.node, kind, catalog, problems)
         if kind not in ("appender", "sender"):
             _check_files(name, entry, kind, with_rows, catalog, writers, problems)
+
+
+def check_columns(root: YamlNode, definitions: Definitions, problems: Problems) -> None:
+    """Checks that each of `columns` is a column of every dataDef of its appender, and that their names differ."""
+    appenders = {appender.name: appender for appender in definitions.appenders}
+    for name, entry in root.entries_of("appenders"):
+        for data_def in definitions.data_defs:
+            if data_def.fields and appenders[name] in definitions.appenders_of(data_def.name):
+                _check_columns(entry.node, appenders[name], data_def, problems)
+
+
+def _check_columns(node: YamlNode, appender: AppenderDef, data_def: DataDef, problems: Problems) -> None:
+    paths = data_def.output_columns(flatten=appender.flatten)
+    columns = [".".join(path) for path in paths]
+    for name in columns:
+        if columns.count(name) > 1:
+            message = f"`flatten`: two columns of '{data_def.name}' would be named '{name}'; rename the field"
+            problems.add(node.key_place("flatten"), "same-column", message)
+    names = list(dict.fromkeys([*columns, *(path[0] for path in paths)]))
+    for item in node.list_of("columns"):
+        if item.text in names:
+            continue
+        message = f"'{data_def.name}' has no field '{item.text}'{suggest(item.text, names)}"
+        if data_def.output_columns([item.text], flatten=True):
+            message += "; it is a column with `flatten: true`"
+        problems.add(item.place, "unknown-column", message)
 
 
 def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> AppenderKind | None:
@@ -96,6 +129,8 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
     type_ = node.text_of("type") or "csv"
     for key in node.entries.keys() & _TYPE_KEYS - _keys_of(type_, kind):
         problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `type: {type_}`")
+    if node.has_empty_list("columns"):
+        problems.add(node.key_place("columns"), "empty-list", "`columns` names no field; omit it to write all")
     if kind != "built-in":
         check_options(node, problems)
     if type_ == "http":
@@ -104,6 +139,12 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
             problems.add(node.key_place("type"), "missing-key", "`type: http` needs `url`: where to post the rows")
     if type_ == "command":
         check_run(node, "`type: command`", catalog, problems)
+    path = node.text_of("path") or ""
+    output_type = OUTPUT_TYPES.get(type_)
+    if output_type is not None and not output_type.compressible and compression_of(path):
+        problems.add(
+            node.key_place("path"), "conflict", f"`path`: {type_} files are not compressed; omit the last ending"
+        )
     delimiter = node.text_of("delimiter") or ","
     if delimiter in '"\r\n':
         problems.add(node.key_place("delimiter"), "out-of-range", "`delimiter` cannot be a quote or a line break")
@@ -112,13 +153,13 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
 def _keys_of(type_: str, kind: AppenderKind) -> frozenset[str]:
     """The keys that have an effect with a type, besides `type` and `dataDefs`."""
     by_type = {
-        "csv": _CSV_KEYS | _FILE_KEYS,
+        "csv": _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS,
         SCOOPI: _FILE_KEYS | {"delimiter"},
         "http": HTTP_KEYS,
         "command": COMMAND_KEYS,
     }
     by_kind = {"encoder": _CLASS_KEYS | _FILE_KEYS, "appender": _CLASS_KEYS}
-    return by_type.get(type_) or by_kind.get(kind, _FILE_KEYS)
+    return by_type.get(type_) or by_kind.get(kind, _FILE_KEYS | _COLUMN_KEYS)
 
 
 def _check_files(
@@ -131,13 +172,15 @@ def _check_files(
     path = node.text_of("path")
     output_type = OUTPUT_TYPES.get(type_)
     shared_file = output_type is not None and output_type.shared_file
-    if path is not None and not shared_file and len(set(chosen) & {*with_rows}) > 1:
-        message = f"one {type_} file cannot hold several dataDefs; name one in `dataDefs`, or omit `path`"
+    if path is not None and DATA_DEF not in path and not shared_file and len(set(chosen) & {*with_rows}) > 1:
+        message = (
+            f"one {type_} file cannot hold several dataDefs; write {DATA_DEF} in `path`, or name one in `dataDefs`"
+        )
         problems.add(node.key_place("path"), "same-file", message)
     suffix = output_type.suffixes[0] if output_type else suffix_of(type_, catalog) if kind else type_
-    files = {path} if path else {f"{data_def}.{suffix}" for data_def in chosen}
+    files = {(path or f"{DATA_DEF}.{suffix}").replace(DATA_DEF, data_def) for data_def in chosen}
     for file in sorted(files):
-        other = writers.setdefault(fold_file_name(file), name)
+        other = writers.setdefault(fold_file_name(posixpath.normpath(file)), name)
         if other != name:
             message = f"'{name}' and '{other}' would both write '{file}'; give one of them its own `path` or `dataDefs`"
             problems.add(entry.place, "same-file", message)

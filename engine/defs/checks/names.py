@@ -40,7 +40,6 @@ def _check_files(root: YamlNode, problems: Problems) -> None:
         path = entry.node.get("path")
         if path is not None and path.kind == "scalar":
             _check_name(path.text, path.place, problems)
-            _check_file_name(path.text, path.place, problems)
 
 
 def _check_fields(node: YamlNode, problems: Problems) -> None:

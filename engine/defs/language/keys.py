@@ -38,7 +38,6 @@ from engine.model.declaration import (
     declarations_of,
 )
 from engine.model.definition import (
-    AppenderDef,
     DataDef,
     Definitions,
     Expectation,
@@ -53,6 +52,7 @@ from engine.model.definition import (
 from engine.model.host import AuthKind, HostAuth
 from engine.model.link import Link, Method, NextPage, RequestTemplate
 from engine.model.locator import SitemapRules
+from engine.model.output_type import AppenderDef
 
 
 class SitemapTerm(Struct, frozen=True, kw_only=True):

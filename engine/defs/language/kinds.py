@@ -17,12 +17,14 @@ from engine.extract.select.selector_syntax import pattern_problem, selector_prob
 from engine.model import bounds, variables
 from engine.model.axis import IndexRange
 from engine.model.bounds import is_within
+from engine.model.output_type import PATH_NAME, PATH_NAMES
 from engine.settings.values import duration_seconds, parse_seconds, parse_share
 from engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
 
 _ONE_VARIABLE = re.compile(r"%\{(?:env|file)\.[^{}]*\}")
 _INDEX_RANGE = re.compile(r"([0-9]{1,5})(?:\s*(-)\s*([0-9]{1,5})?)?")
 _HOURS = re.compile(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0-5][0-9])")
+_MAX_NAME_BYTES = 200
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 Check = tuple[str, Callable[[Any], str | None]]
@@ -143,6 +145,27 @@ def url_problem(url: str) -> str | None:
 
 def _url_template_problem(text: str) -> str | None:
     return "cannot have `user:password@`; write `auth` for its host, in `hosts`" if split_userinfo(text)[1] else None
+
+
+def _output_path_problem(path: str) -> str | None:
+    if "%{" in path:
+        return "cannot have `%{…}`; write for example {run.date}"
+    for name in PATH_NAME.findall(path):
+        if name not in PATH_NAMES:
+            return f"unknown {name}{suggest(name, [*PATH_NAMES])}; it may hold {', '.join(PATH_NAMES)}"
+    rest = PATH_NAME.sub("", path)
+    if "{" in rest or "}" in rest:
+        return f"has a brace without its other one; it may hold {', '.join(PATH_NAMES)}"
+    *folders, file = path.removeprefix("/").split("/")
+    if "\\" in path or (folders and not path.startswith("/")):
+        return f"'{path}' has a path separator; write a file name, or an absolute path"
+    if ".." in file or {".", ".."} & {*folders, file}:
+        return f"'{path}' cannot have '.' as a name, or contain '..'"
+    if not file:
+        return "names a folder; write a file, such as {dataDef}.csv behind it"
+    if any(len(part.encode()) > _MAX_NAME_BYTES for part in (*folders, file)):
+        return f"a file name in it is longer than {_MAX_NAME_BYTES} bytes"
+    return None
 
 
 def _list_path_problem(text: str) -> str | None:
@@ -330,6 +353,7 @@ KINDS: Mapping[str, ValueKind] = {
     "base URL": _text(("bad-url", _base_url_problem)),
     "sender URL": _text(_VARIABLES, ("bad-url", _sender_url_problem)),
     "proxy URL": _constant(*_HEADER, ("bad-proxy", _written_proxy_problem)),
+    "output path": _text(("bad-path", _output_path_problem)),
     "list path": _text(("bad-path", _list_path_problem)),
     "token": _constant(*_SECRET),
     "user and password": _constant(*_PAIR),

@@ -194,6 +194,8 @@ def _error_message(error: yaml.YAMLError, text: str) -> str:
         return f"{problem}; in double quotes write two backslashes, or use single quotes"
     if re.search(r"[a-z]+://[^\s\"']*\{", at[: mark.column + 1 if mark is not None else 0]):
         return f"{problem}; quote a URL that contains braces"
+    if re.search(r"\{(dataDef|run\.[a-z]+)\}", at):
+        return f"{problem}; quote a path that contains braces"
     opened = error.context_mark
     where = f" that begins in line {opened.line + 1}" if opened is not None and error.context else ""
     return f"{problem}, {error.context}{where}" if error.context else problem

@@ -1,9 +1,11 @@
 """Compares one output, a stream of bytes or a table, with its expected rows."""
 
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.append.formats.compression import DecompressionFailed, decompress_into
 from engine.append.formats.file_writer import FileFormat
 from engine.append.formats.sqlite import TableReader, table_of
 from engine.append.formats.writer import load_format
@@ -49,7 +51,8 @@ class FileCheck(_Differences):
         super().__init__(output)
         format_ = load_format(output.type)
         self._is_quoted = isinstance(format_, FileFormat) and format_.is_quoted
-        encoder = format_.create_encoder(output.settings)
+        method = output.settings.get("compression")
+        encoder = format_.create_encoder({**output.settings, "compression": None})
         assert encoder is not None, "a database is compared by TableCheck"
         self._encoder = encoder
         self._size = output.bytes
@@ -58,6 +61,8 @@ class FileCheck(_Differences):
         length, header = os.fstat(self._fd).st_size, encoder.header()
         if length < output.bytes or (is_final and length > output.bytes):
             self._problem = f"{length:,} bytes instead of {output.bytes:,}"
+        elif method is not None and not self._decompress(method):
+            self._problem = f"it is not whole {method} data"
         elif self._read(len(header), 0) != header:
             self._problem = "its header differs"
         else:
@@ -89,6 +94,19 @@ class FileCheck(_Differences):
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
+
+    def _decompress(self, method: str) -> bool:
+        """Replace the open file by a temporary one with its decompressed bytes; False if it is damaged."""
+        with tempfile.TemporaryFile() as target:
+            try:
+                with os.fdopen(os.dup(self._fd), "rb") as source:
+                    decompress_into(source, method, target, length=self._size)
+            except DecompressionFailed:
+                return False
+            self._size = target.tell()
+            target.flush()
+            os.dup2(target.fileno(), self._fd, inheritable=False)
+        return True
 
     def _check_row(self, expected: bytes | None, following: Sequence[bytes | None]) -> None:
         """Compare one row, and find where the file continues."""

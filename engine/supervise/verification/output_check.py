@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from engine.append.formats.projection import RowProjection, projection_of
 from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.output_dir import present_path
 from engine.errors import StorageError
@@ -40,6 +41,7 @@ class _OpenOutput(Struct):
 
     output: Output
     check: FileCheck | TableCheck | None = None
+    projection: RowProjection | None = None
     problem: str = ""
     skipped: str = ""
 
@@ -69,7 +71,8 @@ class OutputChecks:
                 continue
             own = [row for row in by_data_def.get(one.output.data_def, []) if row[0] <= one.output.cursor]
             try:
-                one.check.check(self._filter(one.output, own))
+                rows = self._filter(one.output, own)
+                one.check.check(rows if one.projection is None else one.projection.apply(rows))
             except (OSError, StorageError) as error:
                 self._give_up(one, error)
 
@@ -86,7 +89,7 @@ class OutputChecks:
                 one.check.close()
 
     def _open_output(self, output: Output, later: set[str]) -> _OpenOutput:
-        one = _OpenOutput(output)
+        one = _OpenOutput(output, projection=projection_of(output.settings))
         if output.path in later:
             one.skipped = "a later run writes this file"
         elif output.dirty or output.pending:

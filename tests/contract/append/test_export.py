@@ -12,7 +12,7 @@ from engine.store.db.connector import sqlite3
 from tests.contract.append.harness import COLUMNS, Harness, books, read
 
 JOINS = {"tags": ";"}
-SETTINGS = {"columns": COLUMNS, "joins": JOINS}
+SETTINGS = {"columns": list(COLUMNS), "joins": JOINS}
 
 
 @pytest.mark.parametrize("format_", ["csv", "jsonl"])
@@ -22,10 +22,10 @@ def test_an_export_equals_the_output(format_: str, tmp_path: Path) -> None:
     harness.add(books(3), "author")
     out = tmp_path / f"out.{format_}"
     with out.open("wb") as binary:
-        assert export(harness.db, 1, "book", COLUMNS, JOINS, format_, binary) == 4500
+        assert export(harness.db, 1, "book", SETTINGS, format_, binary) == 4500
     assert sorted(map(repr, read(format_, out, "book", list(COLUMNS)))) == harness.expected()
     text = io.StringIO(newline="")
-    export(harness.db, 1, "book", COLUMNS, JOINS, format_, text)
+    export(harness.db, 1, "book", SETTINGS, format_, text)
     assert text.getvalue().encode() == out.read_bytes()
 
 
@@ -52,7 +52,7 @@ def test_an_export_to_sqlite_without_rows_has_the_table(tmp_path: Path) -> None:
 def test_an_export_reports_errors(tmp_path: Path) -> None:
     harness = Harness(tmp_path, "csv")
     with pytest.raises(CrawlError, match="unknown output type 'xml'"):
-        export(harness.db, 1, "book", COLUMNS, JOINS, "xml", io.BytesIO())
+        export(harness.db, 1, "book", SETTINGS, "xml", io.BytesIO())
     (tmp_path / "text.db").write_text("no database at all, but long stop to be looked at " * 40)
     harness.add(books(1))
     with pytest.raises(StorageError, match="not a database"):

@@ -11,8 +11,9 @@ import pytest
 from engine.defs.language.schema import build_json_schema
 from engine.defs.loader import load
 from engine.errors import DefsError, Problem
-from engine.model.definition import AppenderDef, Definitions, definition_hash
+from engine.model.definition import Definitions, definition_hash
 from engine.model.host import DelayRange
+from engine.model.output_type import AppenderDef
 from engine.model.stored_form import SourcePosition
 
 SHOP = Path(__file__).resolve().parents[2] / "data" / "shop"

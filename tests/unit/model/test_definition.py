@@ -9,7 +9,6 @@ from msgspec.structs import fields, replace
 
 from engine.model.axis import Axis, AxisFilter, AxisTable, DateConverter
 from engine.model.definition import (
-    AppenderDef,
     BlockSign,
     DataDef,
     Definitions,
@@ -26,6 +25,7 @@ from engine.model.definition import (
 from engine.model.host import DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate
 from engine.model.locator import Recrawl, SitemapLink, SitemapRules
+from engine.model.output_type import AppenderDef
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import render, variable_names

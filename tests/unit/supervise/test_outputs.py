@@ -1,14 +1,16 @@
 """The output files of a run."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from engine.errors import UsageError
-from engine.model.definition import AppenderDef, DataDef, Definitions, Field
+from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
+from engine.model.output_type import AppenderDef
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables.output import outputs as table
@@ -74,10 +76,34 @@ def test_a_relative_output_option_is_relative_to_the_working_directory(
     assert _declared(db, one, Path("x.CSV")) == {"flag/shop": ("csv", str(tmp_path / "x.CSV"))}
 
 
-@pytest.mark.parametrize("name", ["x", "x.text", "x.csv.gz"])
+@pytest.mark.parametrize("name", ["x", "x.text", "x.gz", "x.csv.bz2"])
 def test_an_unknown_suffix_is_rejected(name: str) -> None:
     with pytest.raises(UsageError, match="unknown suffix"):
         appender_for_file(Path(name))
+
+
+@pytest.mark.parametrize("name", ["x.db.gz", "x.sqlite.zst"])
+def test_a_database_is_not_compressed(name: str) -> None:
+    with pytest.raises(UsageError, match="sqlite files are not compressed"):
+        appender_for_file(Path(name))
+
+
+def test_the_ending_of_the_output_option_compresses_the_file_of_each_data_def(db: Database, tmp_path: Path) -> None:
+    assert _declared(db, DEFS, tmp_path / "x.CSV.gz") == {
+        "flag/book": ("csv", str(tmp_path / "x-book.CSV.gz")), "flag/shop": ("csv", str(tmp_path / "x-shop.CSV.gz")),
+    }  # fmt: skip
+    assert [output.settings["compression"] for output in table.list_outputs(db, 1)] == ["gzip", "gzip"]
+
+
+def test_a_path_names_data_def_and_run(db: Database) -> None:
+    run = runs.get(db, 1)
+    dated = AppenderDef(name="a", type="jsonl", path="{dataDef}-{run.date}_{run.time}.jsonl.zst")
+    absolute = AppenderDef(name="b", path="/srv/{run.id}/{dataDef}.csv", data_defs=("shop",))
+    began = datetime.fromtimestamp(run.created_at).strftime("%Y-%m-%d_%H%M%S")
+    assert _declared(db, replace(DEFS, appenders=(dated, absolute))) == {
+        "a/book": ("jsonl", f"/out/book-{began}.jsonl.zst"), "a/shop": ("jsonl", f"/out/shop-{began}.jsonl.zst"),
+        "b/shop": ("csv", f"/srv/{run.id}/shop.csv"),
+    }  # fmt: skip
 
 
 def test_the_settings_have_columns_in_order_joins_and_delimiter() -> None:

@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from engine.model.definition import (
-    AppenderDef,
     DataDef,
     Definitions,
     Field,
@@ -19,6 +18,7 @@ from engine.model.definition import (
 )
 from engine.model.link import Link
 from engine.model.locator import SitemapLink, SitemapRules
+from engine.model.output_type import AppenderDef
 from engine.model.stored_form import SourcePosition
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 

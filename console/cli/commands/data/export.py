@@ -5,7 +5,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 from msgspec import Struct
@@ -17,9 +17,12 @@ from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import (
     OUTPUT_TYPES,
     SCOOPI,
+    compression_of,
+    default_delimiter,
     describe_suffixes,
+    file_of_data_def,
     is_shared_file,
-    output_type_for_suffix,
+    output_type_of,
 )
 from engine.runtime.extras import extra_of_output, require_extra
 
@@ -45,12 +48,14 @@ _NO_RUN = 0
     help="Only rows that neither this run nor an earlier one has; with --changes: compare with this run.",
 )
 @click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")
+@click.option("--bom", is_flag=True, help="Begin CSV with a byte order mark: Excel then knows that it is UTF-8.")
+@click.option("--delimiter", metavar="C", help="The character between the values of CSV; default a comma.")
 @click.option("-o", "output", type=FilePath(allow_dash=True, dir_okay=False), help="A file; - is stdout.")
 @run_option
 @common_options("data")
 def export(
     data_def: str | None, format_: str | None, changes: bool, since: str | None, escape_formulas: bool,
-    output: Path | None, run_id: str | None, data: Path,
+    bom: bool, delimiter: str | None, output: Path | None, run_id: str | None, data: Path,
 ) -> int:  # fmt: skip
     """Write the rows of a run from the database, at any time."""
     from console.client import find_run, open_latest_run
@@ -63,8 +68,15 @@ def export(
     extra = extra_of_output(format_)
     if extra is not None:
         require_extra(extra, f"the format {format_}")
-    if escape_formulas and format_ != "csv":
-        raise UsageError(f"--escape-formulas has no effect with {format_}", "Use it with CSV, or leave it out.")
+    csv_options = _csv_options(escape_formulas=escape_formulas, bom=bom, delimiter=delimiter)
+    for name in csv_options if format_ != "csv" else ():
+        raise UsageError(
+            f"--{name.replace('_', '-')} has no effect with {format_}", "Use it with CSV, or leave it out."
+        )
+    compression = compression_of(output) if output is not None else None
+    if compression is not None and not OUTPUT_TYPES[format_].compressible:
+        raise UsageError(f"-o {output}: {format_} files are not compressed", "Omit its last ending.")
+    options = csv_options | ({"compression": compression} if compression is not None else {})
     if changes and format_ not in ("csv", "jsonl"):
         raise UsageError(f"--changes cannot be written as {format_}", "Use csv or jsonl.")
     with contextlib.ExitStack() as stack:
@@ -84,7 +96,9 @@ def export(
         if changes:
             from console.cli.change_export import ChangeExport
 
-            write = ChangeExport(db=db, run=run, since=since, format=format_, escape_formulas=escape_formulas).write
+            write = ChangeExport(
+                db=db, run=run, since=since, format=format_, csv_options=csv_options, compression=compression
+            ).write
         else:
             seq, seen = run.seq, None
             if since is not None:
@@ -93,7 +107,7 @@ def export(
                     seen = stack.enter_context(_open_seen_rows(db, data, earlier, selected))
                 else:
                     seq = _NO_RUN  # no run is newer
-            rows = _RowExport(db, seq, seen, format_, escape_formulas)
+            rows = _RowExport(db, seq, seen, format_, options)
             write = rows.write
         if output is None:
             for each in selected:
@@ -102,7 +116,7 @@ def export(
             return 0
         try:
             own = None
-            if rows is not None and since is None and not escape_formulas and len(selected) == 1:
+            if rows is not None and since is None and not csv_options and len(selected) == 1:
                 own = _find_own_output(db, data, run, selected[0].name, format_, output)
             if own is not None:
                 rewrite_output(db, data, run, own)
@@ -113,6 +127,19 @@ def export(
         except OSError as error:
             raise StorageError(f"{output}: {error.strerror}", "Choose another place with -o.") from error
     return 0
+
+
+def _csv_options(*, escape_formulas: bool, bom: bool, delimiter: str | None) -> dict[str, Any]:
+    """The settings that flags change. Raises UsageError."""
+    options: dict[str, Any] = {
+        name: True for name, given in (("escape_formulas", escape_formulas), ("bom", bom)) if given
+    }
+    if delimiter is None:
+        return options
+    written = "\t" if delimiter == "\\t" else delimiter
+    if len(written) != 1 or written in '"\r\n':
+        raise UsageError(f"--delimiter {delimiter!r}: not one character, other than a quote", "Use , or ; or \\t.")
+    return options | {"delimiter": written}
 
 
 def _find_own_output(
@@ -134,8 +161,8 @@ def _write_files(output: Path, data_defs: "Sequence[DataDef]", write: "Callable[
     from engine.append.replaced_file import open_replacement
 
     for data_def in data_defs:
-        name = output.name if len(data_defs) == 1 else f"{output.stem}-{data_def.name}{output.suffix}"
-        with open_replacement(output.with_name(name)) as stream:
+        file = output if len(data_defs) == 1 else file_of_data_def(output, data_def.name)
+        with open_replacement(file) as stream:
             write(data_def, stream)
 
 
@@ -143,7 +170,7 @@ def _choose_format(output: Path | None, format_: str | None) -> str:
     """The format: as given, by the file's suffix, or CSV on stdout. Raises UsageError if they differ."""
     if output is None:
         return format_ or "csv"
-    by_suffix = output_type_for_suffix(output.suffix)
+    by_suffix = output_type_of(output)
     if format_ is None and by_suffix is None and output.suffix:
         raise UsageError(
             f"-o {output}: unknown suffix '{output.suffix}'", f"Use {describe_suffixes()}, or give --format."
@@ -156,29 +183,26 @@ def _choose_format(output: Path | None, format_: str | None) -> str:
 
 
 class _RowExport(Struct, frozen=True):
-    """Writes the rows of a run that are not in `seen`."""
+    """Writes the rows of a run that are not in `seen`. `options`: what the flags change of an output's settings."""
 
     db: "Database"
     run: int
     seen: "SeenRows | None"
     format: str
-    escape_formulas: bool
+    options: dict[str, Any]
 
     def write(self, data_def: "DataDef", stream: BinaryIO) -> None:
         from engine.append.export import export
         from engine.supervise.outputs import output_settings
 
-        settings = output_settings(data_def)
-        export(
-            self.db, self.run, data_def.name, settings["columns"], settings["joins"], self.format, stream,
-            escape_formulas=self.escape_formulas, seen_rows=self.seen,
-        )  # fmt: skip
+        settings = output_settings(data_def) | {"delimiter": default_delimiter(self.format)} | self.options
+        export(self.db, self.run, data_def.name, settings, self.format, stream, seen_rows=self.seen)
 
     def write_database(self, output: Path, data_defs: "Sequence[DataDef]") -> None:
         """Write one table for each dataDef. A new file appears as a whole, an existing one changes by transactions."""
         from engine.append.export import export_table
         from engine.append.replaced_file import create_file
-        from engine.model.definition import AppenderDef
+        from engine.model.output_type import AppenderDef
         from engine.supervise.outputs import output_settings
 
         with contextlib.nullcontext(output) if output.exists() else create_file(output) as path:

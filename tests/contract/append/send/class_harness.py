@@ -13,7 +13,8 @@ from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.turns import TurnResult
 from engine.append.send.delivery import DeliveryLoop
 from engine.append.send.output_loops import _TargetFactory
-from engine.model.definition import AppenderDef, DataDef, Definitions, Field
+from engine.model.definition import DataDef, Definitions, Field
+from engine.model.output_type import AppenderDef
 from engine.model.step import PluginFile
 from engine.settings import Settings
 from engine.store.db.connector import Database, id_list

@@ -20,7 +20,7 @@ from engine.append.formats.row_json import NumberLiteral
 from engine.append.formats.sqlite import OutputTable
 from engine.append.formats.writer import create_encoder, create_writer, load_format
 from engine.errors import CrawlError
-from engine.model.output_type import OUTPUT_TYPES, OutputTypeName, output_type_for_suffix
+from engine.model.output_type import OUTPUT_TYPES, OutputTypeName, output_type_of
 from engine.model.record import to_text
 from engine.store.db.connector import sqlite3
 from engine.store.tables.output.outputs import Output
@@ -161,7 +161,7 @@ def test_each_output_type_has_its_module_and_its_own_suffixes() -> None:
         assert type_.name == name
         assert load_format(name).create_writer
         meant = None if name == "scoopi" else type_  # a .txt may hold anything: it needs --format
-        assert {output_type_for_suffix(f".{suffix.upper()}") for suffix in type_.suffixes} == {meant}
+        assert {output_type_of(f"x.{suffix.upper()}") for suffix in type_.suffixes} == {meant}
     with pytest.raises(CrawlError, match="cannot be written to a stream"):
         create_encoder("sqlite", {"columns": ["a"]})
 

@@ -3,7 +3,8 @@
 from decimal import Decimal
 
 from engine.append.send.class_host import RowReader
-from engine.model.definition import AppenderDef, DataDef, Field
+from engine.model.definition import DataDef, Field
+from engine.model.output_type import AppenderDef
 from engine.supervise.outputs import output_settings
 
 

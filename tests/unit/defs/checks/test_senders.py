@@ -6,7 +6,7 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError
-from engine.model.definition import AppenderDef
+from engine.model.output_type import AppenderDef
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://shop.example/"}]}}

@@ -168,8 +168,8 @@ CASES = [
     ("bad-name", "dataDefs:\n", 'dataDefs:\n  §"": {links: [{selector: a}]}\n'),
     ("bad-name", "dataDefs:\n", 'dataDefs:\n  §"a\\u202eb": {links: [{selector: a}]}\n'),
     ("bad-name", "  page:\n    key", "  §ITEM: {links: [{selector: a}]}\n  page:\n    key"),
-    ("bad-name", "type: csv}", "dataDefs: [item], path: §../rows.csv}"),
-    ("bad-name", "type: csv}", "dataDefs: [item], path: §/etc/rows.csv}"),
+    ("bad-path", "type: csv}", "dataDefs: [item], path: §../rows.csv}"),
+    ("bad-path", "type: csv}", "dataDefs: [item], path: §sub/rows.csv}"),
     ("bad-name", 'name: {selector: "a"', 'name: {}\n      §"a\\0b": {selector: "a"'),
     # YAML
     ("bad-yaml", "hosts:\n", "hosts: §*nowhere\n"),

@@ -1,0 +1,93 @@
+"""The files and columns of appenders: what is built, and what is reported where."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.defs.loader import load
+from engine.errors import DefsError
+from engine.model.definition import Definitions
+from engine.supervise.outputs import output_settings
+
+DEFS = """\
+locatorGroups: {books: {locators: [{url: "https://shop.example/"}]}}
+taskGroups: {books: {page: {dataDef: book}, more: {dataDef: shelf}}}
+dataDefs:
+  book:
+    fields: {title: {selector: h1}, price: {selector: i, type: price}, tags: {selector: b, all: true, join: ";"}}
+  shelf: {fields: {title: {selector: h1}}}
+appenders:
+"""
+
+
+def loaded(tmp_path: Path, appenders: str, defs: str = DEFS) -> Definitions:
+    (tmp_path / "a.yml").write_text(defs + appenders, "utf-8")
+    return load(tmp_path).definitions
+
+
+def test_chosen_and_flattened_columns_have_the_types_and_joins_of_their_fields(tmp_path: Path) -> None:
+    defs = loaded(tmp_path, "  x: {dataDefs: [book], columns: [tags, price, title], flatten: true}")
+    assert output_settings(defs.data_defs[0], defs.appenders[0]) == {
+        "columns": ["tags", "price.amount", "price.currency", "title"],
+        "joins": {"tags": ";"},
+        "types": {"price.amount": "decimal", "price.currency": "str", "title": "str"},
+        "delimiter": ",",
+        "paths": {"price.amount": ["price", "amount"], "price.currency": ["price", "currency"]},
+    }
+
+
+def test_one_part_of_a_field_can_be_chosen(tmp_path: Path) -> None:
+    defs = loaded(tmp_path, "  x: {dataDefs: [book], columns: [price.amount], flatten: true}")
+    assert output_settings(defs.data_defs[0], defs.appenders[0])["columns"] == ["price.amount"]
+
+
+@pytest.mark.parametrize("path", ["{dataDef}-{run.date}.csv.gz", "/srv/{run.id}/{dataDef}.csv", '"{dataDef}"'])
+def test_a_path_may_hold_names_and_be_absolute(tmp_path: Path, path: str) -> None:
+    quoted = path if path.startswith('"') else f'"{path}"'
+    assert loaded(tmp_path, f"  x: {{path: {quoted}}}").appenders[0].path == path.strip('"')
+
+
+@pytest.mark.parametrize(
+    ("appender", "place", "expected"),
+    [
+        (
+            '{path: "{datadef}.csv"}',
+            "8:13",
+            "bad-path `path`: unknown {datadef} (did you mean '{dataDef}'?); it may hold",
+        ),
+        ('{path: "{run.day}-{dataDef}.csv"}', "8:13", "unknown {run.day}"),
+        ('{path: "{dataDef.csv"}', "8:13", "has a brace without its other one"),
+        ('{path: "%{run.date}{dataDef}.csv"}', "8:13", "cannot have `%{…}`; write for example {run.date}"),
+        ('{path: "sub/{dataDef}.csv"}', "8:13", "has a path separator; write a file name, or an absolute path"),
+        ('{path: "/srv/../{dataDef}.csv"}', "8:13", "cannot have '.' as a name, or contain '..'"),
+        ('{path: "/srv/{dataDef}/"}', "8:13", "names a folder; write a file"),
+        (f'{{path: "{"x" * 201}{{dataDef}}"}}', "8:13", "a file name in it is longer than 200 bytes"),
+        ("{path: {dataDef}.csv}", "8:22", "; quote a path that contains braces"),
+        ("{path: /srv/all.csv}", "8:7", "same-file one csv file cannot hold several dataDefs; write {dataDef} in"),
+        ('{path: "/srv//{dataDef}.csv"}\n  y: {path: "/srv/{dataDef}.csv"}', "9:3", "same-file 'y' and 'x' would both"),
+        ("{type: sqlite, path: all.db.gz}", "8:21", "conflict `path`: sqlite files are not compressed; omit the last"),
+        ("{bom: yes}", "8:12", "wrong-type `bom` must be true or false, not the text 'yes'"),
+        ("{quoting: none}", "8:16", "unknown-value `quoting` cannot be the text 'none'"),
+        ("{type: jsonl, bom: true}", "8:20", "conflict `bom` has no effect with `type: jsonl`"),
+        ("{type: sqlite, quoting: all}", "8:21", "conflict `quoting` has no effect with `type: sqlite`"),
+        ("{type: scoopi, flatten: true}", "8:21", "conflict `flatten` has no effect with `type: scoopi`"),
+        ("{type: http, url: 'https://x.example', columns: [a]}", "8:45", "conflict `columns` has no effect"),
+        ("{columns: [titel]}", "8:17", "unknown-column 'book' has no field 'titel' (did you mean 'title'?)"),
+        ("{columns: [price]}", "8:17", "unknown-column 'shelf' has no field 'price'"),
+        ("{dataDefs: [book], columns: [price.amount]}", "8:35", "it is a column with `flatten: true`"),
+        ("{columns: title}", "8:16", "wrong-type `columns` must be a list"),
+        ("{columns: []}", "8:7", "empty-list"),
+        ("{flatten: 1}", "8:16", "wrong-type `flatten` must be true or false"),
+    ],
+)
+def test_a_problem_has_its_place(tmp_path: Path, appender: str, place: str, expected: str) -> None:
+    with pytest.raises(DefsError) as raised:
+        loaded(tmp_path, f"  x: {appender}")
+    problems = [str(problem) for problem in raised.value.problems]
+    assert any(f":{place}" in problem and expected in problem for problem in problems), problems
+
+
+def test_two_columns_of_one_name_are_reported(tmp_path: Path) -> None:
+    defs = DEFS.replace("title: {selector: h1}, price", "price.amount: {selector: h1}, price")
+    with pytest.raises(DefsError, match=r"two columns of 'book' would be named 'price\.amount'; rename the field"):
+        loaded(tmp_path, "  x: {dataDefs: [book], flatten: true}", defs)
