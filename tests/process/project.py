@@ -29,9 +29,9 @@ LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); 
 """Makes stdin the controlling terminal, then executes the command; `preexec_fn` is unsafe in a process with threads."""
 TIMEOUT = 45.0
 IN_PROCESS = {
-    "cancel", "check", "drain", "events", "exclude", "export", "host", "jobs", "kill", "logs", "pages", "pause", "plan",
-    "query", "reload", "restart", "results", "resume", "retry", "runs", "scale", "seed", "state", "status", "steps",
-    "stop",
+    "cancel", "check", "drain", "events", "exclude", "export", "files", "host", "jobs", "kill", "logs", "pages",
+    "pause", "plan", "query", "reload", "restart", "results", "resume", "retry", "runs", "scale", "seed", "state",
+    "status", "steps", "stop",
 }  # fmt: skip
 """Commands that start no process: the tests call them in theirs. `test_commands` compares both ways."""
 

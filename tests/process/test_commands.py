@@ -10,6 +10,7 @@ ARGUMENTS = {
     "check": ["--defs", "defs"],
     "drain": ["n1"],
     "exclude": ["--match", "nothing"],
+    "files": ["prune"],
     "host": ["127.0.0.1", "--pause"],
     "logs": ["n1"],
     "plan": ["--defs", "defs"],

@@ -376,6 +376,9 @@ def test_later_runs_ask_by_live_and_etag_and_equal_files_are_one_on_disk(project
     crawl_again(asked=asked, same=["/tagged2.pdf"])
     runs = [path for path in (project.data / "output").iterdir() if not path.is_symlink()]
     assert len(runs) == 4
+    pruned = json.loads(project.run_with_data("files", "prune", "--keep", "1", "--yes", "--json").out)
+    assert (pruned["pruned"], pruned["bytes"]) == (3, len(b"%PDF tagged")), "the file before its edit"
+    assert [len(one) for one in inodes(project).values()] == [1, 1, 1]
     latest = (project.data / "output" / "latest").resolve()
     for path in runs:
         if path != latest:

@@ -87,6 +87,7 @@ WITHOUT_RUN = {
     **dict.fromkeys(("check", "steps", "try", "test", "shell", "schema", "init"), _DEFS),
     **dict.fromkeys(("run", "extract", "demo", "seed", "exclude"), _CRAWLS),
     "runs": "RUN is its argument",
+    "files": "its limits choose the runs",
     "query": "the statement says which run",
     "config": "settings are of no run",
     "job": "an id belongs to one run",

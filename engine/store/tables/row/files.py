@@ -1,6 +1,6 @@
 """Writes the table `files`: what jobs of the kind `file` downloaded."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from engine.model.file import StoredFile
@@ -27,6 +27,24 @@ _LIST = """
 SELECT f.path, f.size, f.job, j.url, max(f.id) FROM files f JOIN jobs j ON j.id = f.job
 WHERE f.run = ? AND f.path > ? GROUP BY f.path ORDER BY f.path LIMIT +?
 """
+_UNNEEDED = """
+SELECT f.id, r.id, f.path FROM files f JOIN runs r ON r.seq = f.run
+WHERE f.run IN (SELECT value FROM json_each(?1)) AND NOT EXISTS (
+    SELECT 1 FROM files k JOIN runs n ON n.seq = k.run
+    WHERE k.hash = f.hash AND k.run NOT IN (SELECT value FROM json_each(?1)))
+ORDER BY f.id
+"""
+_DELETE = "DELETE FROM files WHERE id IN (SELECT value FROM json_each(?))"
+_PATHS = "SELECT DISTINCT path FROM files WHERE run = ?"
+
+
+class UnneededFile(NamedTuple):
+    """A file whose content no kept run has."""
+
+    id: int
+    run: str
+    """The id of its run."""
+    path: str
 
 
 class RecordedFile(NamedTuple):
@@ -108,3 +126,18 @@ def _to_earlier(row: tuple[Any, ...] | None) -> EarlierFile | None:
 def list_recorded(db: Database, run: int, after: str, limit: int) -> list[RecordedFile]:
     """The files of a run in order of their paths, each once."""
     return [RecordedFile(*row[:-1]) for row in db.all(_LIST, (run, after, limit))]
+
+
+def iterate_unneeded(db: Database, runs: Iterable[int]) -> Iterator[UnneededFile]:
+    """The files of these runs whose content no other run has."""
+    return (UnneededFile(*row) for row in db.execute(_UNNEEDED, (id_list(runs),)))
+
+
+def delete(db: Database, ids: Iterable[int]) -> None:
+    """Forget files, before they are deleted."""
+    db.execute(_DELETE, (id_list(ids),))
+
+
+def list_paths(db: Database, run: int) -> set[str]:
+    """The paths of all files of a run."""
+    return {str(row[0]) for row in db.all(_PATHS, (run,))}
