@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from engine.errors import plural as plural
-from engine.model.run import Eta
+from engine.model.run import Eta, SeedingProgress
 
 if TYPE_CHECKING:
     from engine.preview.plan import Plan
@@ -115,6 +115,16 @@ def eta_bound(eta: Eta) -> str:
         return ""
     host = eta.bound_by.removesuffix(":443").removesuffix(":80")
     return f"{host} ({eta.reason})" if eta.reason else host
+
+
+def describe_seeding(seeding: SeedingProgress) -> str:
+    """`seeding 340,000 of ~1,000,000 (34 %)`; the number alone if the length of the list is not known."""
+    text = f"seeding {seeding.line:,}"
+    if (total := seeding.total) is not None:
+        digits = max(0, len(str(total)) - 3) if seeding.offset != seeding.size else 0
+        about = "~" if digits else ""
+        text += f" of {about}{round(total, -digits):,} ({seeding.line / max(total, 1):.0%})".replace("%", " %")
+    return f"{text}, {seeding.unusable:,} give no job" if seeding.unusable else text
 
 
 def format_time(at: float) -> str:

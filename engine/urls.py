@@ -23,6 +23,11 @@ _PATH = re.compile(r"\s*(?:[?#.]|/(?![/\\]))")
 """The start of a relative URL without a host."""
 _IGNORED = re.compile(r"^[\x00-\x20]+|[\t\n\r]")
 """Characters that have no meaning in a URL."""
+_NORMAL = re.compile(
+    r"https?://[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?<!-)(?::[1-9][0-9]{3})?"
+    r"(?:/(?!\.)[A-Za-z0-9_~!$&()*+,;=:@.-]*)+(?:\?[A-Za-z0-9_~!$&()*+,;=:@./-]*)?",
+)
+"""Most URLs as they are written, which normalizing would not change."""
 _USERINFO = re.compile(r"(https?:[/\\]*|[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\})|\\[{},])*)@", re.IGNORECASE)
 """The start of a URL up to the last `@` of its authority, as browsers find it; a `%{…}` is one character."""
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
@@ -40,6 +45,8 @@ def normalize(url: str) -> str | None:
 
     Normalizing twice changes nothing.
     """
+    if _NORMAL.fullmatch(url) is not None and "xn--" not in url:
+        return url
     try:
         href = normalize_url(url)
     except ValueError:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from console.format import done_ratio, format_day, format_eta, format_size, plural, progress_bar
+from console.format import describe_seeding, done_ratio, format_day, format_eta, format_size, plural, progress_bar
 from console.sanitize import clean
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
@@ -170,7 +170,8 @@ def _failure_line(view: Snapshot, reason: str | None) -> str:
 
 
 def _counts(view: Snapshot) -> dict[str, Any]:
-    return {"state": view.run.state if view.run else None, "jobs": view.jobs, "rows": view.rows}
+    counts = {"state": view.run.state if view.run else None, "jobs": view.jobs, "rows": view.rows}
+    return counts if view.seeding is None else {**counts, "seeding": view.seeding.as_dict()}
 
 
 def _line(view: Snapshot, rate: float) -> str:
@@ -178,6 +179,7 @@ def _line(view: Snapshot, rate: float) -> str:
     parts = [f"{jobs['done']} done", f"{view.running} running", f"{view.waiting} waiting"]
     parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
     parts += [f"{plural(view.files['left'], 'file')} left"] if view.files.get("left") else []
+    parts += [describe_seeding(view.seeding)] if view.seeding is not None else []
     return f"{', '.join(parts + _pause_notes(view))}; {plural(sum(view.rows.values()), 'row')}; {rate:.1f} pages/s"
 
 

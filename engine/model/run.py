@@ -24,6 +24,44 @@ class RunState(StrEnum):
         return self in (RunState.NEW, RunState.SEEDING, RunState.READY, RunState.DRAINING)
 
 
+class SeedingProgress(Struct, frozen=True, kw_only=True):
+    """How far a list of seeds is read: its jobs are written in the same transaction."""
+
+    group: str
+    locator: int
+    """Its place in the group; the ones before it are seeded."""
+    content_hash: str
+    """Of the seeder of the group."""
+    list: str
+    """The list, for messages."""
+    stamp: str = ""
+    """Of the file; another stamp means another content, which is read from its start."""
+    offset: int = 0
+    """Bytes read."""
+    line: int = 0
+    """Lines read."""
+    size: int | None = None
+    """Bytes of the file; None: unknown."""
+    seeds: int = 0
+    unusable: int = 0
+    """Lines that give no job."""
+    empty: tuple[str, ...] = ()
+    """The lists of the group before it that are empty."""
+
+    def is_of(self, other: "SeedingProgress") -> bool:
+        """Whether both are of the same list."""
+        return (self.group, self.locator, self.content_hash) == (other.group, other.locator, other.content_hash)
+
+    @property
+    def total(self) -> int | None:
+        """The number of lines, estimated from those read; None: unknown."""
+        return round(self.line * self.size / self.offset) if self.size and self.offset else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `status --json` prints it."""
+        return {"list": self.list, "read": self.line, "total": self.total, "unusable": self.unusable}
+
+
 class Stage(StrEnum):
     """What the supervisor is doing with a run."""
 

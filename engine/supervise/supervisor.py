@@ -264,7 +264,6 @@ class Supervisor:
             self._queue_maintainer.ring(self._seeder.step())
         except UsageError as error:
             self.stop(ExitReason.FAILED, error.message)
-        self._seeder.record_problems()
 
     def _begin_shutdown(self) -> None:
         self._stages.enter(Stage.CRAWL_COMPLETE if self.exit_reason is ExitReason.COMPLETE else Stage.INTERRUPTED)

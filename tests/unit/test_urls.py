@@ -4,7 +4,7 @@ import time
 
 import ada_url
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine import urls
@@ -199,3 +199,23 @@ def test_another_spelling_of_a_name_makes_no_other_host(spelling: str, name: str
     assert urls.host_without_www(dotted) == urls.host_without_www(plain)
     assert urls.host_key(dotted) == urls.host_key(plain)
     assert urls.origin(dotted) != urls.origin(plain), "credentials are sent to the name as written"
+
+
+@given(
+    st.from_regex(
+        r"\Ahttps?://[a-z0-9.-]{1,12}(\.[a-z0-9-]{1,5}){0,2}(:[0-9]{1,5})?(/[A-Za-z0-9_~!$&()*+,;=:@.%'-]{0,8}){0,3}"
+        r"(\?[A-Za-z0-9_~!$&()*+,;=:@.%'/-]{0,8})?(#[a-z]{0,3})?\Z"
+    )
+)
+@example("http://a.xn--a/")
+@example("http://a.b.c0/")
+@example("http://a.bc:8080/x/../y")
+@example("http://a.bc:8080/x/..?y")
+@example("http://a.bc/.x")
+@example("http://a.bc?x")
+def test_a_url_taken_as_normal_is_what_the_parser_makes_of_it(url: str) -> None:
+    try:
+        parsed = ada_url.normalize_url(url).partition("#")[0]
+    except ValueError:
+        parsed = None
+    assert urls.normalize(url) == parsed

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from console.format import (
     count_ended,
+    describe_seeding,
     done_ratio,
     eta_bound,
     eta_obstacle,
@@ -139,6 +140,8 @@ class Header(Canvas):
         if problems:
             defs_state = (f" {plural(problems, 'problem')}", "bad")
         parts.append((False, [(f"  defs v{run.defs_version or '-'}", "text"), defs_state]))
+        if snapshot.seeding is not None:
+            parts.append((False, [(f"  {describe_seeding(snapshot.seeding)}", "accent")]))
         if snapshot.reextraction is not None:
             done, pending = snapshot.reextraction
             parts.append((False, [(f"  re-extracting {done} of {done + pending}", "accent")]))

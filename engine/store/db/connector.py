@@ -93,6 +93,12 @@ class Database:
         database.execute(f"PRAGMA cache_size = {-(_SMALL_CACHE_KB if small_cache else _CACHE_KB)}")
         return database
 
+    def resize_cache(self, kilobytes: int | None) -> None:
+        """Let the page cache grow to this size; None: to the usual one, freeing the rest."""
+        self.execute(f"PRAGMA cache_size = {-(kilobytes or _CACHE_KB)}")
+        if kilobytes is None:
+            self.execute("PRAGMA shrink_memory")
+
     def close(self) -> None:
         """Close the connection; safe to repeat."""
         self._connection.close()

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from engine.model.job import JobKind
-from engine.model.run import Alarm, RunState
+from engine.model.run import Alarm, RunState, SeedingProgress
 from engine.model.step import OUTCOMES
 from engine.store.db.connector import Database
 from engine.store.read import host_rows, step_results
@@ -141,6 +141,8 @@ class Snapshot(Struct, frozen=True):
     """Defs on disk that wait to be published: `hash`, `text` (what changes) and `at`."""
     reextraction: tuple[int, int] | None = None
     """Pages re-extracted since the defs changed, and pages found so far that are left; None: no re-extraction."""
+    seeding: SeedingProgress | None = None
+    """How far a list of seeds is read; None: no list is read now."""
     paused_sequences: int = 0
     data_defs: dict[str, DataDefHealth] = field(default_factory=dict)
     """How the records of each dataDef were filled."""
@@ -226,6 +228,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
             defs_saved=orjson.loads(supervisors.get_meta(db, "defs_saved") or "null"),
             reextraction=_reextraction_progress(db, current.seq),
+            seeding=runs.get_seeding(db, current.seq),
             data_defs=data_defs,
             warnings=find_warnings(db, current, data_defs),
             running=host_rows.count_running(db, current.seq),

@@ -21,9 +21,9 @@ from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import Run
 from engine.store.transactions.retry import ensure_accepting
 from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
+from engine.supervise.seeding.seed_reader import LIST_CACHE_KB, batch_size
 from engine.supervise.wal_guard import WalGuard
 
-_BATCH = 2000
 _WAL_PAUSE = 0.1
 """Seconds between two looks at a log that is too large."""
 _MAX_REPORTED = 5
@@ -48,6 +48,7 @@ class SeedPoster:
     def __init__(self, db: Database, run: Run, group: str, settings: Settings) -> None:
         """`settings`: for a run that no supervisor of this version has begun. Raises UsageError on an unknown group."""
         self._db = db
+        db.resize_cache(LIST_CACHE_KB)
         self._run = run
         self._group = group
         self._settings = _read_settings(db) or settings
@@ -64,7 +65,9 @@ class SeedPoster:
         group; earlier batches stay.
         """
         entries = iter(written)
-        while part := list(islice(entries, _BATCH)):
+        done = 0
+        while part := list(islice(entries, batch_size(done))):
+            done += len(part)
             seeds = [seed for place, url in part if (seed := self._resolve(place, url)) is not None]
             if seeds:
                 created = retry_busy(partial(self._add, seeds))

@@ -17,6 +17,7 @@ from engine.store.db.connector import Database
 from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, locators
 from engine.store.tables.job.jobs import NewLocator
+from engine.store.tables.outcome import Placement
 from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
 
@@ -64,10 +65,15 @@ class SeedJobs:
             )
             for userinfo, body, series in dict.fromkeys((seed.userinfo, seed.body, seed.series) for seed in batch)
         }
+        places: dict[str, Placement] = {}
         new = []
         for url, userinfo, body, series in batch:
-            place = self._placements.find_or_create(self._db, group, urls.host_key(url), urls.origin(url), kind)
-            seeded_hosts.add(place.host)
+            origin = urls.origin(url)
+            place = places.get(origin)
+            if place is None:
+                place = self._placements.find_or_create(self._db, group, urls.host_key(url), origin, kind)
+                places[origin] = place
+                seeded_hosts.add(place.host)
             plain = kind is JobKind.PAGE and locator.method == "GET" and body is None
             account = account_of(userinfo)
             if kind is JobKind.SITEMAP:

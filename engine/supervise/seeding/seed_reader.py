@@ -2,62 +2,87 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from itertools import islice, repeat
+from itertools import repeat
+from typing import NamedTuple
 
 from engine import urls
 from engine.defs.builders.bodies import expand_body
 from engine.defs.builders.series_patterns import expand_series, split_url
-from engine.defs.url_list import read_urls, shown_path
+from engine.defs.url_list import ListPosition, UrlList, read_stdin, shown_path
 from engine.defs.url_patterns import expand
 from engine.errors import UsageError
 from engine.model.definition import Locator
 from engine.model.job import JobKind
 from engine.model.locator import Series
+from engine.model.run import SeedingProgress
 from engine.model.variables import UnusableVariable, render_authority, require_secrets
 from engine.supervise.seeding.seed_jobs import Seed
 
-_BATCH_SIZE = 2000
+_BATCH_SIZE, _MAX_BATCH_SIZE = 2_000, 20_000
+_GROWTH = 8
+"""A batch is at most this part of the seeds before it: the pages of the indexes that it changes grow with them."""
+MAX_REPORTED = 10
+"""Texts about seeds of a locator without a job; the others are counted."""
+LIST_CACHE_KB = 48_000
+"""The page cache while a list is seeded: a batch changes so many pages of the indexes."""
+_MAX_BAD = 2_000
+"""Lines without a job in a row, after which a batch ends."""
+
+_Line = tuple[object, str]
+_Seeds = Iterator[Seed | None]
+"""None: no more seeds can be read now."""
 
 
 class SeedReader:
-    """The seeds of one def version. `problems`: seeds without a job, each with its place."""
+    """The seeds of one def version."""
 
-    def __init__(self, base: str | None, unread_stdin: Iterator[tuple[int, str]] | None = None) -> None:
+    def __init__(self, base: str | None, unread_stdin: "Iterator[tuple[int, str] | None] | None" = None) -> None:
         """`base`: of relative URLs. `unread_stdin`: the rest of standard input that the last version left."""
         self._base = base
         self._stdin = unread_stdin
+        self.list: UrlList | None = None
+        """The file that is read now."""
         self.problems: list[str] = []
+        """The first seeds without a job that were read since the last `begin`, each with its place."""
+        self.unusable = 0
+        """The number of all of them."""
 
     @property
-    def stdin(self) -> Iterator[tuple[int, str]]:
+    def stdin(self) -> "Iterator[tuple[int, str] | None]":
         """The unread lines of standard input; shared by successive versions."""
         if self._stdin is None:
-            self._stdin = read_urls("-")
+            self._stdin = read_stdin(wait=0)
         return self._stdin
 
-    def list_seeds(self, locator: Locator) -> list[tuple[JobKind, Iterator[Seed]]]:
-        """The seeds of a locator by the kind of their jobs."""
+    def begin(self, unusable: int = 0) -> None:
+        """Count problems of another locator. `unusable`: those that were counted before."""
+        self.problems, self.unusable, self.list = [], unusable, None
+
+    def list_seeds(self, locator: Locator, done: SeedingProgress | None = None) -> list[tuple[JobKind, _Seeds]]:
+        """The seeds of a locator by the kind of their jobs. `done`: how far its list was read before."""
         if locator.until_empty:
             return [(JobKind.PAGE, self._series(locator))]
         sitemaps = [locator.sitemap] if locator.sitemap else []
         return [
-            (JobKind.PAGE, _with_bodies(locator, self._locator_urls(locator))),
+            (JobKind.PAGE, _with_bodies(locator, self._locator_urls(locator, done))),
             (
                 JobKind.SITEMAP,
                 _with_bodies(locator, self._resolve(zip(repeat(""), sitemaps), str(locator.place))),
             ),
         ]
 
-    def _series(self, locator: Locator) -> Iterator[Seed]:
+    def _series(self, locator: Locator) -> _Seeds:
         """The first pages of the series of a locator."""
         place = str(locator.place)
         for pattern in locator.urls:
             for own in expand_series(pattern, locator.body, locator.body_pieces, locator.content_type):
                 number = str(own.range.first).zfill(own.range.width)
                 for seed in self._resolve([("", number.join(own.url))], place):
+                    if seed is None:
+                        continue
                     url = split_url(own.url, self._resolve_url)
                     if url is None:
-                        self.problems.append(
+                        self._add_problem(
                             f"{place}: the number of its range is not sent: {urls.without_credentials(pattern)[:200]}"
                         )
                         continue
@@ -69,26 +94,43 @@ class SeedReader:
         seed = read_seed(written, self._base)
         return None if seed is None else seed.url
 
-    def _locator_urls(self, locator: Locator) -> Iterator[Seed]:
-        for pattern in locator.urls:
+    def _locator_urls(self, locator: Locator, done: SeedingProgress | None) -> _Seeds:
+        for pattern in locator.urls if done is None else ():
             yield from self._resolve(zip(repeat(""), expand(pattern)), str(locator.place))
         if locator.from_file == "-":
             yield from self._resolve(self.stdin, "standard input:")
         elif locator.from_file is not None:
-            yield from self._resolve(read_urls(locator.from_file), f"{shown_path(locator.from_file)}:")
+            self.list = UrlList(locator.from_file)
+            position = ListPosition() if done is None else ListPosition(done.offset, done.line)
+            lines = self.list.read_from(position, "" if done is None else done.stamp)
+            yield from self._resolve(lines, f"{shown_path(locator.from_file)}:")
 
-    def _resolve(self, written: Iterable[tuple[object, str]], place: str) -> Iterator[Seed]:
+    def _resolve(self, written: Iterable[_Line | None], place: str) -> _Seeds:
         """The seeds of URLs as written, each after its line, if any; the others become problems."""
-        for line, url in written:
-            try:
-                seed = read_seed(url, self._base)
-            except UnusableVariable as error:
-                self.problems.append(f"{place}{line}: {error}")
+        base, bad_in_row = self._base, 0
+        for entry in written:
+            if entry is None:
+                yield None
                 continue
-            if seed is None:
-                self.problems.append(f"{place}{line}: {urls.describe_unusable(url, self._base)}")
-            else:
+            line, url = entry
+            try:
+                seed = read_seed(url, base)
+                problem = "" if seed is not None else urls.describe_unusable(url, base)
+            except UnusableVariable as error:
+                seed, problem = None, str(error)
+            if seed is not None:
+                bad_in_row = 0
                 yield seed
+                continue
+            self._add_problem(f"{place}{line}: {problem}")
+            bad_in_row += 1
+            if bad_in_row % _MAX_BAD == 0:
+                yield None
+
+    def _add_problem(self, text: str) -> None:
+        if self.unusable < MAX_REPORTED:
+            self.problems.append(text)
+        self.unusable += 1
 
 
 def read_seed(written: str, base: str | None) -> Seed | None:
@@ -121,16 +163,38 @@ def check_base_url(base_url: str | None) -> None:
         raise UsageError(f"base_url: {error}", "Set it in the environment of the crawl, or mend the file.") from error
 
 
-def _with_bodies(locator: Locator, seeds: Iterator[Seed]) -> Iterator[Seed]:
+def _with_bodies(locator: Locator, seeds: _Seeds) -> _Seeds:
     """The seeds with each body of their locator; the body varies faster than the URL."""
     if locator.body is None:
         return seeds
     if not locator.body_pieces:
-        return (seed._replace(body=locator.body) for seed in seeds)
+        return (seed and seed._replace(body=locator.body) for seed in seeds)
     return (
-        seed._replace(body=body) for seed in seeds for body in expand_body(locator.body_pieces, locator.content_type)
+        seed and seed._replace(body=body)
+        for seed in seeds
+        for body in (expand_body(locator.body_pieces, locator.content_type) if seed else (None,))
     )
 
 
-def take_batch(seeds: Iterator[Seed]) -> list[Seed]:
-    return list(islice(seeds, _BATCH_SIZE))
+class Batch(NamedTuple):
+    """Seeds that become jobs in one transaction. `is_last`: no others follow."""
+
+    seeds: list[Seed]
+    is_last: bool
+
+
+def take_batch(seeds: _Seeds, done: int) -> Batch:
+    """The next seeds; empty, and not the last, if none can be read now. `done`: seeds of the locator before them."""
+    size, batch = batch_size(done), list[Seed]()
+    for seed in seeds:
+        if seed is None:
+            return Batch(batch, is_last=False)
+        batch.append(seed)
+        if len(batch) == size:
+            return Batch(batch, is_last=False)
+    return Batch(batch, is_last=True)
+
+
+def batch_size(done: int) -> int:
+    """The number of seeds of the batch after `done` of them."""
+    return max(_BATCH_SIZE, min(done // _GROWTH, _MAX_BATCH_SIZE))

@@ -15,7 +15,7 @@ from engine.errors import UsageError
 from engine.http.errors import FILES_NOT_ALLOWED
 from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.job import JobKind
-from engine.model.run import RunState
+from engine.model.run import RunState, SeedingProgress
 from engine.model.stored_form import SourcePosition
 from engine.runtime.clock import boottime
 from engine.settings import Settings
@@ -28,13 +28,12 @@ from engine.store.tables.run.runs import Run
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
 from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
-from engine.supervise.seeding.seed_reader import SeedReader, check_base_url, take_batch
+from engine.supervise.seeding.seed_reader import LIST_CACHE_KB, MAX_REPORTED, SeedReader, check_base_url, take_batch
 
 _SMALL_GROUP = 20
 """URLs of a group that is seeded together with others in one transaction, before pages can link to them."""
 _MAX_TOGETHER = 50
 """Number of such groups in one transaction."""
-_MAX_REPORTED = 5
 _RETRY_SECONDS = 1.0
 """Seconds before an unreadable list is read again; doubled each time, up to a minute."""
 _MAX_DOUBLINGS = 6
@@ -68,6 +67,8 @@ class Seeder:
         self._batches = self._seed_all()
         self._empty_lists: list[str] = []
         """Lists of the current group without URLs."""
+        self._told = 0
+        """Problems of the reader that are recorded."""
         self.done = False
 
     def step(self) -> list[int]:
@@ -80,19 +81,6 @@ class Seeder:
         except StopIteration:
             self.done = True
             return []
-
-    def record_problems(self) -> None:
-        """Record the first problems as events. Raises DatabaseBusy, with all problems kept."""
-        problems = self.reader.problems
-        if not problems:
-            return
-        texts = problems[:_MAX_REPORTED]
-        if len(problems) > _MAX_REPORTED:
-            texts.append(f"{len(problems) - _MAX_REPORTED} more seeds give no job")
-        with self._db.transaction():
-            found = [Event(time.time(), "ERROR", "supervisor", "seed", text) for text in texts]
-            events.add(self._db, self._run.seq, found)
-        problems.clear()
 
     def _seed_all(self) -> Iterator[list[int]]:
         run = self._run.seq
@@ -109,7 +97,7 @@ class Seeder:
                 continue
             ((group, content_hash),) = together
             yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=False))
-            yield from self._seed_group(group)
+            yield from self._seed_group(group, content_hash)
             yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=True))
         yield from self._retry_busy(self._mark_ready)
 
@@ -129,24 +117,35 @@ class Seeder:
     def _mark_ready(self) -> list[int]:
         with self._db.transaction():
             runs.mark_seeded(self._db, self._run.seq, self._version)
+            runs.set_seeding(self._db, self._run.seq, None)
             runs.set_state(self._db, self._run.seq, RunState.READY)
         return []
 
-    def _seed_group(self, group: LocatorGroup) -> Iterator[list[int]]:
-        self._empty_lists = []
-        for locator in group.locators:
-            count = yield from self._retry_reading(group, locator)
+    def _seed_group(self, group: LocatorGroup, content_hash: str) -> Iterator[list[int]]:
+        stored = yield from self._retry_busy(lambda: runs.get_seeding(self._db, self._run.seq))
+        done = stored if stored and (stored.group, stored.content_hash) == (group.name, content_hash) else None
+        self._empty_lists = [] if done is None else list(done.empty)
+        for number, locator in enumerate(group.locators):
+            if done is not None and number < done.locator:
+                continue
+            name = _list_name(locator)
+            start = SeedingProgress(group=group.name, locator=number, content_hash=content_hash, list=name)
+            if done is not None and done.is_of(start) and locator.from_file != "-":
+                start = done
+            count = yield from self._retry_reading(group, locator, start)
             if locator.from_file is not None and count == 0:
-                self._empty_lists.append("standard input" if locator.from_file == "-" else str(locator.from_file))
+                self._empty_lists.append(start.list)
 
-    def _retry_reading(self, group: LocatorGroup, locator: Locator) -> Generator[list[int], None, int]:
-        """Seed a locator, from its start again if its list is unreadable; returns the number of its seeds.
+    def _retry_reading(
+        self, group: LocatorGroup, locator: Locator, start: SeedingProgress
+    ) -> Generator[list[int], None, int]:
+        """Seed a locator, from where its list became unreadable; returns the number of its seeds.
 
         Keys keep earlier seeds from being seeded twice.
         """
         for attempt in range(self._retries):
             try:
-                return (yield from self._seed_locator(group, locator))
+                return (yield from self._seed_locator(group, locator, start))
             except ListUnreadable as error:
                 if locator.from_file == "-":  # standard input cannot be read again
                     raise
@@ -156,15 +155,43 @@ class Seeder:
                 resume_at = time.monotonic() + seconds
                 while time.monotonic() < resume_at:
                     yield []
-        return (yield from self._seed_locator(group, locator))
+                stored = yield from self._retry_busy(lambda: runs.get_seeding(self._db, self._run.seq))
+                if stored is not None and stored.is_of(start):
+                    start = stored
+        return (yield from self._seed_locator(group, locator, start))
 
-    def _seed_locator(self, group: LocatorGroup, locator: Locator) -> Generator[list[int], None, int]:
-        count = 0
-        for kind, seeds in self.reader.list_seeds(locator):
-            while batch := take_batch(seeds):
-                count += len(batch)
-                yield (yield from self._retry_busy(partial(self._write_batch, group, locator, batch, kind)))
-        return count
+    def _seed_locator(
+        self, group: LocatorGroup, locator: Locator, start: SeedingProgress
+    ) -> Generator[list[int], None, int]:
+        """Seed what is left of a locator; returns the number of its seeds."""
+        progress = start
+        self.reader.begin(start.unusable)
+        self._told = 0
+        self._db.resize_cache(LIST_CACHE_KB if locator.from_file is not None else None)
+        for kind, seeds in self.reader.list_seeds(locator, start if start.offset else None):
+            is_last = False
+            while not is_last:
+                batch, is_last = take_batch(seeds, progress.seeds)
+                reached = self._reached(progress, len(batch))
+                if reached != progress:
+                    write = partial(self._write_batch, group, locator, batch, kind, reached)
+                    yield (yield from self._retry_busy(write))
+                    progress = reached
+                elif not is_last:
+                    yield []  # nothing can be read now
+        self._db.resize_cache(None)
+        if self.reader.unusable > MAX_REPORTED:
+            text = f"{start.list}: {self.reader.unusable:,} seeds give no job; events tell the first {MAX_REPORTED}"
+            yield from self._retry_busy(partial(self._record_warning, text))
+        return progress.seeds
+
+    def _reached(self, progress: SeedingProgress, seeds: int) -> SeedingProgress:
+        """The progress after so many more seeds."""
+        reached = replace(progress, seeds=progress.seeds + seeds, unusable=self.reader.unusable)
+        if (read := self.reader.list) is not None:
+            offset, line = read.position
+            return replace(reached, stamp=read.stamp, offset=offset, line=line, size=read.size)
+        return replace(reached, line=reached.seeds + reached.unusable)
 
     def _record_warning(self, text: str) -> None:
         with self._db.transaction():
@@ -193,12 +220,14 @@ class Seeder:
         return len(patterns) <= _SMALL_GROUP and not any("{" in url for url in patterns)
 
     def _read_groups(self, groups: list[_OpenGroup]) -> list[_Batch]:
+        self.reader.begin()
+        self._told = 0
         return [
             (group, locator, batch, kind)
             for group, _ in groups
             for locator in group.locators
             for kind, seeds in self.reader.list_seeds(locator)
-            if (batch := list(seeds))
+            if (batch := [seed for seed in seeds if seed is not None])
         ]
 
     def _write_groups(self, groups: list[_OpenGroup], batches: list[_Batch]) -> list[int]:
@@ -210,11 +239,30 @@ class Seeder:
                 seeded_hosts |= self._jobs.add(group.name, locator, batch, kind)
             for group, content_hash in groups:
                 self._complete(group, Checkpoint(step=SEEDER, group=group.name, content_hash=content_hash))
+            self._record_problems()
+            if self.reader.unusable > MAX_REPORTED:
+                text = f"{self.reader.unusable - MAX_REPORTED} more seeds give no job"
+                events.add(self._db, self._run.seq, [Event(time.time(), "ERROR", "supervisor", "seed", text)])
             return self._ring(seeded_hosts)
 
-    def _write_batch(self, group: LocatorGroup, locator: Locator, batch: list[Seed], kind: JobKind) -> list[int]:
+    def _write_batch(
+        self, group: LocatorGroup, locator: Locator, batch: list[Seed], kind: JobKind, reached: SeedingProgress
+    ) -> list[int]:
+        """Create the jobs of a batch, and record that the list is read so far."""
+        rung: list[int] = []
         with self._jobs.placing():
-            return self._ring(self._jobs.add(group.name, locator, batch, kind))
+            if batch:
+                rung = self._ring(self._jobs.add(group.name, locator, batch, kind))
+            if locator.from_file is not None:
+                runs.set_seeding(self._db, self._run.seq, replace(reached, empty=tuple(self._empty_lists)))
+            self._record_problems()
+        self._told = len(self.reader.problems)
+        return rung
+
+    def _record_problems(self) -> None:
+        """Record the problems that were read since the last transaction."""
+        texts = self.reader.problems[self._told :]
+        events.add(self._db, self._run.seq, [Event(time.time(), "ERROR", "supervisor", "seed", text) for text in texts])
 
     def _ring(self, seeded_hosts: set[int]) -> list[int]:
         self._jobs.readmit(seeded_hosts)
@@ -234,6 +282,13 @@ class Seeder:
     def _complete(self, group: LocatorGroup, checkpoint: Checkpoint) -> None:
         checkpoints.write(self._db, self._run.seq, [replace(checkpoint, completed_at=time.time(), status="valid")])
         runs.set_empty_seeds(self._db, self._run.seq, group.name, self._empty_lists)
+
+
+def _list_name(locator: Locator) -> str:
+    """The list of a locator, for messages."""
+    if locator.from_file is None:
+        return locator.name
+    return "standard input" if locator.from_file == "-" else shown_path(locator.from_file)
 
 
 def create_next_seeder(
@@ -272,6 +327,8 @@ def find_unseedable(
         return position, f"{FILES_NOT_ALLOWED}: {url}", "Give --allow-file, or the setting allow_file."
     for locator in (each for group in definitions.locator_groups for each in group.locators):
         path = locator.from_file
-        if path is not None and path != "-" and not os.access(path, os.R_OK):
+        if path is None or path == "-":
+            continue
+        if not os.access(path, os.R_OK):
             return locator.place, f"cannot read {shown_path(path)}", "Fix the `from` of the locator, or the file."
     return None

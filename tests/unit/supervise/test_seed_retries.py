@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.url_list import ListUnreadable
+from engine.defs.url_list import ListPosition, ListUnreadable, UrlList
 from engine.errors import UsageError
 from engine.model.definition import Locator, LocatorGroup
 from engine.store.db.connector import DatabaseBusy
@@ -61,19 +61,22 @@ def test_a_list_that_breaks_off_is_seeded_once(
     harness: SeedingHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
-    reads: list[str] = []
+    read_from = UrlList.read_from
+    starts: list[ListPosition] = []
 
-    def break_off(path: str) -> Iterator[tuple[int, str]]:
-        reads.append(path)
-        for number in range(1, 6):
-            if number == 4 and len(reads) == 1:
+    def break_off(self: UrlList, position: ListPosition, stamp: str) -> Iterator[tuple[int, str]]:
+        starts.append(position)
+        for number, text in read_from(self, position, stamp):
+            if number == 4 and len(starts) == 1:
                 raise ListUnreadable("Input/output error", "")
-            yield number, f"http://a/{number}"
+            yield number, text
 
-    monkeypatch.setattr(seed_reader, "read_urls", break_off)
-    list(seed_list(harness, tmp_path, retries=1))
+    monkeypatch.setattr(UrlList, "read_from", break_off)
+    listed = tmp_path / "urls.txt"
+    listed.write_text("".join(f"http://a/{number}\n" for number in range(1, 6)))
+    list(seed_list(harness, listed, retries=1))
     assert harness.urls() == [f"http://a/{number}" for number in range(1, 6)]
-    assert len(reads) == 2
+    assert starts == [(0, 0), (11, 1)], "it is read on from the line that was read last"
 
 
 def test_a_busy_database_costs_steps_and_no_retry(harness: SeedingHarness) -> None:

@@ -1,13 +1,16 @@
 """Locators become jobs, in batches that can be interrupted and repeated."""
 
-import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from msgspec.structs import replace
 
+from console.format import describe_seeding
+from engine.defs.url_list import UrlList
 from engine.errors import UsageError
 from engine.http.request import expand_url
 from engine.model.definition import Definitions, Locator, LocatorGroup, TaskGroup
@@ -132,10 +135,25 @@ def test_urls_come_from_a_file_one_per_line(harness: SeedingHarness, tmp_path: P
     assert harness.urls() == ["http://a/1", "http://a/2", "http://a/%7B1..9%7D"], "braces in a file are no pattern"
 
 
-def test_urls_come_from_standard_input(harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("http://a/1\n"))
-    harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", from_file="-"),)))
-    assert harness.urls() == ["http://a/1"]
+def test_urls_come_from_standard_input_as_they_arrive(harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stdin, os.fdopen(writing, "wb", buffering=0) as pipe:
+        monkeypatch.setattr("sys.stdin", stdin)
+        seeder = harness.seeding(LocatorGroup(name="g", locators=(Locator(name="l", from_file="-"),)))
+        pipe.write(b"http://a/1\n\nhttp://a/")
+        for _ in range(4):
+            seeder.step()
+        assert harness.urls() == ["http://a/1"], "a line without its end waits for the rest"
+        progress = runs.get_seeding(harness.db, harness.run)
+        assert progress is not None
+        assert progress.as_dict() == {"list": "standard input", "read": 1, "total": None, "unusable": 0}
+        pipe.write(b"2\r\nmailto:x@y")
+        pipe.close()
+        for _ in range(5):
+            seeder.step()
+        assert seeder.done
+        assert harness.urls() == ["http://a/1", "http://a/2"]
+        assert seeder.reader.problems == ["standard input:4: no usable URL: mailto:x@y (mailto: is not http or https)"]
 
 
 def test_a_file_that_is_missing_is_named(harness: SeedingHarness, tmp_path: Path) -> None:
@@ -144,6 +162,75 @@ def test_a_file_that_is_missing_is_named(harness: SeedingHarness, tmp_path: Path
     with pytest.raises(UsageError, match="gone"):
         for _ in range(9):
             made.step()
+
+
+def test_an_interrupted_list_is_read_on_from_its_last_line(
+    harness: SeedingHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    listed = tmp_path / "urls.txt"
+    listed.write_text("".join(f"http://a/{number}\n" for number in range(10)))
+    group = LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://b/",), from_file=str(listed)),))
+    made = harness.seeding(group)
+    for _ in range(4):
+        made.step()
+    progress = runs.get_seeding(harness.db, harness.run)
+    assert progress is not None
+    assert (progress.line, progress.offset, progress.total) == (4, 44, 10), "five are read, the last again"
+    assert describe_seeding(progress) == "seeding 4 of 10 (40 %)"
+    read_from = UrlList.read_from
+    read: list[str] = []
+
+    def record(self: UrlList, *start: Any) -> Iterator[tuple[int, str]]:
+        for number, text in read_from(self, *start):
+            read.append(text)
+            yield number, text
+
+    monkeypatch.setattr(UrlList, "read_from", record)
+    harness.seed(group)
+    assert read == [f"http://a/{number}" for number in range(4, 10)]
+    assert harness.urls() == ["http://b/", *(f"http://a/{number}" for number in range(10))]
+    assert runs.get_seeding(harness.db, harness.run) is None
+
+
+def test_an_interrupted_list_that_changed_is_read_from_its_start(
+    harness: SeedingHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    listed = tmp_path / "urls.txt"
+    listed.write_text("".join(f"http://a/{number}\n" for number in range(6)))
+    group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
+    made = harness.seeding(group)
+    for _ in range(3):
+        made.step()
+    listed.write_text("http://a/new\n" + listed.read_text())
+    harness.seed(group)
+    assert sorted(harness.urls()) == [*(f"http://a/{number}" for number in range(6)), "http://a/new"]
+
+
+def test_of_many_bad_seeds_the_first_are_told_and_all_are_counted(harness: SeedingHarness, tmp_path: Path) -> None:
+    listed = tmp_path / "urls.txt"
+    listed.write_text("mailto:x@y\n" * 12_345 + "http://a/\n")
+    seeder = harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),)))
+    assert harness.urls() == ["http://a/"]
+    assert len(seeder.reader.problems) == 10
+    told = [text for (text,) in harness.db.all("SELECT text FROM events WHERE kind = 'seed' ORDER BY id")]
+    assert len(told) == 11
+    assert told[9] == f"{listed}:10: no usable URL: mailto:x@y (mailto: is not http or https)"
+    assert told[10] == f"{listed}: 12,345 seeds give no job; events tell the first 10"
+
+
+def test_a_list_in_utf_16_is_named(harness: SeedingHarness, tmp_path: Path) -> None:
+    listed = tmp_path / "urls.txt"
+    listed.write_text("http://a/\n", "utf-16")
+    with pytest.raises(UsageError, match=r"urls\.txt:1: the file is in UTF-16"):
+        harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),)))
+
+
+def test_batches_grow_with_the_list_within_bounds() -> None:
+    assert [seed_reader.batch_size(done) for done in (0, 16_000, 80_000, 160_000, 10**6)] == [
+        2_000, 2_000, 10_000, 20_000, 20_000
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["u:canary@h.example/x", "htp:/u:canary@h.example", "data/u:ca/canary@h"])

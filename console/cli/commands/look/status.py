@@ -8,7 +8,7 @@ from msgspec.structs import asdict, replace
 
 from console.cli.options import common_options, run_option
 from console.cli.output import write_json, write_lines
-from console.format import describe_eta, format_signal, plural
+from console.format import describe_eta, describe_seeding, format_signal, plural
 from engine.errors import StorageError
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "waiting_rows": view.waiting_rows,
         "eta": asdict(view.run.eta if view.run and pid else NO_ETA),
         "rates": view.run.rates if view.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0, "queue_per_s": 0.0},
+        "seeding": view.seeding.as_dict() if view.seeding else None,
         "defs_problems": view.defs_problems,
         "defs_saved": view.defs_saved if pid else None,
         "metrics": view.metrics,
@@ -132,6 +133,8 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     lines.append(f"{view.running} running; answers: {view.bad_answers} bad ({view.blocked} blocked), {view.gone} gone")
     if pid is not None and run.state.is_open:
         lines.append(f"ETA {describe_eta(run.eta)}")
+    if view.seeding is not None:
+        lines.append(describe_seeding(view.seeding))
     if view.reextraction is not None:
         done, left = view.reextraction
         lines.append(f"re-extracting stored pages: {done:,} done, at least {left:,} left")

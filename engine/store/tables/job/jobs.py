@@ -35,6 +35,11 @@ CROSS JOIN jobs j ON j.run = l.run AND j.identity = l.page_key
 WHERE j.state IN {_states_before(JobState.TAKEN)} AND j.attempts = 0
     AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.run AND other.identity = l.identity)
 """
+# parents of a run are the newest jobs of all while it is worked
+_HAS_LINKS = """
+SELECT coalesce((SELECT p.run = ? FROM jobs p WHERE p.id = m.parent), m.parent IS NOT NULL)
+FROM (SELECT max(parent) AS parent FROM jobs WHERE parent IS NOT NULL) m
+"""
 _TURN_INTO_LOCATOR = """
 UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, locator = ?, page_key = ?, identity = ?,
     priority = max(priority, ?), may_leave_host = 1, fresh_since = NULL
@@ -179,9 +184,10 @@ class JobUpdate(NamedTuple):
 
 def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
     """Create jobs of locators; an unstarted link job for the same page becomes the locator's job."""
-    plain = [(j.run, j.locator, j.page_key, j.identity, j.priority) for j in locators if j.page_key is not None]
-    for link in db.execute_values(_UNSTARTED_LINKS, plain):
-        db.execute(_TURN_INTO_LOCATOR, link)
+    if locators and db.value(_HAS_LINKS, (locators[0].run,)):
+        plain = [(j.run, j.locator, j.page_key, j.identity, j.priority) for j in locators if j.page_key is not None]
+        for link in db.execute_values(_UNSTARTED_LINKS, plain):
+            db.execute(_TURN_INTO_LOCATOR, link)
     db.execute_values(_ADD_LOCATORS, locators)
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field, json
 from msgspec.structs import asdict, replace
 
 from engine.errors import CrawlError
-from engine.model.run import NO_ETA, RUN_TRANSITIONS, STAGE_TRANSITIONS, Alarm, Eta, RunState, Stage
+from engine.model.run import NO_ETA, RUN_TRANSITIONS, STAGE_TRANSITIONS, Alarm, Eta, RunState, SeedingProgress, Stage
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, source_states
 
@@ -35,6 +35,7 @@ UPDATE runs SET state = 'KILLED', reason = 'its supervisor died, and a new run w
 WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
 """
 _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
+_SET_SEEDING = "UPDATE runs SET seeding = ? WHERE seq = ?"
 _SET_EMPTY_SEEDS = "UPDATE runs SET empty_seeds = json_patch(coalesce(empty_seeds, '{}'), ?) WHERE seq = ?"
 _EARLIER_BASELINE = """
 SELECT id, baseline FROM runs
@@ -199,6 +200,17 @@ class MissedExpectation(NamedTuple):
 
     text: str
     data_def: str | None = None
+
+
+def set_seeding(db: Database, run: int, progress: SeedingProgress | None) -> None:
+    """Store how far the list of seeds that is read now is read; None: no list is."""
+    db.execute(_SET_SEEDING, (None if progress is None else json.encode(progress).decode(), run))
+
+
+def get_seeding(db: Database, run: int) -> SeedingProgress | None:
+    """How far a list of seeds is read; None: no list is read now."""
+    text = db.value("SELECT seeding FROM runs WHERE seq = ?", (run,))
+    return None if text is None else json.decode(text, type=SeedingProgress)
 
 
 def set_empty_seeds(db: Database, run: int, group: str, lists: list[str]) -> None:
