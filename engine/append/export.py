@@ -40,6 +40,8 @@ def export(
     for batch in read_batches(db, run_seq, data_def, seen_rows):
         _write_bytes(stream, encoder.rows(row for _, row in batch))
         count += len(batch)
+    if encoder.has_footer:
+        _write_bytes(stream, encoder.footer())
     return count
 
 

@@ -12,7 +12,14 @@ from msgspec import Struct, field
 from engine.model.declaration import BatchSize, Character, DefKey, HeaderValue, OutputPath, Seconds, SenderUrl, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
 
-OutputTypeName = Literal["csv", "jsonl", "scoopi", "sqlite", "duckdb"]
+OutputTypeName = Literal[
+    "csv",
+    "jsonl",
+    "parquet",
+    "scoopi",
+    "sqlite",
+    "duckdb",
+]
 
 
 class OutputType(Struct, frozen=True, kw_only=True):
@@ -27,6 +34,10 @@ class OutputType(Struct, frozen=True, kw_only=True):
     """Whether its columns have the types of the fields, and of list items."""
     compressible: bool = False
     """Whether its files are streams of bytes, which an ending such as `.gz` compresses."""
+    whole: bool = False
+    """Whether its files cannot grow: they are written again as a whole."""
+    has_column_types: bool = False
+    """Whether the settings of its outputs have `column_types`."""
 
 
 SCOOPI: Literal["scoopi"] = "scoopi"
@@ -36,6 +47,7 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
     {
         "csv": OutputType(name="csv", suffixes=("csv",), compressible=True),
         "jsonl": OutputType(name="jsonl", suffixes=("jsonl",), compressible=True),
+        "parquet": OutputType(name="parquet", suffixes=("parquet",), whole=True, has_column_types=True),
         SCOOPI: OutputType(name="scoopi", suffixes=("txt",), compressible=True),
         "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
         "duckdb": OutputType(name="duckdb", suffixes=("duckdb",), shared_file=True, typed=True),
@@ -65,6 +77,16 @@ def is_shared_file(type_: str) -> bool:
 def is_typed(type_: str) -> bool:
     """Whether the columns of a type have the types of the fields; False for plugin types."""
     return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].typed
+
+
+def has_column_types(type_: str) -> bool:
+    """Whether the settings of outputs of a type have the types of their columns; False for plugin types."""
+    return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].has_column_types
+
+
+def is_whole(type_: str) -> bool:
+    """Whether files of a type cannot grow; False for plugin types."""
+    return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].whole
 
 
 def output_type_of(file: str | Path) -> OutputType | None:

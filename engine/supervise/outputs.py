@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from engine.append.formats.column_types import column_types
 from engine.errors import UsageError
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.output_type import (
@@ -17,6 +18,7 @@ from engine.model.output_type import (
     describe_suffixes,
     expand_path,
     file_of_data_def,
+    has_column_types,
     is_typed,
     output_type_of,
 )
@@ -107,7 +109,7 @@ def _merge_settings(recorded: Output | None, settings: dict[str, Any]) -> dict[s
     earlier = recorded.settings
     joined: dict[str, Any] = {
         name: {**earlier.get(name, {}), **settings.get(name, {})}
-        for name in ("joins", "types", "item_types", "paths")
+        for name in ("joins", "types", "item_types", "column_types", "paths")
         if name in settings or name in earlier
     }
     return {**settings, **joined, "columns": list(dict.fromkeys([*earlier["columns"], *settings["columns"]]))}
@@ -135,6 +137,7 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
         | ({"quoting": appender.quoting} if appender.quoting != "minimal" else {})
         | ({"include_tags": True} if appender.include_tags else {})
         | ({"item_types": _item_types(data_def)} if is_typed(appender.type) else {})
+        | ({"column_types": column_types(named)} if has_column_types(appender.type) else {})
         | _class_settings(data_def, appender)
     )
 

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 from xxhash import xxh3_128_digest
 
 from engine.store.pages.documents import PageStore
@@ -30,10 +31,11 @@ appenders:
   table: {{type: csv}}
   lines: {{type: jsonl}}
   base: {{type: sqlite}}
+  columns: {{type: parquet}}
 hosts:
   "127.0.0.1": {{robots: false, concurrency: 8, delay: 0}}
 """
-FILES = ("item.csv", "item.jsonl", "item.db")
+FILES = ("item.csv", "item.jsonl", "item.db", "item.parquet")
 PAGES, ITEMS = 4, 5
 
 
@@ -96,6 +98,8 @@ class VerifiedCrawl:
         assert sorted((row["name"], row["price"]) for row in objects) == self.expected_rows()
         with contextlib.closing(sqlite3.connect(self.project.output("item.db"))) as db:
             assert sorted(db.execute("SELECT name, price FROM item")) == self.expected_rows()
+        columns = pyarrow.parquet.read_table(self.project.output("item.parquet")).to_pylist()
+        assert sorted((row["name"], f"{row['price']:.2f}") for row in columns) == self.expected_rows()
         assert_exact_sums(self.project)
         result = self.verify()
         assert result["valid"], result
@@ -114,6 +118,10 @@ class VerifiedCrawl:
                     db.execute("DELETE FROM item WHERE _id = ?", (id_,))
                 else:
                     db.execute("INSERT INTO item SELECT -5, name, price FROM item WHERE _id = ?", (id_,))
+        elif name.endswith(".parquet"):
+            data = bytearray(path.read_bytes())
+            data[len(data) // 3] ^= 1
+            path.write_bytes(data)
         else:
             lines = path.read_bytes().splitlines(keepends=True)
             at = 7 if name.endswith(".csv") else 6

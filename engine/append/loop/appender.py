@@ -7,7 +7,7 @@ turn repairs whatever a failure or a kill at any point leaves.
 
 import errno
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -101,6 +101,9 @@ class AppenderLoop:
         deferred = self._deferred_outputs(declared)
         sound, broken = self._inspect_outputs([output for output in declared if output.id not in deferred])
         damaged = [output for output in broken if not (self._is_whole(output) and self._is_pausing(output))]
+        if unmarked := [output.id for output in damaged if self._is_whole(output) and not output.dirty]:
+            self._mark_corrupt(unmarked)  # so it gets the rows that wait
+            return TurnResult.MORE
         if damaged:
             self._rebuild_outputs(damaged)
             return TurnResult.MORE
@@ -361,10 +364,13 @@ class AppenderLoop:
             self._taint_suspects()
 
     def _taint_suspects(self) -> None:
-        with self._fence.transaction():
-            for output in self._suspect_outputs:
-                outputs.mark_corrupt(self._db, output)
+        self._mark_corrupt(self._suspect_outputs)
         self._suspect_outputs.clear()
+
+    def _mark_corrupt(self, ids: Iterable[int]) -> None:
+        with self._fence.transaction():
+            for output in ids:
+                outputs.mark_corrupt(self._db, output)
 
 
 def _fit_limit(count: int, characters: int) -> int:

@@ -1,10 +1,11 @@
-"""Chooses built-in files for the main loop, and gives all other outputs to loops of their own."""
+"""Gives the built-in files that grow to the main loop, and all other outputs to loops of their own."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from engine.append.formats.writer import Writer, create_writer
+from engine.model.output_type import is_whole
 from engine.store.tables.output.outputs import Output
 
 
@@ -35,7 +36,7 @@ class OtherLoops(Protocol):
 
 
 class BuiltInOutputs:
-    """The files of built-in types; other loops get the outputs of plugin classes and of senders."""
+    """The files of built-in types that grow; other loops get the whole ones, and those of classes and senders."""
 
     runs_plugins = False
 
@@ -68,6 +69,29 @@ class BuiltInOutputs:
         return create_writer(output, run=run, folder=folder)
 
 
+class WholeOutputs:
+    """Chooses the whole outputs of one appender: writing one takes long, and must not delay the files that grow."""
+
+    runs_plugins = False
+
+    def __init__(self, appender: str) -> None:
+        self._appender = appender
+
+    def choose(self, declared: Sequence[Output]) -> list[Output]:
+        """The outputs, as long as they are whole."""
+        return [o for o in declared if o.appender == self._appender and loop_kind(o) == "whole"]
+
+    def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:
+        """The writer of a file."""
+        return create_writer(output, run=run, folder=folder)
+
+    def close(self) -> None:
+        """Do nothing: the loop closes the writers."""
+
+
 def loop_kind(output: Output) -> str:
-    """What a loop of its own writes an output with: `encoder`, `appender` or `sender`; empty: a built-in file."""
-    return str(output.settings.get("kind", ""))
+    """What a loop of its own writes an output as; empty: the main loop writes it.
+
+    `encoder`, `appender` or `sender`: with a class or a sender; `whole`: a file of a built-in type that cannot grow.
+    """
+    return str(output.settings.get("kind", "")) or ("whole" if is_whole(output.type) else "")

@@ -1,4 +1,4 @@
-"""Runs one thread for each sender and plugin output: each delays its own output alone."""
+"""Runs one thread for each appender that the main loop leaves out: it delays its own outputs alone."""
 
 import contextlib
 import threading
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.append.loop.appender import AppenderLoop
-from engine.append.loop.chosen_outputs import loop_kind
+from engine.append.loop.chosen_outputs import WholeOutputs, loop_kind
 from engine.append.loop.heartbeat import AppenderHeartbeat
 from engine.append.loop.lifeline import Lifeline, LoopControl
 from engine.append.loop.only_new import OnlyNewFilter
@@ -94,8 +94,10 @@ class OutputLoops:
         db = Database.open(self._data / CRAWL, busy_seconds=5)
         with contextlib.closing(db):
             targets = _TargetFactory(self._data, db, self._run.seq, self._link, self._settings, control)
-            if key[0] == "encoder":
-                chosen = EncodedOutput(key[1], key[2], targets.create_process)
+            if key[0] in ("encoder", "whole"):
+                chosen: EncodedOutput | WholeOutputs = WholeOutputs(key[1])
+                if key[0] == "encoder":
+                    chosen = EncodedOutput(key[1], key[2], targets.create_process)
                 folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
                 encoding = AppenderLoop(
                     db, self._run, self._epoch, folder, control, control, chosen=chosen,

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.append.formats.compression import DecompressionFailed, decompress_into
 from engine.append.formats.file_writer import FileFormat
 from engine.append.formats.sqlite import TableReader, table_of
-from engine.append.formats.writer import load_format
+from engine.append.formats.writer import RowEncoder, load_format
 from engine.store.tables.output.outputs import Output
 
 _PIECE_BYTES = 64 * 1024
@@ -46,14 +46,12 @@ class _Differences:
 class FileCheck(_Differences):
     """Compares one file with rows that come in order. Raises OSError."""
 
-    def __init__(self, output: Output, *, is_final: bool) -> None:
+    def __init__(self, output: Output, encoder: RowEncoder, *, is_final: bool) -> None:
         """`is_final`: nothing will be written behind the recorded part."""
         super().__init__(output)
         format_ = load_format(output.type)
         self._is_quoted = isinstance(format_, FileFormat) and format_.is_quoted
         method = output.settings.get("compression")
-        encoder = format_.create_encoder({**output.settings, "compression": None})
-        assert encoder is not None, "a database is compared by TableCheck"
         self._encoder = encoder
         self._size = output.bytes
         self._at, self._line = 0, 1
@@ -156,16 +154,50 @@ class FileCheck(_Differences):
 
     def _read(self, length: int, at: int) -> bytes:
         """Bytes of the recorded part of the file."""
-        length = min(length, self._size - at)
-        pieces = []
-        while length > 0 and (piece := os.pread(self._fd, length, at)):
-            pieces.append(piece)
-            at, length = at + len(piece), length - len(piece)
-        return b"".join(pieces)
+        return _read_all(self._fd, min(length, self._size - at), at)
 
     def _skip(self, data: bytes) -> None:
         self._at += len(data)
         self._line += data.count(b"\n")
+
+
+class WholeCheck(_Differences):
+    """Compares one file that is written whole with rows that come in order, byte by byte. Raises OSError.
+
+    It can be compared only as long as no row is damaged.
+    """
+
+    def __init__(self, output: Output, encoder: RowEncoder) -> None:
+        super().__init__(output)
+        self._encoder = encoder
+        self._at = 0
+        self._fd = os.open(output.path, os.O_RDONLY | os.O_CLOEXEC)
+        length = os.fstat(self._fd).st_size
+        if length != output.bytes:
+            self._problem = f"{length:,} bytes instead of {output.bytes:,}"
+        self._compare(encoder.header())
+
+    def check(self, batch: Sequence[CheckedRow]) -> None:
+        """Compare the next rows of the output's dataDef."""
+        self._compare(self._encoder.rows(text for _, text in batch if text is not None))
+
+    def finish(self) -> None:
+        """Compare the end of the file with that of the rows."""
+        self._compare(self._encoder.footer())
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+    def _compare(self, expected: bytes) -> None:
+        if self._problem:
+            return
+        found = _read_all(self._fd, len(expected), self._at)
+        if found != expected:
+            pairs = zip(found, expected, strict=False)
+            equal = next((at for at, (left, right) in enumerate(pairs) if left != right), len(found))
+            self._problem = f"it differs from its rows at byte {self._at + equal:,}"
+        self._at += len(expected)
 
 
 class TableCheck(_Differences):
@@ -207,3 +239,12 @@ class TableCheck(_Differences):
 
     def _add_surplus(self, count: int) -> None:
         self._surplus = f"{count:,} {'row is' if count == 1 else 'rows are'} no row of the run"
+
+
+def _read_all(fd: int, length: int, at: int) -> bytes:
+    """The bytes at an offset, fewer at the end of the file."""
+    pieces = []
+    while length > 0 and (piece := os.pread(fd, length, at)):
+        pieces.append(piece)
+        at, length = at + len(piece), length - len(piece)
+    return b"".join(pieces)

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.append.formats.projection import RowProjection, projection_of
+from engine.append.formats.writer import create_encoder
 from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.output_dir import present_path
 from engine.errors import StorageError
@@ -18,7 +19,7 @@ from engine.store.read.content import ContentRow
 from engine.store.tables.output import outputs
 from engine.store.tables.output.outputs import Output
 from engine.store.tables.run.runs import Run
-from engine.supervise.verification.file_check import CheckedRow, FileCheck, TableCheck
+from engine.supervise.verification.file_check import CheckedRow, FileCheck, TableCheck, WholeCheck
 
 _CHANGED = "it changed while it was read"
 
@@ -40,7 +41,7 @@ class _OpenOutput(Struct):
     """An output with its check, if it can be checked."""
 
     output: Output
-    check: FileCheck | TableCheck | None = None
+    check: FileCheck | WholeCheck | TableCheck | None = None
     projection: RowProjection | None = None
     problem: str = ""
     skipped: str = ""
@@ -70,6 +71,8 @@ class OutputChecks:
             if one.check is None:
                 continue
             own = [row for row in by_data_def.get(one.output.data_def, []) if row[0] <= one.output.cursor]
+            if isinstance(one.check, WholeCheck) and any(text is None for _, text in own):
+                one.skipped = one.skipped or "one of its rows is damaged"
             try:
                 rows = self._filter(one.output, own)
                 one.check.check(rows if one.projection is None else one.projection.apply(rows))
@@ -103,10 +106,16 @@ class OutputChecks:
                 if output.type == "sqlite":
                     one.check = TableCheck(output, run=self._run.id)
                 else:
-                    one.check = FileCheck(output, is_final=self._run.state is RunState.DONE)
+                    one.check = self._open_file(output)
             except (OSError, StorageError) as error:
                 self._give_up(one, error)
         return one
+
+    def _open_file(self, output: Output) -> FileCheck | WholeCheck:
+        encoder = create_encoder(output.type, {**output.settings, "compression": None})
+        if encoder.has_footer:
+            return WholeCheck(output, encoder)
+        return FileCheck(output, encoder, is_final=self._run.state is RunState.DONE)
 
     def _load_earlier_rows(self) -> None:
         try:

@@ -9,12 +9,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
+
 from engine.append.loop.appender import AppenderLoop
+from engine.append.loop.chosen_outputs import WholeOutputs
 from engine.append.loop.heartbeat import AppenderHeartbeat
 from engine.append.loop.lifeline import Lifeline
 from engine.append.loop.output_dir import OutputDir
 from engine.append.loop.turns import TurnResult
 from engine.model.definition import DataDef, Definitions, Field, definition_hash
+from engine.model.output_type import is_whole
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.db.connector import Database, sqlite3
@@ -26,14 +30,20 @@ from engine.store.tables.run import nodes, runs, supervisors, versions
 from engine.supervise.nodes.appender_process import APPENDER_ENTRY
 from tests.templates import SupervisedProcess
 
-TYPES = ("csv", "jsonl", "sqlite", "duckdb")
-ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db", "duckdb": "duckdb"}
+TYPES = ("csv", "jsonl", "parquet", "sqlite", "duckdb")
+GROWING = tuple(type_ for type_ in TYPES if not is_whole(type_))
+"""Types to which rows are appended."""
+ENDINGS = {"csv": "csv", "jsonl": "jsonl", "parquet": "parquet", "sqlite": "db", "duckdb": "duckdb"}
 FIELD_TYPES = {
     "types": {"title": "str", "price": "decimal", "stock": "bool"},
     "item_types": {"tags": "str", "parts": {"n": "int"}},
 }
 """What typed outputs are declared with."""
 COLUMNS = ("title", "price", "stock", "tags", "parts")
+COLUMN_TYPES = {
+    "price": "decimal", "stock": "bool", "tags": {"list": "str"},
+    "parts": {"list": [["n", "int"], ["weight", "decimal"], ["name", "str"]]},
+}  # fmt: skip
 
 
 class InProcessAppender(AppenderLoop):
@@ -73,6 +83,8 @@ class Harness:
 
     def declare(self, name: str, columns: Iterable[str] = COLUMNS, path: Path | None = None, **more: Any) -> None:
         settings = self.settings(columns, **more)
+        if self.type == "parquet":
+            settings["column_types"] = COLUMN_TYPES
         with self.db.transaction():
             outputs.ensure(
                 self.db, self.run.seq, appender="rows", type_=self.type, data_def=name,
@@ -119,6 +131,8 @@ class Harness:
         lifeline.draining = draining
         heartbeat = AppenderHeartbeat(self.folder / "beats" / f"a{epoch}", lifeline)
         folder = OutputDir(self.folder, self.run.id)
+        if is_whole(self.type):
+            more = {"chosen": WholeOutputs("rows"), "whole_every": 0.0, **more}
         return InProcessAppender(db, self.run, epoch, folder, heartbeat, lifeline, **more)
 
     def drain(self) -> None:
@@ -185,7 +199,7 @@ def stored_json(row: dict[str, Any]) -> str:
 
 def encoded(type_: str, value: Any) -> Any:
     """A value as an output of this type has it."""
-    if type_ == "jsonl":
+    if type_ in ("jsonl", "parquet"):
         return value
     if type_ == "duckdb" and not isinstance(value, list):
         return f"{value:.9f}" if isinstance(value, Decimal) else value
@@ -222,6 +236,11 @@ def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any
         with _open_duckdb(path) as duck:
             found = duck.execute(f'SELECT * FROM "{name}" ORDER BY 1').fetchall()
         return [[str(value) if isinstance(value, Decimal) else value for value in row[1:]] for row in found]
+    if type_ == "parquet":
+        table = pyarrow.parquet.read_table(path)
+        assert table.column_names == [*columns, "_unfit"]
+        assert table.column("_unfit").null_count == table.num_rows
+        return [[_plain(row[c]) for c in columns] for row in table.to_pylist()]
     with closing(sqlite3.connect(path)) as db:
         return [list(row[1:]) for row in db.execute(f'SELECT * FROM "{name}" ORDER BY 1')]
 
@@ -238,6 +257,15 @@ def _open_duckdb(path: Path) -> Any:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+
+
+def _plain(value: Any) -> Any:
+    """A value of Parquet with the decimals of `book`: two places."""
+    if isinstance(value, Decimal):
+        return value.quantize(Decimal("0.01"))
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return {name: _plain(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def wait_started(harness: Harness, epoch: int) -> bool:

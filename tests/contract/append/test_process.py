@@ -131,6 +131,7 @@ def test_a_new_appender_waits_for_the_end_of_the_old_one(harness: Harness, spawn
     old = harness.spawn()
     spawned.append(old)
     assert wait_started(harness, 1)
+    assert until(lambda: not harness.has_backlog())  # it holds no transaction now
     old.send_signal(signal.SIGSTOP)
     new = harness.spawn()
     spawned.append(new)

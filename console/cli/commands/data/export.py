@@ -193,9 +193,11 @@ class _RowExport(Struct, frozen=True):
 
     def write(self, data_def: "DataDef", stream: BinaryIO) -> None:
         from engine.append.export import export
+        from engine.model.output_type import AppenderDef
         from engine.supervise.outputs import output_settings
 
-        settings = output_settings(data_def) | {"delimiter": default_delimiter(self.format)} | self.options
+        appender = AppenderDef(name="", type=self.format, delimiter=default_delimiter(self.format))
+        settings = output_settings(data_def, appender) | self.options
         export(self.db, self.run, data_def.name, settings, self.format, stream, seen_rows=self.seen)
 
     def write_database(self, output: Path, data_defs: "Sequence[DataDef]") -> None:

@@ -14,7 +14,7 @@ from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import runs
 from engine.store.tables.run.runs import StaleSearch
-from tests.contract.append.harness import TYPES, Harness, book, books, recorded, run_until_idle
+from tests.contract.append.harness import GROWING, TYPES, Harness, book, books, recorded, run_until_idle
 
 
 @pytest.fixture(params=TYPES)
@@ -151,6 +151,7 @@ def test_replaced_rows_are_removed_from_the_file(harness: Harness) -> None:
     assert not harness.has_backlog()
 
 
+@pytest.mark.parametrize("harness", GROWING, indirect=True)
 def test_rows_replaced_during_a_write_are_removed_from_the_file(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +208,7 @@ def test_changed_columns_rebuild_the_file(harness: Harness) -> None:
     assert harness.written(columns=("stock", "title", "new")) == harness.expected(columns=("stock", "title", "new"))
 
 
+@pytest.mark.parametrize("harness", GROWING, indirect=True)
 def test_an_output_declared_later_gets_all_rows(harness: Harness, tmp_path: Path) -> None:
     harness.add(books(10))
     with closing(harness.appender()) as appender:

@@ -17,7 +17,7 @@ from engine.store.db.schema import CRAWL
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import supervisors
-from tests.contract.append.harness import TYPES, Harness, book, books, recorded, run_until_idle
+from tests.contract.append.harness import GROWING, TYPES, Harness, book, books, recorded, run_until_idle
 from tests.sample import sampled
 
 
@@ -152,6 +152,7 @@ def test_a_failing_output_does_not_block_the_others(tmp_path: Path) -> None:
         assert harness.has_backlog()
 
 
+@pytest.mark.parametrize("harness", GROWING, indirect=True)
 def test_a_full_disk_of_the_database_pauses_the_appender(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     harness.add(books(10))
     real = outputs.advance
@@ -184,6 +185,7 @@ def test_an_appender_whose_supervisor_ended_writes_nothing(harness: Harness) -> 
     assert harness.written() == []
 
 
+@pytest.mark.parametrize("harness", GROWING, indirect=True)
 def test_a_fence_during_a_write_records_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     harness.add(books(5))
     real = rows.list_after

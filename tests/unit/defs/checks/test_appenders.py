@@ -98,6 +98,14 @@ def test_the_code_of_a_class_is_part_of_its_appender_alone(tmp_path: Path) -> No
     assert changed == ["crm"]
 
 
+def test_a_type_whose_library_is_missing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runtime.extras.find_spec", lambda _: None)
+    assert problems(tmp_path, "  x: {type: parquet}\n") == [
+        f"{tmp_path.name}/a.yml:7:13: missing-library `type: parquet` needs a library that is not installed;"
+        " install it: pip install 'crawl-console[parquet]'"
+    ]
+
+
 @pytest.mark.parametrize(
     ("appenders", "place", "expected"),
     [

@@ -1,0 +1,265 @@
+"""The output type `parquet`: one file per dataDef; its columns have the types of the fields."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from engine.append.formats.column_types import ColumnType
+from engine.append.formats.file_writer import FileFormat
+from engine.append.formats.row_json import NumberLiteral, decode_values, encode_value, join_fields
+from engine.append.formats.writer import RowEncoder
+from engine.runtime.extras import require_extra
+
+UNFIT_COLUMN = "_unfit"
+"""The last column: JSON of the values of a row that their columns cannot hold; it gives way to a field of this name."""
+DECIMAL_PRECISION, DECIMAL_SCALE = 38, 18
+GROUP_ROWS, GROUP_CHARACTERS = 100_000, 32_000_000
+"""A group of rows ends with the row that reaches one of these: memory stays flat."""
+CHUNK_ROWS = 1_000
+"""Rows that are converted at once."""
+_INT64 = range(-(2**63), 2**63)
+
+
+class _Cells(Struct, frozen=True):
+    """The type of a column, and how a value that is not None becomes a cell. Raises ValueError if it does not fit."""
+
+    type: Any
+    encode: Callable[[Any], Any]
+
+
+class ParquetEncoder(RowEncoder):
+    """Rows of one dataDef as the bytes of a Parquet file. Equal rows give equal bytes, however they are divided."""
+
+    def __init__(self, columns: Sequence[str], types: Mapping[str, ColumnType]) -> None:
+        """`types`: of columns; others are texts. Raises UsageError if the library is not installed."""
+        require_extra("parquet", "the output type parquet")
+        import pyarrow  # only runs with such an output have it
+
+        self._arrow = pyarrow
+        self._cells = {name: _cells_of(types.get(name, "str"), pyarrow) for name in columns}
+        unfit = UNFIT_COLUMN
+        while unfit in self._cells:
+            unfit += "_"
+        fields = [(name, cells.type) for name, cells in self._cells.items()]
+        self._schema = pyarrow.schema([*fields, (unfit, pyarrow.string())])
+        self._sink = _Sink()
+        self._writer: Any = None
+        self._rows: list[dict[str, Any]] = []
+        self._chunks: list[Any] = []
+        self._group_rows = self._group_characters = 0
+
+    @property
+    def has_footer(self) -> bool:
+        """True: the footer is the index of the file."""
+        return True
+
+    def header(self) -> bytes:
+        """Begin a new file."""
+        from pyarrow.parquet import ParquetWriter
+
+        self._sink = _Sink()
+        self._writer = ParquetWriter(self._sink, self._schema, compression="zstd")
+        self._rows, self._chunks = [], []
+        self._group_rows = self._group_characters = 0
+        return self._sink.drain()
+
+    def rows(self, rows: Iterable[str]) -> bytes:
+        """The groups of rows that are complete now."""
+        for row in rows:
+            self._rows.append(decode_values(row))
+            self._group_rows += 1
+            self._group_characters += len(row)
+            if self._group_rows >= GROUP_ROWS or self._group_characters >= GROUP_CHARACTERS:
+                self._end_group()
+            elif self._group_rows % CHUNK_ROWS == 0:
+                self._end_chunk()
+        return self._sink.drain()
+
+    def footer(self) -> bytes:
+        """The last group of rows, and the footer."""
+        if self._group_rows:
+            self._end_group()
+        self._writer.close()
+        return self._sink.drain()
+
+    def _end_group(self) -> None:
+        self._end_chunk()
+        self._writer.write_table(self._arrow.Table.from_batches(self._chunks), row_group_size=self._group_rows)
+        self._chunks = []
+        self._group_rows = self._group_characters = 0
+
+    def _end_chunk(self) -> None:
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
+        unfit: dict[int, dict[str, str]] = {}
+        arrays = [self._encode_column(name, cells, rows, unfit) for name, cells in self._cells.items()]
+        texts = [_encodable(join_fields(unfit[at])) if at in unfit else None for at in range(len(rows))]
+        arrays.append(self._arrow.array(texts, self._arrow.string()))
+        self._chunks.append(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def _encode_column(
+        self, name: str, cells: _Cells, rows: Sequence[dict[str, Any]], unfit: dict[int, dict[str, str]]
+    ) -> Any:
+        """The values of a column. One that does not fit is missing there, and JSON in `unfit`."""
+        encode, encoded = cells.encode, []
+        for at, row in enumerate(rows):
+            value = row.get(name)
+            try:
+                encoded.append(None if value is None else encode(value))
+            except (ValueError, OverflowError):
+                encoded.append(None)
+                unfit.setdefault(at, {})[name] = encode_value(value)
+        return self._arrow.array(encoded, cells.type)
+
+
+class _Sink:
+    """The file that the library writes; `drain` takes what is new."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._at = 0
+
+    def write(self, data: bytes) -> int:
+        self._parts.append(bytes(data))
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def drain(self) -> bytes:
+        data, self._parts = b"".join(self._parts), []
+        return data
+
+
+def _cells_of(type_: ColumnType, arrow: Any) -> _Cells:
+    if isinstance(type_, Mapping):
+        items = _cells_of(type_["list"], arrow)
+        return _Cells(arrow.list_(items.type), _list_encoder(items.encode))
+    if isinstance(type_, list):
+        fields = {name: _cells_of(inner, arrow) for name, inner in type_}
+        struct = arrow.struct([(name, inner.type) for name, inner in fields.items()])
+        return _Cells(struct, _object_encoder({name: inner.encode for name, inner in fields.items()}))
+    match type_:
+        case "int":
+            return _Cells(arrow.int64(), _integer)
+        case "float":
+            return _Cells(arrow.float64(), _float)
+        case "decimal":
+            return _Cells(arrow.decimal128(DECIMAL_PRECISION, DECIMAL_SCALE), _decimal)
+        case "bool":
+            return _Cells(arrow.bool_(), _bool)
+        case "date":
+            return _Cells(arrow.date32(), _date)
+        case "datetime":
+            return _Cells(arrow.timestamp("us"), _datetime)
+        case "instant":
+            return _Cells(arrow.timestamp("us", "UTC"), _instant)
+    return _Cells(arrow.string(), _text)
+
+
+def _list_encoder(encode_item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A single value is a list of one."""
+
+    def encode(value: Any) -> list[Any]:
+        items = value if isinstance(value, list) else [value]
+        return [None if item is None else encode_item(item) for item in items]
+
+    return encode
+
+
+def _object_encoder(fields: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def encode(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict) or value.keys() - fields.keys():
+            raise ValueError
+        return {name: None if item is None else fields[name](item) for name, item in value.items()}
+
+    return encode
+
+
+def _text(value: Any) -> str:
+    """A text as it is; any other value as JSON."""
+    return _encodable(value if type(value) is str else encode_value(value))
+
+
+def _number(value: Any) -> NumberLiteral:
+    if not isinstance(value, NumberLiteral):
+        raise ValueError
+    return value
+
+
+def _integer(value: Any) -> int:
+    number = int(_number(value))
+    if number not in _INT64:
+        raise ValueError
+    return number
+
+
+def _float(value: Any) -> float:
+    number = float(_number(value))
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _decimal(value: Any) -> Decimal:
+    number = Decimal(_number(value))
+    sign, digits, exponent = number.as_tuple()
+    if isinstance(exponent, int) and exponent < -DECIMAL_SCALE:
+        kept = len(digits) - (-DECIMAL_SCALE - exponent)
+        if any(digits[max(0, kept) :]):
+            raise ValueError
+        number = Decimal((sign, digits[: max(0, kept)] or (0,), -DECIMAL_SCALE))
+    if number and number.adjusted() >= DECIMAL_PRECISION - DECIMAL_SCALE:
+        raise ValueError
+    return number
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _iso_text(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError
+    return value
+
+
+def _date(value: Any) -> date:
+    return date.fromisoformat(_iso_text(value))
+
+
+def _datetime(value: Any) -> datetime:
+    """A time with a zone in UTC; one without as it is written; a date at midnight."""
+    moment = datetime.fromisoformat(_iso_text(value))
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def _instant(value: Any) -> datetime:
+    moment = datetime.fromisoformat(_iso_text(value))
+    if moment.tzinfo is None:
+        raise ValueError
+    return moment.astimezone(UTC)
+
+
+def _encodable(text: str) -> str:
+    """The text without lone surrogates."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+FORMAT = FileFormat(lambda settings: ParquetEncoder(settings["columns"], settings.get("column_types", {})))
