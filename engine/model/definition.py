@@ -46,7 +46,9 @@ def _empty_mapping() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
-FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "table", "file"]
+FieldType = Literal[
+    "str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "table", "file", "markdown"
+]
 
 
 class Field(Struct, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ APPENDER_CLASSES: tuple[ClassKind, ...] = ("encoder", "appender")
 """What the class of an appender may be."""
 DEFAULT_SUFFIX = "out"
 """Of the files of a plugin encoder without `suffix`."""
-_TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price", "file"})
+_TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price", "file", "markdown"})
 """Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
 

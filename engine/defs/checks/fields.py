@@ -8,6 +8,7 @@ from engine.defs.yaml.node import YamlNode
 from engine.extract.fields.human_dates import ANY_FORMAT
 from engine.extract.select.srcset import is_srcset
 from engine.model.stored_form import SourcePosition
+from engine.runtime.extras import has_extra, install_hint
 
 _MAX_NESTING = 2
 _DATE_LETTERS = {
@@ -53,6 +54,9 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
         for key in TABLE_EXCLUDES:
             if key in node.entries:
                 problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `type: table`; keep one")
+    if kind == "markdown" and not has_extra("markdown"):
+        message = f"`type: markdown` needs a library that is not installed; install it: {install_hint('markdown')}"
+        problems.add(node.entries["type"].node.place, "missing-library", message)
     check_candidates(node, problems)
     _check_text_keys(node, kind or "str", problems)
     _check_marks(node, kind or "str", problems)
@@ -99,8 +103,9 @@ def _check_text_keys(node: YamlNode, kind: str, problems: Problems) -> None:
     split = node.text_of("split")
     if split is None:
         return
-    if kind == "json":
-        problems.add(node.key_place("split"), "conflict", "`split` would cut the JSON text; keep it, or `type: json`")
+    if kind in ("json", "markdown"):
+        message = f"`split` would cut the {'JSON text' if kind == 'json' else 'HTML'}; keep it, or `type: {kind}`"
+        problems.add(node.key_place("split"), "conflict", message)
     elif kind == "bool" and "match" in node.entries:
         message = "`match` makes one bool of the whole text; keep it, or `split`"
         problems.add(node.key_place("split"), "conflict", message)

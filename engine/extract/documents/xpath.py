@@ -100,10 +100,15 @@ def parse_outer_html(markup: str, tag: str) -> etree._Element | None:
     return None if element is None else detach(element)
 
 
+def is_html(element: etree._Element) -> bool:
+    """Whether the element is of an HTML document; otherwise it is of an XML document."""
+    return isinstance(element.getroottree().parser, etree.HTMLParser)
+
+
 def outer_html(element: etree._Element) -> str:
     """The element as HTML, or as XML in an XML document, without the text after it."""
-    is_html = isinstance(element.getroottree().parser, etree.HTMLParser)
-    return etree.tostring(element, method="html" if is_html else "xml", encoding="unicode", with_tail=False)
+    method = "html" if is_html(element) else "xml"
+    return etree.tostring(element, method=method, encoding="unicode", with_tail=False)
 
 
 def evaluate(xpath: etree.XPath, root: etree._Element) -> Any:

@@ -33,10 +33,10 @@ Converter = Callable[[str, str], Any]
 def converter_for(field: Field) -> Converter:
     """The converter for a field's type.
 
-    `str` keeps the text. Integers have 64 bits, floats are finite, decimals keep their digits; thousands separators
-    are rejected unless the field names them. A price is an object of amount and currency.
-    Dates become ISO 8601, with a time where the text or the format has one; those of the format `any` are read by
-    `HumanDates`, and here, as defaults, must be ISO 8601.
+    `str` keeps the text, as does `markdown`, which is converted before. Integers have 64 bits, floats are finite,
+    decimals keep their digits; thousands separators are rejected unless the field names them. A price is an object of
+    amount and currency. Dates become ISO 8601, with a time where the text or the format has one; those of the format
+    `any` are read by `HumanDates`, and here, as defaults, must be ISO 8601.
     """
     if field.type == "price":
         from engine.extract.fields.prices import PriceReader  # few fields are prices
@@ -230,4 +230,5 @@ _CONVERTERS: Mapping[FieldType, Converter] = {
     "json": _json,
     "table": _json,
     "file": _file,
+    "markdown": _str,
 }

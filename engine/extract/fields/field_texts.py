@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import quote_text
 from engine.extract.fields.convert import converter_for
 from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates
+from engine.extract.fields.markdown import to_markdown
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import Replacement, TimedPattern
 from engine.extract.select.node_value import MARKUP_ATTRIBUTES
@@ -64,8 +65,10 @@ class FieldTexts:
             steps.append(_keep_unless_blank if field.whitespace is not None and field.type == "str" else _strip)
         if users_converters and field.split is None:
             steps.append(lambda text, _budget: self.convert_by_user(text))
+        if field.type == "markdown":
+            steps.append(lambda html, budget: to_markdown(html, path, budget))
         self.edit: Edit = _sequence(steps)
-        """Applies `whitespace`, `replace` and `match`, then plugin converters."""
+        """Applies `whitespace`, `replace` and `match`, then plugin converters; of Markdown the conversion, too."""
         self.convert: Conversion = _conversion(field, path)
 
     def split(self, text: str, budget: Budget) -> Iterator[str]:
@@ -96,7 +99,8 @@ def _clean_step(field: Field) -> Edit:
     """The first step: charges the text to the budget, and treats its white space as the field asks."""
     if field.whitespace is not None:
         return _keep
-    return _trim if field.type == "json" or field.attribute in MARKUP_ATTRIBUTES else _normalize
+    is_markup = field.type in ("json", "markdown") or field.attribute in MARKUP_ATTRIBUTES
+    return _trim if is_markup else _normalize
 
 
 def _keep(text: str, budget: Budget) -> str:
@@ -208,7 +212,7 @@ def _conversion(field: Field, path: str) -> Conversion:
             return dates.parse(text, budget.page.fetched_at)
 
         return convert_date
-    return _keep_text if field.type == "str" else lambda text, _budget: convert(text, "")
+    return _keep_text if field.type in ("str", "markdown") else lambda text, _budget: convert(text, "")
 
 
 def _keep_text(text: str, _budget: Budget) -> str:

@@ -11,6 +11,7 @@ from engine.extract.documents.json_value import MISSING
 from engine.extract.fields.convert import default_converter_for
 from engine.extract.fields.field_texts import ConverterSource, FieldTexts, no_converters
 from engine.extract.fields.html_table import find_table, read_table
+from engine.extract.fields.markdown import read_markup
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import PatternTimeout
 from engine.extract.select.css import Speed
@@ -69,6 +70,8 @@ class FieldReader:
     @property
     def speed(self) -> Speed:
         """How long one search of its selectors may take."""
+        if self._field.type == "markdown":
+            return Speed.SLOW
         return max(self._selector.speed, *[reader.speed for reader in self._nested], Speed.QUICK)
 
     def _choose_reader(self) -> Callable[[Scope, Budget], Any]:
@@ -98,6 +101,8 @@ class FieldReader:
         field = self._field
         if field.type == "json":
             return self._read_node_as_json
+        if field.type == "markdown":
+            return partial(read_markup, attribute=field.attribute)
         if field.whitespace is not None:
             return partial(read_verbatim, attribute=field.attribute)
         return read_text if field.attribute == "text" else partial(read_node, attribute=field.attribute)

@@ -170,4 +170,5 @@ def _unexpected(value: Any, expected: str) -> ValueError:
 _CHECKERS: Mapping[str, Callable[[Any], Any]] = {
     "str": _text, "int": _int, "float": _float, "decimal": _decimal, "bool": _bool, "date": _date, "url": _text,
     "json": _json, "price": _json, "table": _objects, "file": _text,
+    "markdown": _text,
 }  # fmt: skip

@@ -52,6 +52,7 @@ PROBLEMS = [
     ("conflict", "{§split: '/', type: bool, match: x}", "keep it, or"),
     ("conflict", "{selector: a, §split: '/', fields: {x: {}}}", "keep one"),
     ("conflict", "{attribute: src, §largest: true}", "needs `attribute: srcset`"),
+    ("conflict", "{selector: a, type: markdown, §split: ','}", "`split` would cut the HTML"),
     ("conflict", "{selector: table, type: table, §match: x}", "no effect with `type: table`"),
     ("conflict", "{selector: table, type: table, §attribute: href}", "no effect with `type: table`"),
     ("wrong-type", "{selector: table, type: table, default: §x}", "valid for `type: table`"),
