@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from console.cli.output import open_stdout, redirect_to_devnull, write_stderr
-from engine.errors import Problem, StorageError, UsageError, suggest
+from console.cli.output import write_stderr
+from engine.errors import Problem, StorageError, UsageError, reason_of, suggest
 from engine.processes.spawner import Spawner
 from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
@@ -22,7 +22,7 @@ from engine.supervise.lock import Lock
 from engine.supervise.nodes import PROCESSES
 
 if TYPE_CHECKING:
-    from engine.model.definition import DataDef, Definitions
+    from console.cli.row_stream import RowStream
     from engine.store.db.connector import Database
 
 _TICK_SECONDS, _TICK_SOON_SECONDS = 0.1, 0.02
@@ -37,7 +37,8 @@ class HeadlessOptions(Struct, frozen=True, kw_only=True):
     setting_warnings: Sequence[Problem] = ()
     fresh: bool = False
     output: Path | None = None
-    rows_to_stdout: bool = False
+    rows_to_stdout: str | None = None
+    """The format in which the rows go to stdout while the run crawls; None: they do not."""
     only_new: bool = False
     json: bool = False
     progress: str = "auto"
@@ -89,6 +90,7 @@ def run_headless(options: HeadlessOptions) -> int:
         progress.print_message(f"  {notice}")
     on_alarm, on_end = options.settings.on_alarm, options.settings.on_end
     alarm_command = AlarmCommand(on_alarm, options.data, supervisor.run.id) if on_alarm else None
+    stream = _start_stream(options, db, supervisor.run.seq)
     try:
         while not supervisor.is_finished:
             signals.dispatch(supervisor, progress)
@@ -97,6 +99,8 @@ def run_headless(options: HeadlessOptions) -> int:
             if alarm_command is not None:
                 alarm_command.check(supervisor.alarms)
             progress.refresh()
+            if stream is not None and stream.failure is not None:
+                _stop_unread(supervisor)
             if not supervisor.is_finished:
                 signals.sleep(_TICK_SOON_SECONDS if supervisor.tick_soon else _TICK_SECONDS)
     except BaseException:
@@ -109,13 +113,13 @@ def run_headless(options: HeadlessOptions) -> int:
     progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
     summary = read_summary(db, supervisor.run.seq, exit_code=supervisor.exit_code)
     try:
-        if options.rows_to_stdout:
+        if stream is not None:
             signals.restore()  # the run has ended: a reader that stalls must not keep it alive
-            _write_rows(db, supervisor.run.seq)
+            stream.finish()
         db.close()
         checkpoint_wal(options.data)  # the last process with the database open was read-only and could not do it
         if options.json:
-            sys.stdout.write(summary + "\n")
+            (sys.stdout if stream is None else sys.stderr).write(summary + "\n")
             sys.stdout.flush()
     finally:
         if on_end and not supervisor.kill_requested:  # the lock is released: the command may use the data dir
@@ -125,7 +129,29 @@ def run_headless(options: HeadlessOptions) -> int:
             )
             if failure is not None:
                 write_stderr(failure)
+    if stream is not None and stream.failure is not None and not isinstance(stream.failure, BrokenPipeError):
+        raise StorageError(f"stdout: {reason_of(stream.failure)}", "Run it again: it resumes, and writes all rows.")
     return int(supervisor.exit_code)
+
+
+def _stop_unread(supervisor: Any) -> None:
+    """Stop a run whose rows nobody reads, as a limit does: it can be resumed."""
+    from engine.supervise.stages import ExitReason
+
+    if supervisor.exit_reason is None:
+        supervisor.stop(ExitReason.LIMIT, "stdout takes no more rows")
+
+
+def _start_stream(options: HeadlessOptions, db: "Database", run: int) -> "RowStream | None":
+    """The stream of the rows to stdout, if they go there."""
+    if options.rows_to_stdout is None:
+        return None
+    from console.cli.row_stream import RowStream
+    from engine.store.db.schema import CRAWL
+    from engine.store.tables.run import versions
+
+    definitions = versions.read(db, versions.current(db, run))
+    return RowStream(options.data / CRAWL, run, definitions, options.rows_to_stdout)
 
 
 def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, signals: "_Signals") -> Any:
@@ -143,8 +169,10 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, si
         raise UsageError(
             f"unknown dataDef '{options.data_def}'{suggest(options.data_def, names)}", "Check its name in the defs."
         )
-    if options.rows_to_stdout:
-        _only_data_def(loaded.definitions)  # before anything is fetched
+    if options.rows_to_stdout is not None:
+        from console.cli.row_stream import check_streamable
+
+        check_streamable(loaded.definitions, options.rows_to_stdout)  # before anything is fetched
     if options.progress not in ("quiet", "json"):
         write_stderr(*map(str, (*options.setting_warnings, *loaded.warnings)))
     return build_supervisor(
@@ -221,28 +249,3 @@ class _Signals:
 
     def _record_signal(self, number: int, _frame: FrameType | None) -> None:
         self._received.append(number)
-
-
-def _only_data_def(definitions: "Definitions") -> "DataDef":
-    """The only dataDef with fields, for `-o -`: a stream has one header. Raises UsageError."""
-    with_fields = [data_def for data_def in definitions.data_defs if data_def.fields]
-    if len(with_fields) != 1:
-        listed = ", ".join(data_def.name for data_def in with_fields) or "none"
-        raise UsageError(f"-o - writes one dataDef, and the defs have {listed}", "Use `export DATADEF` after the run.")
-    return with_fields[0]
-
-
-def _write_rows(db: "Database", run: int) -> None:
-    """Write the rows of an ended run to stdout as CSV. Problems go to stderr and leave the exit code unchanged."""
-    from engine.append.export import export
-    from engine.store.tables.run import versions
-    from engine.supervise.outputs import output_settings
-
-    try:
-        data_def = _only_data_def(versions.read(db, versions.current(db, run)))
-        export(db, run, data_def.name, output_settings(data_def), "csv", open_stdout())
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has enough
-        redirect_to_devnull(sys.stdout)
-    except UsageError as error:
-        write_stderr(*str(error).splitlines())

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import json
 import os
 import signal
 import sqlite3
@@ -9,6 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,35 +133,47 @@ def test_links_and_permissions_are_kept(project: Project) -> None:
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_a_run_writes_its_rows_to_stdout(project: Project, site: Site) -> None:
+def test_a_run_writes_its_rows_to_stdout_while_it_crawls(project: Project, site: Site) -> None:
+    """Each page but the first is held until the row before it is out."""
+    out = project.folder / "rows"
     site.fallback = lambda request: Page(html(f"<h1>{request.path[1:]}</h1>"))
     defs = """
     locatorGroups: {{g: {{locators: [{{url: "{url}/{{1..20}}"}}]}}}}
     taskGroups: {{g: {{t: {{dataDef: page}}{more}}}}}
     dataDefs: {{page: {{fields: {{title: {{selector: h1}}}}}}, other: {{fields: {{x: {{selector: h1}}}}}}}}
-    hosts: {{"127.0.0.1": {{robots: false}}}}
+    hosts: {{"127.0.0.1": {{robots: false, concurrency: 1}}}}
     """
     one = defs.format(url=site.url(""), more="").replace(", other: {fields: {x: {selector: h1}}}", "")
     project.write(one)
     where = ("run", "--defs", str(project.defs), "--data", str(project.data), "--nodes", "1", "-o", "-")
-    done = project.run_command(*where)
-    assert done.code == 0, done.err
-    lines = done.out.splitlines()
-    assert lines[0] == "title"
-    assert sorted(map(int, lines[1:])) == list(range(1, 21))
+
+    def hold(request: Any) -> Page:
+        number = int(request.path[1:])
+        assert number == 1 or until(lambda: f'"{number - 1}"' in out.read_text(), 10)
+        return Page(html(f"<h1>{number}</h1>"))
+
+    site.fallback = hold
+    command = [sys.executable, "-m", "console", *where, "--json"]
+    with out.open("wb") as rows:
+        done = subprocess.run(command, cwd=project.folder, stdout=rows, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in out.read_text().splitlines()] == [{"title": str(n)} for n in range(1, 21)]
+    assert json.loads(done.stderr.splitlines()[-1])["rows"] == {"page": 20}
     assert not (project.folder / "-").exists()
+    site.fallback = lambda request: Page(html(f"<h1>{request.path[1:]}</h1>"), delay=0.1)
     piped = subprocess.run(
-        f"{sys.executable} -m console {' '.join(where)} --fresh --min-rows 99 | head -1; exit ${{PIPESTATUS[0]}}",
+        f"{sys.executable} -m console {' '.join(where)} --format csv --fresh | head -1; exit ${{PIPESTATUS[0]}}",
         shell=True, executable="/bin/bash", cwd=project.folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert piped.stdout == "title\n"
-    assert piped.returncode == 1, "the exit code is that of the run"
-    refused = project.run_command(*where, "--json")
-    assert refused.code == 2
-    assert "-o - and --json exclude each other" in refused.err
+    assert (piped.returncode, project.status()["state"]) == (0, "CANCELLED"), "as with a limit"
+    assert "stdout takes no more rows" in piped.stderr
+    resumed = project.run_command(*where)
+    assert (resumed.code, project.status()["state"]) == (0, "DONE")
+    assert sorted(int(json.loads(line)["title"]) for line in resumed.out.splitlines()) == list(range(1, 21))
     project.write(defs.format(url=site.url(""), more=", u: {dataDef: other}"))
     site.clear_log()
-    refused = project.run_command(*where, "--fresh")
+    refused = project.run_command(*where, "--fresh", "--format", "csv")
     assert refused.code == 2
-    assert "-o - writes one dataDef, and the defs have other, page" in refused.err
+    assert "-o - --format csv writes one dataDef, and the defs have other, page" in refused.err
     assert site.paths == []

@@ -51,8 +51,9 @@ from engine.model import bounds
 @click.option("--max-rejected", metavar="P", help="Exit 1 if a greater share of the records is rejected, such as 5%.")
 @click.option(
     "-o", "output", type=FilePath(allow_dash=True, dir_okay=False),
-    help="Rows to FILE.csv, .jsonl or .db; - is stdout, as CSV, at the end.",
+    help="Rows to a file, by its ending, such as .csv, .jsonl.gz or .db; - is stdout, while the run crawls.",
 )  # fmt: skip
+@click.option("--format", "format_", type=click.Choice(["jsonl", "csv"]), help="Of the rows of `-o -`; default jsonl.")
 @click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
 @click.option("--max-pages", type=Number(), metavar="N", help="Stop gracefully after N requests for pages.")
 @click.option(
@@ -68,13 +69,16 @@ from engine.model import bounds
 @click.pass_context
 def run(
     context: click.Context, /, defs: Path, data: Path, assigned: dict[str, str], fresh: bool, no_ui: bool,
-    as_json: bool, progress: str, output: Path | None, only_new: bool, read_only: bool, **flags: Any,
+    as_json: bool, progress: str, output: Path | None, format_: str | None, only_new: bool, read_only: bool,
+    **flags: Any,
 ) -> int:  # fmt: skip
     """Resume the unfinished run, else start a new one; attach the console."""
     settings, warnings = load_settings_of(defs, assigned, **flags)
     rows_to_stdout = output is not None and str(output) == "-"
-    if rows_to_stdout and (as_json or only_new):
-        raise UsageError(f"-o - and {'--json' if as_json else '--only-new'} exclude each other", "Give -o a file.")
+    if rows_to_stdout and only_new:
+        raise UsageError("-o - and --only-new exclude each other", "Give -o a file.")
+    if format_ is not None and not rows_to_stdout:
+        raise UsageError("--format is of `-o -`", "Leave it out: the ending of a file says its format.")
     no_ui = no_ui or rows_to_stdout
     if not no_ui and not as_json and sys.stdout.isatty() and (reason := unsupported_reason()) is not None:
         from console.client import lock_holder_pid
@@ -103,7 +107,8 @@ def run(
     return run_headless(
         HeadlessOptions(
             defs=defs, data=data, settings=settings, setting_warnings=warnings, fresh=fresh,
-            output=None if rows_to_stdout else output, rows_to_stdout=rows_to_stdout, only_new=only_new, json=as_json,
+            output=None if rows_to_stdout else output, rows_to_stdout=(format_ or "jsonl") if rows_to_stdout else None,
+            only_new=only_new, json=as_json,
             progress=progress,
         )
     )  # fmt: skip
