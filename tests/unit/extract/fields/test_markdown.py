@@ -123,7 +123,7 @@ def test_its_texts_count_as_those_of_the_page(monkeypatch: pytest.MonkeyPatch) -
     [
         ("<blockquote>" * 400 + "a<br>" * 800_000, 5.0, "needs more than 400 MB"),
         ("<table>" + "<tr><td rowspan=65534 colspan=1000>x" * 100_000, 5.0, "needs more than 400 MB"),
-        ("<p>a <b>b</b></p>" * 500_000, 0.5, "takes more than 0.5 s of CPU"),
+        ("<p>a <b>b</b></p>" * 500_000, 0.5, "takes more than"),
     ],
     ids=["quotes", "spans", "long"],
 )
