@@ -33,6 +33,7 @@ _UNCLEAR_ERRORS = ("SQLITE_IOERR", "SQLITE_CANTOPEN")
 """SQLite also raises these on a full disk, if it cannot create the files beside a database."""
 _CACHE_KB, _SMALL_CACHE_KB = 4_000, 500
 _BLOB_PIECE_BYTES = 64 * 1024
+_PAGES_PER_STEP = 1_000
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
@@ -200,6 +201,20 @@ class Database:
         finally:
             self.execute("PRAGMA busy_timeout = 0")
         return not busy
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the database as it is at this moment into a new file, however others write to it meanwhile.
+
+        Raises DatabaseBusy, StorageError; DiskFull names the copy.
+        """
+        target = Database(sqlite3.connect(path, isolation_level=None), path, self.busy_seconds)
+        with contextlib.closing(target), self.snapshot():
+            # the read must be open before: without it, each write of others restarts the copy
+            self.execute("SELECT 1 FROM sqlite_schema")
+            try:
+                self._connection.backup(target._connection, pages=_PAGES_PER_STEP)
+            except sqlite3.Error as error:
+                raise target._translate_error(error) from error
 
     def best_effort_write(self, work: Callable[[], None]) -> None:
         """Run an optional write in a transaction; skip it while the database is busy."""

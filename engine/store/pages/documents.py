@@ -257,11 +257,7 @@ class PageStore:
         last_document = int(crawl.value("SELECT max(id) FROM documents") or 0)
         if int(self._db.value(_LAST_PAGE) or 0) >= last_document:
             return 0
-        lost, last = list[int](), 0
-        while ids := [int(row[0]) for row in crawl.all(_REUSABLE_DOCUMENTS, (last, _SCAN_BATCH))]:
-            present = {int(row[0]) for row in self._db.all(_EXISTING_PAGES, (id_list(ids),))}
-            lost += [id_ for id_ in ids if id_ not in present]
-            last = ids[-1]
+        lost = self.list_lost(crawl)
         if lost:
             with crawl.transaction():
                 crawl.execute(_DELETE_ALIASES, (id_list(lost),))
@@ -273,6 +269,15 @@ class PageStore:
             self._db.execute("DELETE FROM sqlite_sequence WHERE name = 'pages'")
             self._db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)", (last_document + _ID_GAP,))
         return len(lost)
+
+    def list_lost(self, crawl: Database) -> list[int]:
+        """The reusable documents whose bodies are missing."""
+        lost, last = list[int](), 0
+        while ids := [int(row[0]) for row in crawl.all(_REUSABLE_DOCUMENTS, (last, _SCAN_BATCH))]:
+            present = {int(row[0]) for row in self._db.all(_EXISTING_PAGES, (id_list(ids),))}
+            lost += [id_ for id_ in ids if id_ not in present]
+            last = ids[-1]
+        return lost
 
     def delete_orphans(self, crawl: Database, *, batch: int = 500) -> int:
         """Delete bodies without a document; only while no job is leased. Returns how many."""

@@ -88,6 +88,7 @@ WITHOUT_RUN = {
     **dict.fromkeys(("run", "extract", "demo", "seed", "exclude"), _CRAWLS),
     "runs": "RUN is its argument",
     "files": "its limits choose the runs",
+    "backup": "it copies all runs",
     "query": "the statement says which run",
     "config": "settings are of no run",
     "job": "an id belongs to one run",

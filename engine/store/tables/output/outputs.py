@@ -161,6 +161,11 @@ def finish_rebuild(db: Database, output: int, file_state: Mapping[str, int]) -> 
     db.execute(_FINISH_REBUILD, {**file_state, "output": output})
 
 
+def forget_files(db: Database, run: int) -> None:
+    """Forget which files a run has written, so that they are written again: a copied one is another file."""
+    db.execute("UPDATE outputs SET inode = NULL, pending = NULL WHERE run = ?", (run,))
+
+
 def get_progress(db: Database, run: int) -> dict[str, tuple[int, bool]]:
     """By dataDef: the last row that all its files hold, and whether one of them must be rebuilt."""
     return {str(name): (int(cursor), bool(dirty)) for name, cursor, dirty in db.all(_PROGRESS, (run,))}

@@ -154,6 +154,12 @@ def record_beats(db: Database, beats: Sequence[NodeBeat]) -> None:
     db.execute_values(_RECORD_BEATS, [astuple(beat) for beat in beats])
 
 
+def forget_processes(db: Database) -> None:
+    """Forget the processes of nodes and appenders: in a copy of the database they are those of another crawl."""
+    db.execute("UPDATE nodes SET identity = NULL, pid = NULL")
+    db.execute("UPDATE appenders SET identity = NULL, pid = NULL")
+
+
 def list_left_over(db: Database) -> list[tuple[int, int, int, str | None]]:
     """Run, epoch, number and identity of nodes that an earlier supervisor left behind."""
     return [(int(run), int(epoch), int(number), identity) for run, epoch, number, identity in db.all(_LEFT_OVER)]
