@@ -1,4 +1,4 @@
-"""Formats counts, sizes, times, bars and plans for people."""
+"""Formats counts, sizes, times, bars, plots and plans for people."""
 
 import math
 import re
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from engine.preview.plan import Plan
 
 _SPARKS = "▁▂▃▄▅▆▇█"
+_BRAILLE = 0x2800
+_LEFT = (0x40, 0x04, 0x02, 0x01)
+_RIGHT = (0x80, 0x20, 0x10, 0x08)
 _UNITS = ("", "k", "M", "G", "T")
 _MAX_DAYS_AGO = 30
 _URL = re.compile(r"https?://\S*[^\s;,:]")
@@ -169,6 +172,56 @@ def sparkline(values: Sequence[float], width: int) -> str:
     if top <= 0:
         return _SPARKS[0] * len(shown)
     return "".join(_SPARKS[min(7, int(value / top * 7.999))] if value > 0 else _SPARKS[0] for value in shown)
+
+
+def trend(values: Sequence[float | None]) -> str:
+    """The values, one cell each, scaled from the lowest to the highest of them; None: a gap."""
+    known = [value for value in values if value is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    return "".join(" " if value is None else _SPARKS[int(scale(value, low, high) * 7.999)] for value in values)
+
+
+def scale(value: float, low: float, high: float) -> float:
+    """Where a value is between the lowest and the highest, 0 to 1; in the middle if they are equal."""
+    return (value - low) / (high - low) if high > low else 0.5
+
+
+def braille_plot(values: Sequence[float], width: int, height: int, *, top: float | None = None) -> list[str]:
+    """Plot the values as filled columns, two per cell, right-aligned, in `height` lines. `top`: end of the scale."""
+    if width <= 0 or height <= 0:
+        return []
+    shown = list(values)[-width * 2 :]
+    high = top if top is not None else max(shown, default=0.0)
+    dots = [0] * (width * 2 - len(shown)) + [_column_dots(value, high, height) for value in shown]
+    lines = []
+    for line in range(height - 1, -1, -1):
+        cells = []
+        for cell in range(width):
+            left, right = dots[2 * cell] - line * 4, dots[2 * cell + 1] - line * 4
+            bits = sum(_LEFT[: _clamp(left)]) | sum(_RIGHT[: _clamp(right)])
+            cells.append(chr(_BRAILLE + bits) if bits else " ")
+        lines.append("".join(cells))
+    return lines
+
+
+def filled_plot(values: Sequence[float | None], width: int, height: int) -> list[str]:
+    """Plot the values over the whole width, from the lowest to the highest of them; None: a gap."""
+    shown = values[-2 * width :]
+    known = [value for value in shown if value is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    heights = [0.0 if value is None else max(0.01, scale(value, low, high)) for value in shown]
+    columns = [heights[number * len(shown) // (2 * width)] for number in range(2 * width)] if shown else []
+    return braille_plot(columns, width, height, top=1.0)
+
+
+def _column_dots(value: float, high: float, height: int) -> int:
+    if value <= 0 or high <= 0:
+        return 0
+    return max(1, min(height * 4, round(value / high * height * 4)))
+
+
+def _clamp(dots: int) -> int:
+    return max(0, min(4, dots))
 
 
 def short_url(url: str) -> str:

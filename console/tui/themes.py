@@ -1,12 +1,13 @@
 """Themes: colours by meaning, for Textual's widgets and our own lines; and plain ASCII."""
 
 from msgspec import Struct
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.theme import Theme
+
+from console.terminal import to_ascii
 
 
 class Colours(Struct, frozen=True, kw_only=True):
@@ -89,36 +90,11 @@ class ThemeStyles:
         return cached
 
 
-_REPLACEMENTS = {
-    "-": "─━═–—", "|": "│┃║▌▐▎▏▕▊▋▍▉‖├┤", "+": "┌┐└┘╭╮╰╯┬┴┼╔╗╚╝", "#": "█■▇▆", "_": "▁▂", "=": "▃▄▅", ">": "▶→≥",
-    "<": "←≤", "o": "○◐◌□◷⊘", "*": "●", "x": "✗×", "v": "✓↓▼", "^": "↑▲⇧▔", ".": "…·", "'": "‘’“”", "/": "↵",
-}  # fmt: skip
-
-
-def _build_table() -> dict[int, str]:
-    return {ord(character): plain for plain, characters in _REPLACEMENTS.items() for character in characters}
-
-
 class AsciiFilter(LineFilter):
     """The last filter before the terminal."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._table = _build_table()
-
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002
         return [
-            s if s.control or s.text.isascii() else Segment(self._to_ascii(s.text), s.style)
+            s if s.control or s.text.isascii() else Segment(to_ascii(s.text), s.style)
             for s in segments
         ]  # fmt: skip
-
-    def _to_ascii(self, text: str) -> str:
-        return "".join(self._ascii_character(character) for character in text)
-
-    def _ascii_character(self, character: str) -> str:
-        if character.isascii():
-            return character
-        code = ord(character)
-        if 0x2800 <= code < 0x2900:  # a braille cell of a plot: by the number of its dots
-            return " .:-=+*#@"[(code - 0x2800).bit_count()]
-        return self._table.get(code, "?" * cell_len(character))

@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 
 from console.client import end_host
 from console.format import (
+    braille_plot,
     format_age,
     format_count,
     format_latency,
@@ -19,7 +20,6 @@ from console.format import (
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult
-from console.tui.widgets.chart import braille_plot
 from console.tui.widgets.columns import Column
 from console.tui.widgets.host_spans import bad_span, has_trouble, latency_trend, next_span
 from console.tui.widgets.line_canvas import Canvas, Line, Span

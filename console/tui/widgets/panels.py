@@ -133,7 +133,7 @@ class ThroughputPane(Pane):
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        from console.tui.widgets.chart import braille_plot
+        from console.format import braille_plot
 
         pages = format_rate(pages_per_s(self.last_poll)) if self.last_poll else "-"
         rows = format_rate(rows_per_s(self.last_poll)) if self.last_poll else "-"

@@ -91,6 +91,7 @@ WITHOUT_RUN = {
     "backup": "it copies all runs",
     "query": "the statement says which run",
     "config": "settings are of no run",
+    "series": "it shows all runs; --since names the first",
     "job": "an id belongs to one run",
     "logs": "the processes of all runs write the same files",
 }

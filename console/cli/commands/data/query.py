@@ -1,8 +1,6 @@
 """The command `query`: runs one read-only SQL statement on the data and prints its rows."""
 
 import contextlib
-import csv
-import io
 import sys
 from collections.abc import Sequence
 from itertools import chain, islice
@@ -12,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from console.cli.options import common_options
-from console.cli.output import open_stdout, write_lines
+from console.cli.output import open_stdout
+from console.cli.tables import shorten_cell, write_csv, write_table
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from engine.store.read.query import QueryResult
 
-_MAX_CELL_WIDTH = 80
 _BATCH_ROWS = 200
-"""Rows that are written at once; those of the first batch set the widths of a table's columns."""
+"""Rows that are written at once."""
 
 
 @click.command()
@@ -68,22 +66,11 @@ def _print_json(result: "QueryResult") -> None:
 
 
 def _print_csv(result: "QueryResult") -> None:
-    rows, stdout = chain([result.columns], ([_csv_value(value) for value in row] for row in result.rows)), open_stdout()
-    while batch := list(islice(rows, _BATCH_ROWS)):
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows(batch)
-        stdout.write(text.getvalue().encode("utf-8", "replace"))
-    stdout.flush()
+    write_csv(chain([result.columns], ([_csv_value(value) for value in row] for row in result.rows)))
 
 
 def _print_table(result: "QueryResult") -> None:
-    rows = ([_table_cell(value) for value in row] for row in result.rows)
-    sample = [list(result.columns), *islice(rows, _BATCH_ROWS)]
-    widths = [max(map(len, column)) for column in zip(*sample, strict=True)]
-    sample.insert(1, ["─" * width for width in widths])
-    while batch := sample or list(islice(rows, _BATCH_ROWS)):
-        write_lines(*("  ".join(map(str.ljust, row, widths)).rstrip() for row in batch))
-        sample = []
+    write_table([result.columns], ([_table_cell(value) for value in row] for row in result.rows))
 
 
 def _unique_names(columns: Sequence[str]) -> list[str]:
@@ -109,8 +96,7 @@ def _csv_value(value: Any) -> Any:
 def _table_cell(value: Any) -> str:
     if value is None:
         return ""
-    text = f"<{len(value)} bytes>" if isinstance(value, bytes) else str(value)
-    return text if len(text) <= _MAX_CELL_WIDTH else text[: _MAX_CELL_WIDTH - 1] + "…"
+    return shorten_cell(f"<{len(value)} bytes>" if isinstance(value, bytes) else str(value))
 
 
 def _base64(value: bytes) -> str:
