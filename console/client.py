@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine.errors import LockHeld, StorageError, SupervisorNotRunning, UsageError, suggest
-from engine.model.run import Alarm, Stage
+from engine.model.run import Alarm, RunState, Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import data_dir_of, is_process_alive
@@ -62,6 +62,38 @@ def open_latest_run(data: Path, *, run_id: str | None = None, write: bool = Fals
             yield db, run if run_id is None else find_run(db, run_id)
     finally:
         db.close()
+
+
+def read_arguments(data: Path) -> dict[str, str]:
+    """The values of `-a` of the latest run; empty without a run. Raises StorageError, DatabaseBusy."""
+    try:
+        with open_latest_run(data) as (db, run):
+            return runs.get_arguments(db, run.seq)
+    except NoRun:
+        return {}
+
+
+def choose_arguments(
+    data: Path, given: dict[str, str], *, fresh: bool = False, finished: bool = False
+) -> dict[str, str]:  # fmt: skip
+    """The values of `-a` with which the defs are loaded: a run that is resumed keeps its own.
+
+    `finished`: whether the latest run is worked even if it is DONE. Raises UsageError if others are given.
+    """
+    try:
+        with open_latest_run(data) as (db, run):
+            if fresh or (run.state is RunState.DONE and not finished):
+                return given
+            kept = runs.get_arguments(db, run.seq)
+    except NoRun:
+        return given
+    if given and given != kept:
+        was = " ".join(f"-a {name}={value}" for name, value in kept.items())
+        raise UsageError(
+            f"run {run.id} was started {f'with {was}' if was else 'without -a'}, and keeps its arguments",
+            "Leave out -a to resume it, or give --fresh to begin a new run.",
+        )
+    return kept
 
 
 @contextlib.contextmanager

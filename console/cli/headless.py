@@ -44,6 +44,8 @@ class HeadlessOptions(Struct, frozen=True, kw_only=True):
     progress: str = "auto"
     extract_only: bool = False
     """Re-extract the stored pages of the latest run, fetch nothing."""
+    arguments: dict[str, str] = {}
+    """The values of `-a` by name."""
     data_def: str | None = None
     """With `extract_only`: re-extract the pages of this dataDef even if it did not change."""
 
@@ -155,13 +157,19 @@ def _start_stream(options: HeadlessOptions, db: "Database", run: int) -> "RowStr
 
 
 def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, signals: "_Signals") -> Any:
+    from console.client import choose_arguments
+    from engine.defs.arguments import require_used
     from engine.defs.checks.secrets import require_secrets
     from engine.defs.loader import load
     from engine.defs.watcher import fingerprint_files
     from engine.supervise.build import RunOptions, build_supervisor
 
     fingerprint = fingerprint_files(options.defs)  # before loading: every later save is detected
-    loaded = load(options.defs, options.settings.default_steps, keep_documents=options.settings.documents)
+    arguments = choose_arguments(options.data, options.arguments, fresh=options.fresh, finished=options.extract_only)
+    loaded = load(
+        options.defs, options.settings.default_steps, keep_documents=options.settings.documents, arguments=arguments
+    )
+    require_used(options.arguments, loaded.arguments)
     if not options.extract_only:
         require_secrets(loaded.root, loaded.definitions.files)
     names = [d.name for d in loaded.definitions.data_defs]
@@ -180,6 +188,7 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, si
             folder=options.data, definitions=loaded.definitions, settings=options.settings, fresh=options.fresh,
             output=options.output, watched_defs=options.defs, defs_fingerprint=fingerprint,
             extract_only=options.extract_only, data_def=options.data_def, only_new=options.only_new,
+            arguments=arguments,
         ),
         lock,
         spawner,

@@ -78,6 +78,21 @@ class Nodes(click.ParamType[Any]):
 defs_option = click.option(
     "--defs", type=FilePath(), default=Path("defs"), show_default=True, help="Defs directory or file."
 )
+
+
+def _parse_arguments(_context: click.Context, _option: click.Parameter, given: Sequence[str]) -> dict[str, str]:
+    """The values of `-a` by name. Raises UsageError."""
+    if not given:
+        return {}
+    from engine.defs.arguments import parse_argument
+
+    return dict(map(parse_argument, given))
+
+
+arguments_option = click.option(
+    "-a", "arguments", multiple=True, callback=_parse_arguments, metavar="NAME=VALUE",
+    help="The value of %{arg.NAME} in the defs; may be repeated.",
+)  # fmt: skip
 summary_option = click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
 lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 object_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
@@ -184,13 +199,25 @@ def load_settings_of(
     return load_settings(assigned, flags=flags, properties=written.values), written.warnings
 
 
-def load_defs(defs: Path, assigned: Mapping[str, str], **flags: Any) -> "tuple[Definitions, Settings]":
-    """Load defs; writes their warnings to stderr. `flags` as above. Raises DefsError, UsageError."""
+def load_defs(
+    defs: Path, assigned: Mapping[str, str], arguments: Mapping[str, str], data: Path | None = None, **flags: Any
+) -> "tuple[Definitions, Settings]":
+    """Load defs; writes their warnings to stderr. `flags` as above. Raises DefsError, UsageError.
+
+    `data`: without arguments, those of its latest run count.
+    """
     from console.cli.output import write_stderr
+    from engine.defs.arguments import require_used
     from engine.defs.loader import load
 
     settings, _ = load_settings_of(defs, assigned, **flags)
-    loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
+    values = arguments
+    if data is not None and not arguments:
+        from console.client import read_arguments
+
+        values = read_arguments(data)
+    loaded = load(defs, settings.default_steps, keep_documents=settings.documents, arguments=values)
+    require_used(arguments, loaded.arguments)
     write_stderr(*map(str, loaded.warnings))
     return loaded.definitions, settings
 

@@ -1,8 +1,9 @@
 """The session of the command `shell`: evaluates selector lines and prints what they match."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from console.cli.output import write_lines
 from console.cli.page_source import find_start_url, read_link, read_source, row_lines
@@ -44,9 +45,16 @@ A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath
 class SelectorShell:
     """The state of a session: the page, the kind of selector, the shown part of a match."""
 
-    def __init__(self, defs: Path, settings: Settings, document: TrialDocument, *, start_url: str) -> None:
-        """`start_url`: the page that the operator opened. Raises PageUnavailable if the document is not text."""
+    def __init__(
+        self, defs: Path, settings: Settings, document: TrialDocument, *, start_url: str,
+        arguments: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """`start_url`: the page that the operator opened. `arguments`: the values of `-a`, for the defs.
+
+        Raises PageUnavailable if the document is not text.
+        """
         self._defs = defs
+        self._arguments = arguments
         self._settings = settings
         self._mode = "css"
         self._attribute = "text"
@@ -101,7 +109,10 @@ class SelectorShell:
 
     def completions(self) -> list[str]:
         try:
-            names = [d.name for d in load(self._defs, self._settings.default_steps).definitions.data_defs]
+            names = [
+                d.name
+                for d in load(self._defs, self._settings.default_steps, arguments=self._arguments).definitions.data_defs
+            ]
         except CrawlError:
             names = []
         return [f":{name}" for name in (*MODES, *self._commands())] + [f":fields {name}" for name in names]
@@ -254,7 +265,9 @@ class SelectorShell:
         """The defs on disk; empty if they do not exist."""
         if not self._defs.exists():
             return Definitions()
-        return complete_tables(load(self._defs, self._settings.default_steps).definitions, self._settings)
+        return complete_tables(
+            load(self._defs, self._settings.default_steps, arguments=self._arguments).definitions, self._settings
+        )
 
     def _print_page(self, _: str) -> None:
         document = self._document

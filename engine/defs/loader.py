@@ -1,11 +1,13 @@
 """Loads defs: files → YAML trees → terms → `Definitions`. Reports all problems at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from engine import urls
+from engine.defs.arguments import resolve_arguments
 from engine.defs.builders import axes, plugin_files, step_plugins
 from engine.defs.builders.chains import compile_chains
 from engine.defs.builders.definitions import Sources, build_definitions
@@ -43,13 +45,18 @@ class LoadedDefs(Struct, frozen=True, kw_only=True):
     root: YamlNode
     """As they are written, merged over all files."""
     warnings: tuple[Problem, ...] = ()
+    arguments: frozenset[str] = frozenset()
+    """The names of the arguments that they use."""
 
 
-def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents: bool = True) -> LoadedDefs:
+def load(
+    path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents: bool = True,
+    arguments: Mapping[str, str] = MappingProxyType({}),
+) -> LoadedDefs:  # fmt: skip
     """The defs in a directory tree or file. Raises only DefsError, with all problems.
 
     `default_steps`: the setting, which names the step set of tables whose tasks have no `steps`.
-    `keep_documents`: the setting `documents`, for groups that do not say.
+    `keep_documents`: the setting `documents`, for groups that do not say. `arguments`: the values of `-a` by name.
     """
     problems = Problems()
     def_files = sources.read(path, problems)
@@ -58,8 +65,10 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     catalog = build_catalog(plugin_files.read(path, problems))
     plugin_files.check(catalog.files, path, problems)
     roots = [tree.parse(source.text, source.display_path, problems) for source in def_files]
+    used: set[str] = set()
     for root, source in zip(roots, def_files, strict=True):
         if root is not None:
+            used |= resolve_arguments(root, arguments, problems)
             secrets.resolve_files(root, source.path)
     incomplete = unreadable or any(
         root is None and _has_text(source.text) for root, source in zip(roots, def_files, strict=True)
@@ -94,7 +103,9 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     for group in definitions.locator_groups:
         for locator in group.locators:
             _check_seed_file(locator, problems)
-    return LoadedDefs(definitions=definitions, root=root, warnings=tuple(problems.in_file_order(files)))
+    return LoadedDefs(
+        definitions=definitions, root=root, warnings=tuple(problems.in_file_order(files)), arguments=frozenset(used)
+    )
 
 
 def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePosition, str]]:

@@ -2,9 +2,10 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from msgspec import Struct
@@ -86,6 +87,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     """Re-extract the stored pages of the latest run; fetch nothing."""
     data_def: str | None = None
     """With `extract_only`: re-extract the pages of this dataDef even if it did not change."""
+    arguments: Mapping[str, str] = MappingProxyType({})
+    """The values of `-a` by name, with which the defs were loaded."""
     only_new: bool = False
     """Whether files get only rows that no earlier run has."""
 
@@ -223,7 +226,10 @@ def _build_reloader(
             lambda loaded: build_step_graph(loaded.definitions, base_url=run.base_url, output=options.output),
             complete=partial(complete_tables, settings=options.settings),
             load_defs=partial(
-                load, default_steps=options.settings.default_steps, keep_documents=options.settings.documents
+                load,
+                default_steps=options.settings.default_steps,
+                keep_documents=options.settings.documents,
+                arguments=options.arguments,
             ),
         ),
         options.settings,
@@ -273,7 +279,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
         check_seedable(options.definitions, base_url, allow_file=options.settings.allow_file)
         if run is None:
             runs.supersede(db)
-            run = runs.create(db, options.settings.base_url, now)
+            run = runs.create(db, options.settings.base_url, now, options.arguments)
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
         # commands and the base URL may hold secrets
         stored = replace(options.settings, on_start=None, on_end=None, on_alarm=None, base_url=None)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from console.client import open_latest_run
+from console.client import open_latest_run, read_arguments
 from console.format import plan_lines, plural
 from console.sanitize import clean
 from console.tui.widgets.line_canvas import Span
@@ -26,6 +26,7 @@ from engine.preview.row_changes import RowChange
 from engine.preview.stored_pages import PagePreview, Preview, preview_stored_pages
 from engine.settings import Settings
 from engine.store.db.connector import DatabaseBusy
+from engine.store.tables.run import runs
 
 _MAX_UNCHANGED_ROWS = 5
 """How many unchanged rows a page shows if nothing changed anywhere."""
@@ -48,7 +49,9 @@ class LivePreview:
     def evaluate(self) -> list[Span]:
         """The lines to show: rows the defs on disk extract, or the problems of the defs."""
         try:
-            definitions = load(self._defs, self._settings.default_steps).definitions
+            definitions = load(
+                self._defs, self._settings.default_steps, arguments=read_arguments(self._data)
+            ).definitions
             with ExtractionClient(self._settings) as client:
                 preview = preview_stored_pages(
                     self._data, definitions, self._data_def, before=self._previous_rows, client=client
@@ -154,7 +157,10 @@ def preview_saved_defs(data: Path, defs: Path, settings: Settings) -> SavedPrevi
     """Compare stored pages with the defs on disk. May take seconds: for a worker thread."""
     try:
         with open_latest_run(data) as (db, run), ExtractionClient(settings) as client:
-            loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
+            loaded = load(
+                defs, settings.default_steps, keep_documents=settings.documents,
+                arguments=runs.get_arguments(db, run.seq),
+            )  # fmt: skip
             plan = plan_defs(db, data, run, loaded.definitions, client)
     except CrawlError as error:
         lines = [(line, "bad") for line in str(error).splitlines()]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine import urls
 from engine.defs.problems import Problems
-from engine.defs.yaml.node import YamlNode
+from engine.defs.yaml.node import Keys, YamlNode, iter_scalars
 from engine.defs.yaml.sources import resolve_beside
 from engine.errors import DefsError
 from engine.model.stored_form import SourcePosition
@@ -29,12 +29,10 @@ UNSET = "unset-variable"
 """The code of a problem: the secret of a variable cannot be read."""
 _BODIES = frozenset({"body", "form", "json"})
 
-_Keys = tuple[str, ...]
-
 
 def resolve_files(root: YamlNode, file: Path) -> None:
     """Make the paths of `%{file.PATH}` absolute: they are relative to the file of the defs."""
-    for _, node in _scalars(root):
+    for _, node in iter_scalars(root):
         if "%{file." in node.text:
             node.text = _FILE.sub(lambda match: match[1] or f"%{{file.{resolve_beside(file, match[2])}}}", node.text)
 
@@ -50,7 +48,7 @@ def require_secrets(root: YamlNode, files: tuple[str, ...]) -> None:
 
 def find_unusable(root: YamlNode) -> Iterator[tuple[SourcePosition, str]]:
     """The places of variables of requests whose secrets cannot be read here and now, each with the reason."""
-    for path, node in _scalars(root):
+    for path, node in iter_scalars(root):
         if path[:1] == ("dataDefs",) and not {"links", "next"} & set(path[2:]):
             continue
         for name in variable_names(node.text):
@@ -63,17 +61,17 @@ def find_unusable(root: YamlNode) -> Iterator[tuple[SourcePosition, str]]:
 
 def warn_of_literals(root: YamlNode, problems: Problems) -> None:
     """Warn of literals where secrets stand: they are stored in the data directory."""
-    for path, node in _scalars(root):
+    for path, node in iter_scalars(root):
         if _is_literal_secret(path, node.text):
             _warn(problems, node, f"`{_section(path)}` has a literal secret")
     for _, host in root.entries_of("hosts"):
         login = host.node.get("login")
         form = None if login is None else login.get("form")
-        if form is not None and form.entries and not any(has_secrets(node.text) for _, node in _scalars(form)):
+        if form is not None and form.entries and not any(has_secrets(node.text) for _, node in iter_scalars(form)):
             _warn(problems, form, "`form` of the login has literal secrets")
 
 
-def _is_literal_secret(path: _Keys, text: str) -> bool:
+def _is_literal_secret(path: Keys, text: str) -> bool:
     if not path or path[0] not in ("locatorGroups", "hosts", "appenders", "baseUrl"):
         return False
     section = _section(path)
@@ -87,7 +85,7 @@ def _is_literal_secret(path: _Keys, text: str) -> bool:
     return bool(password) and not has_secrets(password)
 
 
-def _section(path: _Keys) -> str:
+def _section(path: Keys) -> str:
     """The key that a message names."""
     return next((key for key in path[-2:] if key in ("auth", "headers", "cookies")), path[-1])
 
@@ -95,13 +93,3 @@ def _section(path: _Keys) -> str:
 def _warn(problems: Problems, node: YamlNode, text: str) -> None:
     message = f"{text}, which the data directory will hold; write `%{{env.NAME}}` or `%{{file.PATH}}`"
     problems.warn(node.place, "literal-secret", message)
-
-
-def _scalars(node: YamlNode, path: _Keys = ()) -> Iterator[tuple[_Keys, YamlNode]]:
-    """The scalars below, each with the keys that lead to it."""
-    if node.kind == "scalar":
-        yield path, node
-    for item in node.items:
-        yield from _scalars(item, path)
-    for key, entry in node.entries.items():
-        yield from _scalars(entry.node, (*path, key))

@@ -110,6 +110,19 @@ class Entry(Struct, frozen=True):
     node: YamlNode
 
 
+Keys = tuple[str, ...]
+
+
+def iter_scalars(node: YamlNode, keys: Keys = ()) -> Iterator[tuple[Keys, YamlNode]]:
+    """The scalars below a node, each with the keys that lead to it."""
+    if node.kind == "scalar":
+        yield keys, node
+    for item in node.items:
+        yield from iter_scalars(item, keys)
+    for key, entry in node.entries.items():
+        yield from iter_scalars(entry.node, (*keys, key))
+
+
 def plain_data(value: Any) -> Any:
     """The data of `YamlNode.value()` with ordinary numbers, ready to be stored."""
     if isinstance(value, dict):

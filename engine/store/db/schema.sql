@@ -33,6 +33,7 @@ CREATE TABLE runs (
     reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages since the last change of the defs
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0,   -- 1: fetch nothing, lease only re-extractions
+    arguments        TEXT NOT NULL DEFAULT '{}',   -- JSON: the values of -a by name
     seeding          TEXT,                         -- JSON: how far a list of seeds is read; null: no list is read now
     empty_seeds      TEXT,                         -- JSON: by group, the lists of URLs that were empty
     baseline         TEXT,                         -- JSON: what it gave, once it is DONE, for comparison with later runs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import FilePath, base_url_option, common_options, load_settings_of
+from console.cli.options import FilePath, arguments_option, base_url_option, common_options, load_settings_of
 from console.cli.output import write_json, write_stderr
 from console.format import plural
 from engine.errors import DefsError, Problem, UsageError
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("defs", type=FilePath(), required=False)
 @click.option("--defs", "defs_flag", type=FilePath(), help="The same as DEFS, as in other commands.")
+@arguments_option
 @base_url_option
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
 @common_options("assigned")
 def check(
-    defs: Path | None, defs_flag: Path | None, base_url: str | None, as_json: bool, assigned: dict[str, str]
+    defs: Path | None, defs_flag: Path | None, base_url: str | None, as_json: bool, assigned: dict[str, str],
+    arguments: dict[str, str],
 ) -> int:  # fmt: skip
     """Validate defs; exit 2 with problems."""
+    from engine.defs.arguments import require_used
     from engine.defs.loader import load
 
     if defs is not None and defs_flag is not None:
@@ -39,7 +42,8 @@ def check(
     settings, warnings = load_settings_of(defs, assigned, base_url=base_url)
     remedy = None
     try:
-        loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
+        loaded = load(defs, settings.default_steps, keep_documents=settings.documents, arguments=arguments)
+        require_used(arguments, loaded.arguments)
         problems = [*warnings, *loaded.warnings, *_find_warnings(loaded, settings)]
     except DefsError as error:
         problems, remedy = [*warnings, *error.problems], error.remedy

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, base_url_option, common_options, defs_option, load_defs
+from console.cli.options import Number, arguments_option, base_url_option, common_options, defs_option, load_defs
 from console.cli.output import write_json, write_lines, write_stderr
 from console.format import plural
 from engine.errors import CrawlError, UsageError
@@ -32,13 +32,14 @@ _ABSENT = "no such field"
 @click.option("--data-def", metavar="DATADEF", help="With --record: whose rows, if several give rows of the page.")
 @click.option("--url", metavar="U", help="With --record FILE: the address of FILE.")
 @defs_option
+@arguments_option
 @base_url_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
 @common_options("data", "assigned")
 def test(
     names: Sequence[str], update: bool, watch: bool, record: str | None, job: int | None, name: str | None,
     data_def: str | None, url: str | None, defs: Path, base_url: str | None, as_json: bool, data: Path,
-    assigned: dict[str, str],
+    assigned: dict[str, str], arguments: dict[str, str],
 ) -> int:  # fmt: skip
     """Compare saved pages with their golden rows; no network. Exit 0: all equal, 1: differences."""
     if record is None and job is None:
@@ -47,27 +48,30 @@ def test(
         if update and watch:
             raise UsageError("--update and --watch exclude each other", "Give one of them.")
         if watch:
-            return _watch(defs, base_url, assigned, names, as_json=as_json)
-        return _run(*load_defs(defs, assigned, base_url=base_url), defs, names, update=update, as_json=as_json)
+            return _watch(defs, base_url, assigned, arguments, names, as_json=as_json)
+        return _run(
+            *load_defs(defs, assigned, arguments, base_url=base_url), defs, names, update=update, as_json=as_json
+        )
     if names or update or watch:
         raise UsageError("--record makes one test", "Give no NAME, --update or --watch; --name names the new test.")
     if bool(record) == (job is not None):
         raise UsageError("which page?", "Give exactly one of --record URL, --record FILE and --record --job ID.")
     if url is not None and job is not None:
         raise UsageError("--url is the address of a FILE", "A stored page has one.")
-    definitions, settings = load_defs(defs, assigned, base_url=base_url)
+    definitions, settings = load_defs(defs, assigned, arguments, base_url=base_url)
     return _record(definitions, settings, defs, data, record, url, job, name, data_def, as_json=as_json)
 
 
 def _watch(
-    defs: Path, base_url: str | None, assigned: dict[str, str], names: Sequence[str], *, as_json: bool
+    defs: Path, base_url: str | None, assigned: dict[str, str], arguments: dict[str, str], names: Sequence[str], *,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Run the tests, and again after each save; errors are printed and wait for the next one."""
     from engine.defs.watcher import iterate_saves
 
     for _ in iterate_saves(defs):
         try:
-            _run(*load_defs(defs, assigned, base_url=base_url), defs, names, update=False, as_json=as_json)
+            _run(*load_defs(defs, assigned, arguments, base_url=base_url), defs, names, update=False, as_json=as_json)
         except CrawlError as error:
             write_stderr(*str(error).splitlines())
     return 0

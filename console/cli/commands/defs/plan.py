@@ -7,6 +7,7 @@ import click
 from msgspec.structs import asdict
 
 from console.cli.options import (
+    arguments_option,
     base_url_option,
     common_options,
     defs_option,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @defs_option
+@arguments_option
 @base_url_option
 @click.option("--full", is_flag=True, help="Compare every page to be re-extracted, not a sample of each group.")
 @object_option
@@ -30,14 +32,14 @@ if TYPE_CHECKING:
 @common_options("data", "assigned")
 def plan(
     defs: Path, base_url: str | None, full: bool, as_json: bool, run_id: str | None, data: Path,
-    assigned: dict[str, str],
+    assigned: dict[str, str], arguments: dict[str, str],
 ) -> int:  # fmt: skip
     """Compare the defs on disk with those of the run. Exit 0: no difference, 1: differences, 2: invalid defs."""
     from console.client import open_latest_run
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.plan import plan_defs
 
-    definitions, settings = load_defs(defs, assigned, base_url=base_url)
+    definitions, settings = load_defs(defs, assigned, arguments, data, base_url=base_url)
     with (
         open_latest_run(data, run_id=run_id) as (db, run),
         ExtractionClient(settings) as client,

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import click
 import orjson
 
-from console.cli.options import common_options, defs_option, load_defs, load_settings_of, object_option
+from console.cli.options import (
+    arguments_option,
+    common_options,
+    defs_option,
+    load_defs,
+    load_settings_of,
+    object_option,
+)
 from console.cli.output import write_json, write_lines, write_stderr
 from console.format import align_columns
 from engine.defs.builders.steps import (
@@ -47,9 +54,12 @@ _UNKNOWN_KIND = "unknown"
 @click.argument("task", required=False)
 @click.option("--available", is_flag=True, help="List the classes that defs may name instead.")
 @defs_option
+@arguments_option
 @object_option
 @common_options("assigned")
-def steps(task: str | None, available: bool, defs: Path, as_json: bool, assigned: dict[str, str]) -> int:
+def steps(
+    task: str | None, available: bool, defs: Path, as_json: bool, assigned: dict[str, str], arguments: dict[str, str]
+) -> int:  # fmt: skip
     """Show the steps of each task, or of TASK: a name, or GROUP/TASK. Runs none of your code."""
     from engine.defs.builders.table_settings import complete_tables
 
@@ -64,7 +74,7 @@ def steps(task: str | None, available: bool, defs: Path, as_json: bool, assigned
             rows = [(entry.name, entry.kind, entry.origin, entry.language, entry.summary) for entry in classes]
             write_lines(*align_columns([("NAME", "KIND", "ORIGIN", "LANGUAGE", "WHAT IT DOES"), *rows]))
         return 0
-    tasks = _list_tasks(complete_tables(*load_defs(defs, assigned)))
+    tasks = _list_tasks(complete_tables(*load_defs(defs, assigned, arguments)))
     if task is not None:
         tasks = _select(tasks, task)
     if as_json:

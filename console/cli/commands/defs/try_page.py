@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, base_url_option, common_options, defs_option, load_defs
+from console.cli.options import Number, arguments_option, base_url_option, common_options, defs_option, load_defs
 from console.cli.output import write_json, write_stderr
 from console.format import plural
 from engine.errors import UsageError
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 @click.option("--job", type=Number(), metavar="ID", help="Use the stored page of this job.")
 @click.option("--url", metavar="U", help="The address of FILE: its links resolve against it.")
 @defs_option
+@arguments_option
 @base_url_option
 @click.option("--json", "as_json", is_flag=True, help="Print rows, links and rejections as one JSON object.")
 @common_options("data", "assigned")
 def try_(
     data_def: str, source: str | None, job: int | None, url: str | None, defs: Path, base_url: str | None,
-    as_json: bool, data: Path, assigned: dict[str, str],
+    as_json: bool, data: Path, assigned: dict[str, str], arguments: dict[str, str],
 ) -> int:  # fmt: skip
     """Show the rows and links of one page; nothing is queued or stored."""
     from console.cli.page_source import find_page, find_stored_page, row_lines
@@ -44,7 +45,7 @@ def try_(
         raise UsageError("which dataDef?", f"It comes first: `crawl-console try DATADEF {data_def}`.")
     if (source is None) == (job is None):
         raise UsageError("which page?", "Give exactly one of URL, FILE and --job ID.")
-    definitions, settings = load_defs(defs, assigned, base_url=base_url)
+    definitions, settings = load_defs(defs, assigned, arguments, data, base_url=base_url)
     definitions = complete_tables(definitions, settings)
     target = find_data_def(definitions, data_def)
     if job is not None:

@@ -11,6 +11,7 @@ from console.cli.options import (
     Nodes,
     Number,
     Seconds,
+    arguments_option,
     base_url_option,
     common_options,
     defs_option,
@@ -27,6 +28,7 @@ from engine.model import bounds
 
 @click.command()
 @defs_option
+@arguments_option
 @common_options("data", "assigned")
 @click.option("--nodes", type=Nodes(), metavar="N", help="Node processes: a number, or a range such as 1-4.")
 @click.option("--backups", type=Number(bounds.BACKUPS), help="Warm standby nodes.")
@@ -69,8 +71,8 @@ from engine.model import bounds
 @click.pass_context
 def run(
     context: click.Context, /, defs: Path, data: Path, assigned: dict[str, str], fresh: bool, no_ui: bool,
-    as_json: bool, progress: str, output: Path | None, format_: str | None, only_new: bool, read_only: bool,
-    **flags: Any,
+    as_json: bool, arguments: dict[str, str], progress: str, output: Path | None, format_: str | None, only_new: bool,
+    read_only: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Resume the unfinished run, else start a new one; attach the console."""
     settings, warnings = load_settings_of(defs, assigned, **flags)
@@ -89,12 +91,14 @@ def run(
             write_stderr(f"no console here ({reason}); supervisor {pid} works on a run: this is its status")
             return print_status(data)
     if not no_ui and not as_json and interactive(read_only=read_only):
+        from console.client import choose_arguments
         from console.tui.attach import AttachOptions, attach
 
-        arguments, environment = hide_base_url(without_option(context.obj, "--refresh"), settings.base_url)
+        choose_arguments(data, arguments, fresh=fresh)  # before a console shows a run with others
+        words, environment = hide_base_url(without_option(context.obj, "--refresh"), settings.base_url)
         return attach(
             AttachOptions(
-                data=data, defs=defs, arguments=[*arguments, "--no-ui"], environment=environment,
+                data=data, defs=defs, arguments=[*words, "--no-ui"], environment=environment,
                 hertz=settings.refresh, fresh=fresh, read_only=read_only, settings=settings,
             )
         )  # fmt: skip
@@ -108,7 +112,7 @@ def run(
         HeadlessOptions(
             defs=defs, data=data, settings=settings, setting_warnings=warnings, fresh=fresh,
             output=None if rows_to_stdout else output, rows_to_stdout=(format_ or "jsonl") if rows_to_stdout else None,
-            only_new=only_new, json=as_json,
+            only_new=only_new, json=as_json, arguments=arguments,
             progress=progress,
         )
     )  # fmt: skip

@@ -1,7 +1,8 @@
 """Writes the table `runs`: create, resume, change state and stage, end."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -18,7 +19,7 @@ seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, 
 takeovers, rates
 """
 _CREATE = """
-INSERT INTO runs (id, created_at, base_url) SELECT ?1, ?2, ?3
+INSERT INTO runs (id, created_at, base_url, arguments) SELECT ?1, ?2, ?3, ?4
 WHERE NOT EXISTS (SELECT 1 FROM deleted_runs WHERE id = ?1) ON CONFLICT DO NOTHING RETURNING seq
 """
 _SET_STATE = {
@@ -166,12 +167,20 @@ def list_done_ids(db: Database) -> list[str]:
     return [str(row[0]) for row in db.all("SELECT id FROM runs WHERE state = 'DONE' ORDER BY seq DESC")]
 
 
-def create(db: Database, base_url: str | None, now: float) -> Run:
-    """Create a run with a new id of 6 hex digits."""
+def create(
+    db: Database, base_url: str | None, now: float, arguments: Mapping[str, str] = MappingProxyType({})
+) -> Run:  # fmt: skip
+    """Create a run with a new id of 6 hex digits. `arguments`: the values of `-a` by name."""
     while True:
-        seq = db.value(_CREATE, (os.urandom(3).hex(), now, base_url))
+        seq = db.value(_CREATE, (os.urandom(3).hex(), now, base_url, orjson.dumps(dict(arguments)).decode()))
         if seq is not None:
             return get(db, int(seq))
+
+
+def get_arguments(db: Database, seq: int) -> dict[str, str]:
+    """The values of `-a` with which a run was started."""
+    values: dict[str, str] = orjson.loads(db.value("SELECT arguments FROM runs WHERE seq = ?", (seq,)))
+    return values
 
 
 def supersede(db: Database) -> None:

@@ -1,0 +1,116 @@
+"""Puts the values of `-a NAME=VALUE` in the place of `%{arg.NAME}` in the texts of defs."""
+
+import re
+from collections.abc import Callable, Mapping
+from urllib.parse import quote
+
+from engine.defs.problems import Problems
+from engine.defs.yaml.node import Keys, YamlNode, iter_scalars
+from engine.errors import UsageError, suggest
+from engine.model.stored_form import SourcePosition
+
+UNSET = "unset-argument"
+"""The code of a problem: an argument has no value."""
+_TOKEN = re.compile(r"%%\{|%\{arg\.([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_SECTIONS = frozenset({"locatorGroups", "hosts", "baseUrl", "appenders"})
+_DATA_DEF_KEYS = frozenset({"value", "links", "next"})
+"""Keys of a dataDef whose texts may hold arguments."""
+_URL_KEYS = frozenset({"url", "urls", "sitemap", "baseUrl"})
+_TEXT_KEYS = frozenset({"form", "json", "headers", "cookies"})
+_HOST = re.compile(r"\s*(?:https?:)?[/\\]{2,}[^/\\?#]*", re.IGNORECASE)
+
+_LookUp = Callable[[str, SourcePosition], str]
+
+
+def parse_argument(text: str) -> tuple[str, str]:
+    """Split the `NAME=VALUE` of `-a`. Raises UsageError."""
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise UsageError(f"-a {text}: not of the form NAME=VALUE", "Write for example -a city=Rome")
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"-a {text}: '{name}' is not a name", "Write letters, digits, - and _, beginning with a letter."
+        )
+    return name, value
+
+
+def require_used(arguments: Mapping[str, str], used: frozenset[str]) -> None:
+    """Raise UsageError if the defs use no argument of one of these names."""
+    for name in arguments:
+        if name not in used:
+            listed = ", ".join(sorted(used)) or "none"
+            raise UsageError(
+                f"-a {name}: the defs have no `%{{arg.{name}}}`{suggest(name, sorted(used))}",
+                f"Their arguments are: {listed}.",
+            )
+
+
+def resolve_arguments(root: YamlNode, arguments: Mapping[str, str], problems: Problems) -> frozenset[str]:
+    """Replace the arguments in the texts of a file; returns the names of those that it uses.
+
+    In a URL a value is percent-encoded, but for slashes, unless it stands in the host or is the whole URL. Values are
+    never searched for variables.
+    """
+    used: set[str] = set()
+
+    def look_up(name: str, place: SourcePosition) -> str:
+        used.add(name)
+        value = arguments.get(name)
+        if value is None:
+            hint = suggest(name, sorted(arguments))
+            problems.add(place, UNSET, f"`%{{arg.{name}}}` has no value{hint}: give -a {name}=VALUE")
+            return name
+        return value.replace("%{", "%%{")
+
+    hosts = root.get("hosts")
+    if hosts is not None and any("%{arg." in key for key in hosts.entries):
+        hosts.entries = {_replace_all(key, entry.place, look_up): entry for key, entry in hosts.entries.items()}
+    for keys, node in iter_scalars(root):
+        if "%{arg." not in node.text:
+            continue
+        if _is_allowed(keys):
+            _resolve_text(keys, node, look_up)
+        elif any(match[1] is not None for match in _TOKEN.finditer(node.text)):
+            problems.add(
+                node.place, "unknown-variable",
+                "`%{arg.NAME}` is not available here; it is in locators, hosts, appenders, links, `next` and `value`",
+            )  # fmt: skip
+    return frozenset(used)
+
+
+def _resolve_text(keys: Keys, node: YamlNode, look_up: _LookUp) -> None:
+    text = node.text
+    whole = _TOKEN.fullmatch(text.strip()) is not None
+    raw_end = _find_path(text) if _is_url(keys) and not whole else len(text)
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        value = look_up(match[1], node.place)
+        return value if match.start() < raw_end else quote(value, safe="/")
+
+    node.text = _TOKEN.sub(replace, text)
+    if keys[:1] == ("hosts",) and whole:
+        node.plain = True  # a number or a bool, such as a delay
+
+
+def _replace_all(text: str, place: SourcePosition, look_up: _LookUp) -> str:
+    return _TOKEN.sub(lambda match: match[0] if match[1] is None else look_up(match[1], place), text)
+
+
+def _is_url(keys: Keys) -> bool:
+    return keys[-1] in _URL_KEYS and _TEXT_KEYS.isdisjoint(keys)
+
+
+def _find_path(url: str) -> int:
+    """Where the path of a URL begins; of one that begins with a variable, behind it."""
+    masked = _TOKEN.sub(lambda match: "_" * len(match[0]), url)
+    host = _HOST.match(masked)
+    return host.end() if host is not None else url.find("}") + 1 if url.lstrip().startswith("%{") else 0
+
+
+def _is_allowed(keys: Keys) -> bool:
+    if keys[:1] == ("dataDefs",):
+        return not _DATA_DEF_KEYS.isdisjoint(keys[2:])
+    return not _SECTIONS.isdisjoint(keys[:1])
