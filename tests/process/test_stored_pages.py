@@ -4,6 +4,7 @@ import json
 import signal
 
 import pytest
+from warcio.archiveiterator import ArchiveIterator
 
 from .library import Library
 from .project import Project, until
@@ -31,6 +32,13 @@ def test_pages_that_are_unchanged_are_stored_once_and_pruned(project: Project, s
     [page] = [json.loads(line) for line in listed.out.splitlines()]
     assert page["url"].endswith("/book/0-0")
     assert project.run_with_data("pages", "show", page["url"], "--body").out == versions.bodies["/book/0-0"]
+
+    assert project.run_with_data("export", "-o", str(project.folder / "x.warc.gz")).code == 0
+    with (project.folder / "x.warc.gz").open("rb") as stream:
+        records = [record.rec_type for record in ArchiveIterator(stream, check_digests="raise")]
+    assert records == ["warcinfo", *["response"] * library.size]
+    for wrong in (["book", "-o", "x.warc"], ["--format", "warc", "-o", "x.csv"], ["--format", "csv", "-o", "x.warc"]):
+        assert project.run_with_data("export", *wrong).code == 2
 
     refused = project.run_with_data("pages", "prune", "--keep", "1")
     assert (refused.code, refused.err.splitlines()[0]) == (

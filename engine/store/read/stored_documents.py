@@ -9,10 +9,11 @@ from engine.store.db.connector import Database
 
 _COLUMNS = """
 d.id, d.url, d.status, d.content_type, d.size, d.fetched_at, d.checked_at, coalesce(r.id, ''), coalesce(c.id, ''),
-d.pruned
+d.pruned, d.key = x''
 """
 _FROM = "documents d LEFT JOIN runs r ON r.seq = d.run LEFT JOIN runs c ON c.seq = d.checked_run"
 _LIST = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.id < ? AND NOT d.pruned ORDER BY d.id DESC LIMIT +?"
+_LIST_OLDEST = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.id > ? AND NOT d.pruned ORDER BY d.id LIMIT +?"
 _BY_ID = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.id = ?"
 _NEWEST = "ORDER BY max(d.fetched_at, coalesce(d.checked_at, 0)) DESC, d.id DESC LIMIT 1"
 _BY_KEY = f"""
@@ -41,12 +42,22 @@ class StoredDocument(Struct, frozen=True):
     checked_run: str
     """The id of the run to which its site said so; empty: to none."""
     is_pruned: int
+    is_record: int
+    """1: kept for people to read, such as the beginning of an answer that failed."""
 
 
 def iterate(db: Database) -> Iterator[StoredDocument]:
     """The documents that have a body, the newest first."""
     last = 2**62
     while found := db.all(_LIST, (last, _BATCH)):
+        yield from (StoredDocument(*row) for row in found)
+        last = found[-1][0]
+
+
+def iterate_oldest_first(db: Database) -> Iterator[StoredDocument]:
+    """The same in the order in which they were stored."""
+    last = 0
+    while found := db.all(_LIST_OLDEST, (last, _BATCH)):
         yield from (StoredDocument(*row) for row in found)
         last = found[-1][0]
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from console.cli.options import FilePath, common_options, run_option
 from console.cli.output import open_stdout, write_stderr
+from console.cli.warc_export import WARC, export_warc, is_warc
 from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import (
     OUTPUT_TYPES,
@@ -39,7 +40,7 @@ _NO_RUN = 0
 @click.command()
 @click.argument("data_def", required=False)
 @click.option(
-    "--format", "format_", type=click.Choice(list(OUTPUT_TYPES)), help="Default: by the suffix of -o, else csv."
+    "--format", "format_", type=click.Choice([*OUTPUT_TYPES, WARC]), help="Default: by the suffix of -o, else csv."
 )
 @click.option("--changes", is_flag=True, help="What was added, changed or vanished since the run before.")
 @click.option(
@@ -64,6 +65,9 @@ def export(
 
     if output is not None and str(output) == "-":
         output = None
+    if is_warc(output, format_):
+        others = {"--changes": changes, "--since": since, "--escape-formulas": escape_formulas, "--bom": bom}
+        return export_warc(data, run_id, output, DATADEF=data_def, **others, **{"--delimiter": delimiter})
     format_ = _choose_format(output, format_)
     extra = extra_of_output(format_)
     if extra is not None:
