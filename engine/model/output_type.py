@@ -30,8 +30,6 @@ class OutputType(Struct, frozen=True, kw_only=True):
     """File suffixes without the dot; new files get the first one."""
     shared_file: bool = False
     """Whether one file can hold the rows of several dataDefs."""
-    typed: bool = False
-    """Whether its columns have the types of the fields, and of list items."""
     compressible: bool = False
     """Whether its files are streams of bytes, which an ending such as `.gz` compresses."""
     whole: bool = False
@@ -40,6 +38,7 @@ class OutputType(Struct, frozen=True, kw_only=True):
     """Whether the settings of its outputs have `column_types`."""
 
 
+POSTGRESQL = "postgresql"
 SCOOPI: Literal["scoopi"] = "scoopi"
 """Lines without header and quotes, as Scoopi writes them."""
 
@@ -50,13 +49,17 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
         "parquet": OutputType(name="parquet", suffixes=("parquet",), whole=True, has_column_types=True),
         SCOOPI: OutputType(name="scoopi", suffixes=("txt",), compressible=True),
         "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
-        "duckdb": OutputType(name="duckdb", suffixes=("duckdb",), shared_file=True, typed=True),
+        "duckdb": OutputType(name="duckdb", suffixes=("duckdb",), shared_file=True, has_column_types=True),
     }
 )
 _BY_SUFFIX = tuple(type_ for type_ in OUTPUT_TYPES.values() if type_.name != SCOOPI)
 """Types that a suffix stands for; `.txt` may be anything."""
-SENDER_TYPES: tuple[str, ...] = ("http", "command")
-"""Types without a file: rows are sent to a URL, or to a program."""
+SENDER_TYPES: tuple[str, ...] = (
+    "http",
+    "command",
+    POSTGRESQL,
+)
+"""Types without a file: rows are sent to a URL, to a program, or to a database."""
 DATA_DEF = "{dataDef}"
 PATH_NAMES = (DATA_DEF, "{run.id}", "{run.date}", "{run.time}")
 """What a `path` may hold, in its order."""
@@ -74,14 +77,9 @@ def is_shared_file(type_: str) -> bool:
     return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].shared_file
 
 
-def is_typed(type_: str) -> bool:
-    """Whether the columns of a type have the types of the fields; False for plugin types."""
-    return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].typed
-
-
 def has_column_types(type_: str) -> bool:
     """Whether the settings of outputs of a type have the types of their columns; False for plugin types."""
-    return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].has_column_types
+    return type_ == POSTGRESQL or (type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].has_column_types)
 
 
 def is_whole(type_: str) -> bool:
@@ -136,7 +134,7 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
     type: Annotated[
         Text,
         DefKey(
-            "The type: csv (default), jsonl or sqlite files; http or command; or a class, an Encoder or an Appender.",
+            "The type: csv (default), jsonl, sqlite or duckdb files; http, command or postgresql; or a class.",
             examples=(*OUTPUT_TYPES, *SENDER_TYPES),
         ),
     ] = "csv"
@@ -174,12 +172,16 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
     kind: AppenderKind = "built-in"
     """The category of `type`: built-in files, a plugin Encoder, a plugin Appender, or a built-in sender."""
     options: Annotated[Mapping[str, Any] | None, DefKey("Keyword arguments of the class.")] = None
-    url: Annotated[SenderUrl, DefKey("Where http posts the rows; may hold `%{env.NAME}`.")] = ""
+    url: Annotated[
+        SenderUrl, DefKey("Where http posts the rows, or the database of postgresql; may hold `%{env.NAME}`.")
+    ] = ""
     headers: Annotated[
         Mapping[str, HeaderValue], DefKey("Headers of http; `%{env.NAME}` keeps secrets out of the file.")
     ] = field(default_factory=lambda: MappingProxyType({}))
     run: Annotated[tuple[Text, ...], DefKey("The program of command, and its arguments.")] = ()
-    batch: Annotated[BatchSize | None, DefKey("The most rows that http or command sends at once; default 100.")] = None
+    batch: Annotated[
+        BatchSize | None, DefKey("The most rows that are sent at once; default 100, of postgresql 5,000.")
+    ] = None
     limit: Annotated[
         Seconds | None,
         DefKey(

@@ -51,7 +51,7 @@ from engine.supervise.nodes.doorbell_repair import QueueMaintainer
 from engine.supervise.nodes.elastic_nodes import ElasticNodes
 from engine.supervise.nodes.leftovers import clean_stored, fence_leftovers
 from engine.supervise.nodes.node_pool import NodePool
-from engine.supervise.outputs import check_writable
+from engine.supervise.outputs import check_writable, prepare_databases
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
@@ -109,9 +109,13 @@ def build_supervisor(
         options = _complete_options(options, _retry(lambda: _chosen_run(db, options), cancelled))
         defs = PreparedDefs.from_definitions(options.definitions)
         _retry(lambda: fence_leftovers(db, folder), cancelled)
+        limit, definitions = options.settings.deadline, Definitions() if options.output else options.definitions
+        unreachable = _retry(lambda: prepare_databases(db, folder, definitions, limit=limit), cancelled)
         begun = _retry(lambda: _begin_run(db, options, folder, defs), cancelled)
         run, published = begun.run, begun.published
         pages_warning = _retry(lambda: clean_stored(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
+        for text in unreachable:
+            _retry(partial(_warn, db, run, "output", text), cancelled)
         settings = _retry(lambda: _check_host_clock(db, run, options.settings), cancelled)
         if spawner.is_refused:
             _retry(lambda: _warn(db, run, "process", _PLAIN_PROCESSES), cancelled)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.append.formats.column_types import column_types
-from engine.errors import UsageError
+from engine.errors import CrawlError, UsageError
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.output_type import (
     DATA_DEF,
     OUTPUT_TYPES,
+    POSTGRESQL,
     AppenderDef,
     compression_of,
     default_delimiter,
@@ -19,15 +20,18 @@ from engine.model.output_type import (
     expand_path,
     file_of_data_def,
     has_column_types,
-    is_typed,
     output_type_of,
 )
 from engine.runtime.extras import extra_of_output, require_extra
 from engine.store.db.connector import Database
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.output.outputs import Output
-from engine.store.tables.run import runs
+from engine.store.tables.row import rows
+from engine.store.tables.run import runs, supervisors
 from engine.store.tables.run.runs import Run
+
+_BATCHES = {POSTGRESQL: 5_000}
+"""The most changes that a sender of this type sends at once, if the defs set no `batch`."""
 
 
 def declare_outputs(
@@ -79,6 +83,33 @@ def declare_outputs(
                 settings=settings,
             )
     return declared
+
+
+def prepare_databases(db: Database, folder: Path, definitions: Definitions, *, limit: float) -> list[str]:
+    """Create the tables and columns of databases that are missing; returns a warning for each out of reach.
+
+    `limit`: seconds for one step. Raises UsageError if a table cannot take the rows of its dataDef.
+    """
+    appenders = [appender for appender in definitions.appenders if appender.type == POSTGRESQL]
+    if not appenders:
+        return []
+    from engine.append.send.postgres import prepare_tables  # psycopg is an extra
+    from engine.append.send.postgres_table import PostgresTable
+    from engine.append.send.sent_rows import DataDir
+
+    with db.transaction():
+        data_dir = DataDir(supervisors.ensure_identity(db), str(folder))
+    warnings = []
+    for appender in appenders:
+        data_defs = [d for d in definitions.data_defs if d.fields and appender in definitions.appenders_of(d.name)]
+        tables = [PostgresTable(data_def.name, output_settings(data_def, appender)) for data_def in data_defs]
+        try:
+            problem = prepare_tables(appender.url, tables, data_dir, rows.last_given_id(db), limit=limit)
+        except CrawlError as error:
+            raise UsageError(f"appender {appender.name}: {error.message}", error.remedy) from None
+        if problem:
+            warnings.append(f"appender {appender.name}: {problem}; its rows wait, and are sent when it answers")
+    return warnings
 
 
 def check_writable(declared: Iterable[Output]) -> None:
@@ -136,7 +167,6 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
         | ({"bom": True} if appender.bom else {})
         | ({"quoting": appender.quoting} if appender.quoting != "minimal" else {})
         | ({"include_tags": True} if appender.include_tags else {})
-        | ({"item_types": _item_types(data_def)} if is_typed(appender.type) else {})
         | ({"column_types": column_types(named)} if has_column_types(appender.type) else {})
         | _class_settings(data_def, appender)
     )
@@ -152,21 +182,17 @@ def _class_settings(data_def: DataDef, appender: AppenderDef) -> dict[str, Any]:
             "url": appender.url,
             "headers": dict(appender.headers),
             "run": list(appender.run),
-            "batch": appender.batch,
+            "batch": appender.batch or _BATCHES.get(appender.type),
             "limit": appender.limit,
             "code": appender.code,
-        }
+        } | ({"key": list(data_def.key)} if appender.type == POSTGRESQL else {})
     return {
         "kind": appender.kind,
         "options": dict(appender.options or {}),
         "limit": appender.limit,
         "code": appender.code,
-        "item_types": _item_types(data_def),
+        "item_types": {field.name: _item_type(field) for field in data_def.fields if field.is_list or field.fields},
     }
-
-
-def _item_types(data_def: DataDef) -> dict[str, Any]:
-    return {field.name: _item_type(field) for field in data_def.fields if field.is_list or field.fields}
 
 
 def _item_type(field: Field) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import orjson
 
+from engine.append.formats.column_types import ColumnType
 from engine.append.formats.row_json import NumberLiteral, encode_value
 from engine.append.formats.table_names import quote_name
 from engine.append.formats.typed_table import (
@@ -62,25 +63,29 @@ def _encode_price(value: Any) -> Cell:
 
 
 _TEXT, _JSON = SqlType("VARCHAR", encode_text), SqlType("JSON", encode_value)
-_SCALARS: Mapping[str, tuple[SqlType, ...]] = {
+_SCALARS: dict[str, tuple[SqlType, ...]] = {
     "int": (SqlType("BIGINT", encode_integer), _TEXT),
     "float": (SqlType("DOUBLE", encode_number), _TEXT),
     "decimal": (SqlType(f"DECIMAL(38,{_DECIMALS})", _encode_decimal), _TEXT),
     "bool": (SqlType("BOOLEAN", encode_bool), _TEXT),
     "date": (SqlType("DATE", encode_date), SqlType("TIMESTAMP", encode_moment), _TEXT),
 }
+_SCALARS |= {"datetime": _SCALARS["date"], "instant": _SCALARS["date"], "json": (_JSON,), "table": (_JSON,)}
 _PRICE = SqlType(f"STRUCT(amount DECIMAL(38,{_DECIMALS}), currency VARCHAR)", _encode_price)
-_OBJECTS: Mapping[str, tuple[SqlType, ...]] = {
-    "price": (_PRICE, _JSON), "json": (_JSON,), "table": (_JSON,), "file": (_JSON,),
-}  # fmt: skip
+_PRICE_TYPE = [["amount", "decimal"], ["currency", "str"]]
 
 
-def _ladder(type_: Any, is_list: bool) -> Ladder:
-    """The types for values of a type of the defs."""
-    if not isinstance(type_, str) or type_ in _OBJECTS:
-        return Ladder((_JSON,) if is_list else _OBJECTS[type_])
-    steps = _SCALARS.get(type_, (_TEXT,))
-    return Ladder(tuple(SqlType(f"{step.name}[]", encode_list(step.encode)) for step in steps) if is_list else steps)
+def _ladder(type_: ColumnType) -> Ladder:
+    """The types for values of a column."""
+    if isinstance(type_, dict):
+        return Ladder(tuple(_list_of(step) for step in _ladder(type_["list"]).steps if step is not _PRICE))
+    if isinstance(type_, list):
+        return Ladder((_PRICE, _JSON) if type_ == _PRICE_TYPE else (_JSON,))
+    return Ladder(_SCALARS.get(type_, (_TEXT,)))
+
+
+def _list_of(item: SqlType) -> SqlType:
+    return _JSON if item is _JSON else SqlType(f"{item.name}[]", encode_list(item.encode))
 
 
 class DamagedDuckdb(StorageError):

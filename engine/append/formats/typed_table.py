@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from engine.append.formats.column_types import ColumnType
 from engine.append.formats.row_json import NumberLiteral, decode_values, encode_value
 from engine.append.formats.table_names import quote_name, unique_names
 from engine.append.formats.writer import Batch
@@ -69,16 +70,10 @@ class TypedTable:
         return needed, list(zip(*columns, strict=True))
 
 
-def build_columns(settings: Mapping[str, Any], ladder_of: Callable[[Any, bool], Ladder]) -> dict[str, Ladder]:
-    """The ladders of an output's columns. `ladder_of`: of a type of the defs, and whether it is that of list items.
-
-    The type of nested fields is a mapping.
-    """
-    types, items = settings.get("types", {}), settings.get("item_types", {})
-    return {
-        name: ladder_of(types.get(name, "str"), False) if name not in items else ladder_of(items[name], True)
-        for name in settings["columns"]
-    }
+def build_columns(settings: Mapping[str, Any], ladder_of: Callable[[ColumnType], Ladder]) -> dict[str, Ladder]:
+    """The ladders of an output's columns, by their types."""
+    types = settings.get("column_types", {})
+    return {name: ladder_of(types.get(name, "str")) for name in settings["columns"]}
 
 
 def encode_text(value: Any) -> str:

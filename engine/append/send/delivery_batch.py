@@ -21,6 +21,8 @@ class Change(NamedTuple):
     line: bytes
     withdrawal: int = 0
     """The number of the withdrawal; 0: the row was not taken back."""
+    data: str = ""
+    """The row as it is stored; empty: it was taken back."""
 
 
 class DeliveryBatch(Struct, frozen=True):
@@ -94,7 +96,8 @@ def build_batch(run: str, data_def: str, stored: StoredChanges, sent: Batch) -> 
             changes.append(Change(change.row, line, change.id))
         else:
             row = to_one_line(change[1])
-            changes.append(Change(change[0], f'{{"id":{change[0]},{head},"row":{row}}}'.encode("utf-8", "replace")))
+            line = f'{{"id":{change[0]},{head},"row":{row}}}'.encode("utf-8", "replace")
+            changes.append(Change(change[0], line, data=row))
     return DeliveryBatch(changes, stored.row, stored.withdrawal)
 
 

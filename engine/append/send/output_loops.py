@@ -93,7 +93,9 @@ class OutputLoops:
     def _run_loop(self, key: _Key, control: LoopControl) -> None:
         db = Database.open(self._data / CRAWL, busy_seconds=5)
         with contextlib.closing(db):
-            targets = _TargetFactory(self._data, db, self._run.seq, self._link, self._settings, control)
+            targets = _TargetFactory(
+                self._data, db, self._run.seq, self._link, self._settings, control, epoch=self._epoch
+            )
             if key[0] in ("encoder", "whole"):
                 chosen: EncodedOutput | WholeOutputs = WholeOutputs(key[1])
                 if key[0] == "encoder":
@@ -120,14 +122,16 @@ class _TargetFactory:
     """Creates processes of classes and targets of rows, with the plugin files of the current defs."""
 
     def __init__(
-        self, data: Path, db: Database, run: int, link: TemplateLink, settings: Settings, control: LoopControl
-    ) -> None:
+        self, data: Path, db: Database, run: int, link: TemplateLink, settings: Settings, control: LoopControl, *,
+        epoch: int = 0,
+    ) -> None:  # fmt: skip
         self._data = data
         self._db = db
         self._run = run
         self._link = link
         self._settings = settings
         self._control = control
+        self._epoch = epoch
 
     def create_process(self, type_: str, output: str, declared: Sequence[Output]) -> ClassProcess:
         """The process of a class, for outputs that differ only in their dataDefs."""
@@ -145,6 +149,16 @@ class _TargetFactory:
                 )
 
                 return HttpSender(settings["url"], settings["headers"], limit=limit, stop=self._control)
+            case "postgresql":
+                from engine.append.send.postgres import PostgresTarget  # psycopg is an extra
+                from engine.append.send.postgres_table import PostgresTable
+                from engine.append.send.sent_rows import SentRows
+
+                source = SentRows(self._db, self._data, runs.get(self._db, self._run), output)
+                tables = {each.data_def: PostgresTable(each.data_def, each.settings) for each in declared}
+                return PostgresTarget(
+                    settings["url"], tables, source, epoch=self._epoch, limit=limit, stop=self._control
+                )
             case "command":
                 load = partial(self._load_arguments, settings["run"])
                 return CommandSender(output, self._link, load, limit=limit, stop=self._control)

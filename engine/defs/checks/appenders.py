@@ -1,6 +1,7 @@
 """Checks the appenders: their types, which may be plugin classes, and the files that they write."""
 
 import posixpath
+import re
 
 from engine.defs.builders.definitions import APPENDER_CLASSES, kind_of, suffix_of
 from engine.defs.builders.steps import check_options, check_run
@@ -13,12 +14,14 @@ from engine.model.definition import DataDef, Definitions
 from engine.model.output_type import (
     DATA_DEF,
     OUTPUT_TYPES,
+    POSTGRESQL,
     SCOOPI,
     SENDER_TYPES,
     AppenderDef,
     AppenderKind,
     compression_of,
 )
+from engine.model.variables import SECRET_STARTS
 from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import METHODS, PluginClass
 from engine.runtime.extras import extra_of_output, has_extra, install_hint
@@ -26,6 +29,8 @@ from engine.runtime.extras import extra_of_output, has_extra, install_hint
 _CSV_KEYS, _FILE_KEYS = frozenset({"delimiter", "escapeFormulas", "bom", "quoting"}), frozenset({"path"})
 _COLUMN_KEYS, _CLASS_KEYS = frozenset({"columns", "flatten"}), frozenset({"options", "limit"})
 HTTP_KEYS, COMMAND_KEYS = frozenset({"url", "headers", "batch", "limit"}), frozenset({"run", "batch", "limit"})
+DATABASE_KEYS = frozenset({"url", "batch", "limit", "columns", "flatten"})
+_DATABASE_URL = re.compile(r"postgres(?:ql)?://")
 _TYPE_KEYS = _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
 
 
@@ -137,6 +142,10 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
         check_header_names(node, problems)
         if "url" not in node.entries:
             problems.add(node.key_place("type"), "missing-key", "`type: http` needs `url`: where to post the rows")
+    if type_ == POSTGRESQL:
+        _check_database(node, problems)
+    elif _DATABASE_URL.match(node.text_of("url") or ""):
+        problems.add(node.key_place("url"), "bad-url", f"a postgresql:// URL needs `type: {POSTGRESQL}`")
     if type_ == "command":
         check_run(node, "`type: command`", catalog, problems)
     path = node.text_of("path") or ""
@@ -150,6 +159,15 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
         problems.add(node.key_place("delimiter"), "out-of-range", "`delimiter` cannot be a quote or a line break")
 
 
+def _check_database(node: YamlNode, problems: Problems) -> None:
+    url = node.text_of("url") or ""
+    if "url" not in node.entries:
+        message = f"`type: {POSTGRESQL}` needs `url`, such as postgresql://user:%{{env.PGPASSWORD}}@host/database"
+        problems.add(node.key_place("type"), "missing-key", message)
+    elif not _DATABASE_URL.match(url) and not url.startswith(SECRET_STARTS):
+        problems.add(node.key_place("url"), "bad-url", "must be a postgresql:// URL")
+
+
 def _keys_of(type_: str, kind: AppenderKind) -> frozenset[str]:
     """The keys that have an effect with a type, besides `type` and `dataDefs`."""
     by_type = {
@@ -157,6 +175,7 @@ def _keys_of(type_: str, kind: AppenderKind) -> frozenset[str]:
         SCOOPI: _FILE_KEYS | {"delimiter"},
         "http": HTTP_KEYS,
         "command": COMMAND_KEYS,
+        POSTGRESQL: DATABASE_KEYS,
     }
     by_kind = {"encoder": _CLASS_KEYS | _FILE_KEYS, "appender": _CLASS_KEYS}
     return by_type.get(type_) or by_kind.get(kind, _FILE_KEYS | _COLUMN_KEYS)

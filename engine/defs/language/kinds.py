@@ -203,8 +203,10 @@ def _base_url_problem(text: str) -> str | None:
 def _sender_url_problem(text: str) -> str | None:
     if text.startswith(variables.SECRET_STARTS):
         return None
+    if re.match(r"postgres(?:ql)?://", text):
+        return None
     if not re.match(r"https?://", text, re.IGNORECASE):
-        return "must be an absolute http:// or https:// URL"
+        return "must be an absolute http:// or https:// URL, or postgresql://"
     return url_problem(variables.render(text, lambda _: "1"))
 
 

@@ -35,8 +35,13 @@ GROWING = tuple(type_ for type_ in TYPES if not is_whole(type_))
 """Types to which rows are appended."""
 ENDINGS = {"csv": "csv", "jsonl": "jsonl", "parquet": "parquet", "sqlite": "db", "duckdb": "duckdb"}
 FIELD_TYPES = {
-    "types": {"title": "str", "price": "decimal", "stock": "bool"},
-    "item_types": {"tags": "str", "parts": {"n": "int"}},
+    "column_types": {
+        "title": "str",
+        "price": "decimal",
+        "stock": "bool",
+        "tags": {"list": "str"},
+        "parts": {"list": [["n", "int"]]},
+    },
 }
 """What typed outputs are declared with."""
 COLUMNS = ("title", "price", "stock", "tags", "parts")

@@ -44,6 +44,7 @@ _OUTPUT_SUMMARIES = {
     "sqlite": "One table per dataDef; rows and their cursor move in one transaction.",
     "duckdb": "One typed table per dataDef; rows and their cursor move in one transaction.",
     "http": "Posts rows to a URL.",
+    "postgresql": "Writes rows to tables of PostgreSQL, each change exactly once.",
     "command": "Writes rows into a program, one JSON line each.",
 }
 _UNKNOWN_KIND = "unknown"

@@ -165,6 +165,11 @@ def last_id_of_all_runs(db: Database) -> int:
     return int(db.value("SELECT max(id) FROM rows") or 0)
 
 
+def last_given_id(db: Database) -> int:
+    """The highest id that any row ever had; 0: none."""
+    return int(db.value("SELECT seq FROM sqlite_sequence WHERE name = 'rows'") or 0)
+
+
 def count_between(db: Database, run: int, after: int, upto: int) -> int:
     """How many rows of a run have an id above `after` and not above `upto`."""
     return int(db.value("SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?", (after, upto, run)))

@@ -1,5 +1,6 @@
 """Writes the tables `supervisors` (one epoch for each start) and `meta` (names with values)."""
 
+import os
 from collections.abc import Sequence
 
 from msgspec import Struct, json
@@ -11,7 +12,7 @@ _BEGIN = "INSERT INTO supervisors (identity, run, started_at) VALUES (?, ?, ?) R
 _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 SETTINGS = "settings"
 """The metadata key for the settings of the latest supervisor, whose host policies posted seeds must obey."""
-_HELPERS = "helpers"
+_HELPERS, _IDENTITY = "helpers", "identity"
 
 
 class Epoch(Struct, frozen=True):
@@ -49,6 +50,15 @@ def current(db: Database) -> Epoch | None:
 
 def set_meta(db: Database, name: str, value: str) -> None:
     db.execute(_SET, (name, value))
+
+
+def ensure_identity(db: Database) -> str:
+    """What tells this data directory from others, wherever it is moved; made by the first call."""
+    identity = get_meta(db, _IDENTITY)
+    if identity is None:
+        identity = os.urandom(8).hex()
+        set_meta(db, _IDENTITY, identity)
+    return identity
 
 
 def set_helpers(db: Database, helpers: Sequence[HelperRow]) -> None:

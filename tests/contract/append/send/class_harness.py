@@ -120,7 +120,7 @@ class ClassHarness(Harness):
             assert nodes.register_appender(self.db, epoch, 1, "test")
         db = db or Database.open(self.folder / CRAWL)
         control = LoopControl(Lifeline())
-        factory = _TargetFactory(self.folder, db, self.run.seq, template(), Settings(), control)
+        factory = _TargetFactory(self.folder, db, self.run.seq, template(), Settings(), control, epoch=epoch)
         only_new = OnlyNewFilter(db, self.run.seq, self.folder)
         return InProcessDelivery(db, self.run, epoch, control, only_new, appender="sink", create_target=factory.create)
 
