@@ -15,7 +15,6 @@ from typing import Any
 from console.format import plural
 from console.sanitize import clean
 from console.tui.host import AppHost
-from console.tui.state.live_preview import list_def_files
 
 _MAX_COPY_CHARS = 100_000
 
@@ -109,6 +108,8 @@ class DesktopActions:
         return next((p for p in sorted(defs.rglob(path.name)) if p.is_file()), None) if defs.is_dir() else None
 
     def _first_def(self) -> Path | None:
+        from console.tui.state.live_preview import list_def_files  # loads parsers of pages
+
         return next((path for path, _ in list_def_files(self._app.options.defs)), None)
 
     def export_rows(self, name: str, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

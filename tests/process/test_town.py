@@ -24,7 +24,7 @@ def test_the_town_teaches_what_it_promises(project: Project) -> None:
     summary = crawl_town(project)
     defs = project.folder / "demo-defs"
     assert {path.name for path in defs.iterdir()} == {
-        "shop.yml", "hosts.yml", "articles.yml", "appenders.yml", "town.yml", "town-urls.txt",
+        "shop.yml", "hosts.yml", "articles.yml", "appenders.yml", "town.yml", "town-urls.txt", "tests",
     }  # fmt: skip
     jobs, rows = summary["jobs"], summary["rows"]
     assert isinstance(jobs, dict)
