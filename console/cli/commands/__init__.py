@@ -55,7 +55,7 @@ EXAMPLES = {
     ),
     "test": ("test", "test --record https://shop.example/p/1 --data-def book", "test book --update"),
     "shell": ("shell https://shop.example/p/1", "shell page.html --url https://shop.example/p/1"),
-    "status": ("status", "status --run 3fa2c1 --json"),
+    "status": ("status", "status --run 3fa2c1 --json", "status --all shops/*/data"),
     "runs": ("runs show 3fa2c1", "runs delete 3fa2c1", "runs prune --keep 10 --yes"),
     "series": ("series product price --key SKU-17", "series product price --plot", "series product price --csv"),
     "config": ("config", "config delay", "config --set nodes=4 --json"),

@@ -1,15 +1,17 @@
 """The command `status`: shows the latest run, whether a supervisor works it or not."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from msgspec.structs import asdict, replace
 
-from console.cli.options import common_options, run_option
+from console.cli.options import FilePath, common_options, run_option
 from console.cli.output import write_json, write_lines
 from console.format import describe_eta, describe_seeding, format_signal, plural
-from engine.errors import StorageError
+from engine.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from engine.store.read.snapshot import Snapshot
@@ -22,12 +24,29 @@ _MAX_ENDED_NODES = 4
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
+@click.argument("folders", metavar="[--all DIR...]", type=FilePath(), nargs=-1)
+@click.option("--all", "several", is_flag=True, help="Show the latest run of each DIR, a data directory, in one line.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object; of --all, one per line."
+)
 @run_option
 @common_options("data")
-def status(as_json: bool, run_id: str | None, data: Path) -> int:
+@click.pass_context
+def status(
+    context: click.Context, /, folders: Sequence[Path], several: bool, as_json: bool, run_id: str | None, data: Path
+) -> int:  # fmt: skip
     """Show the run as the console does."""
-    return print_status(data, run_id, as_json=as_json)
+    if not several:
+        if folders:
+            raise UsageError(f"status {folders[0]}: no such argument", "Write --data DIR, or --all DIR… for several.")
+        return print_status(data, run_id, as_json=as_json)
+    if run_id is not None or context.get_parameter_source("data") is ParameterSource.COMMANDLINE:
+        raise UsageError("status: --all excludes --run and --data", "Name the data directories behind --all.")
+    if not folders:
+        raise UsageError("status --all: which data directories?", "Write `status --all DIR…`.")
+    from console.cli.data_dirs import print_data_dirs
+
+    return print_data_dirs(folders, as_json=as_json)
 
 
 def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False) -> int:
