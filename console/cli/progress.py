@@ -20,7 +20,7 @@ from engine.urls import without_credentials
 
 _MAX_LISTED = 5
 _BAR = 12
-_SHOWN_KINDS = ("seed", "defs", "appender", "host")
+_SHOWN_KINDS = ("seed", "defs", "appender", "host", "tidy")
 _LIVE_KINDS = (*_SHOWN_KINDS, "data")
 """Kinds of events printed during the run; the summary at the end has the warnings about data."""
 _EVENT_POLL_SECONDS = 0.5
@@ -84,7 +84,7 @@ class Progress:
         """Print a new alarm, and its end. The alarm comes from memory: the database may be unavailable."""
         before, self._alarm = self._alarm, text
         if bool(text) != bool(before):
-            self.print_message(f"PAUSED: {clean(text)}" if text else "disk space is free again: the run resumes")
+            self.print_message(f"PAUSED: {clean(text)}" if text else "there is space again: the run resumes")
 
     def print_message(self, text: str) -> None:
         """Print a message in place of the progress line; nothing in the modes quiet and json."""

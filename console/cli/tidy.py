@@ -1,15 +1,13 @@
-"""Asks before something is deleted, and deletes runs; shared by the commands that tidy a data dir."""
+"""Deletes runs for a command, unless they are in use or may not go."""
 
 import contextlib
-import sys
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from console.cli.output import show_count, write_stderr
+from console.cli.output import show_count
 from console.format import format_date_time, plural
 from engine.errors import LockHeld, UsageError
 from engine.supervise.lock import Lock
@@ -18,21 +16,6 @@ if TYPE_CHECKING:
     from engine.store.db.connector import Database
     from engine.store.tables.run.runs import Run
     from engine.supervise.retention.choice import RunSize
-
-
-def confirm(command: str, lines: Sequence[str], *, yes: bool) -> bool:
-    """Show on stderr what goes, and ask. Raises UsageError where nobody can be asked, and `--yes` is missing."""
-    write_stderr(*lines)
-    if yes:
-        return True
-    if not has_terminal():
-        raise UsageError(f"{command}: no terminal to ask on; nothing was deleted", "Add --yes.")
-    return click.confirm("Delete?", err=True)
-
-
-def has_terminal() -> bool:
-    """Whether somebody can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def megabytes(number: int) -> str:
@@ -78,12 +61,22 @@ def delete_runs(
         fence_leftovers(db, data)  # processes of a crashed supervisor must not write to a run that goes
     for size in chosen:
         check = partial(check_deletable, db, size.past.seq, size.past.id, force=force, locked=locked)
-        begin_deletion(db, size.past.seq, size.past.id, check)
+        begin_deletion(db, size.past.seq, check)
+        _tell_latest_run(db, f"run {size.past.id} is deleted")
     with show_count("rows, jobs and files deleted", shown=shown) as add:
         for count in delete_left(db, data, with_documents=locked, with_orphans=locked):
             add(count)
     if chosen and locked:
         _refresh_state_file(db, data)
+
+
+def _tell_latest_run(db: "Database", text: str) -> None:
+    from engine.store.tables.run import events, runs
+
+    latest = runs.latest(db)
+    if latest is not None:
+        with db.transaction():
+            events.add(db, latest.seq, [events.Event(time.time(), "INFO", "operator", "command", text)])
 
 
 def check_deletable(db: "Database", run: int, id_: str, *, force: bool, locked: bool) -> None:

@@ -149,6 +149,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Free disk space below which no jobs start."""
     keep_runs: Annotated[int, bounds.POSITIVE_COUNT] | None = None
     """Newest runs that are kept."""
+    keep_pages: Annotated[float, bounds.KEEP] | None = None
+    """The age up to which stored documents are kept that are not the newest of their URL."""
+    keep_events: Annotated[float, bounds.KEEP] | None = None
+    """The age up to which events of ended runs are kept."""
     max_data: Annotated[int, bounds.DATA_BYTES] | None = None
     """Of the data directory, above which old runs are deleted, and no jobs start."""
     helpers: tuple[Helper, ...] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -56,6 +56,7 @@ from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
 from engine.supervise.reload.reloader import Reloader, store_problems
+from engine.supervise.retention.keeper import Retention
 from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd
 from engine.supervise.seeding.seed_jobs import create_placements
@@ -63,6 +64,9 @@ from engine.supervise.seeding.seeder import Seeder, check_seedable
 from engine.supervise.stages import StageTracker
 from engine.supervise.supervisor import Supervisor
 from engine.supervise.wal_guard import WalGuard
+
+if TYPE_CHECKING:
+    from engine.supervise.retention.data_limit import DataLimit
 
 _T = TypeVar("_T")
 _BUSY_SECONDS = 0.5
@@ -143,7 +147,10 @@ def build_supervisor(
         extract_only=options.extract_only,
         notices=[text for text in (published.text if published.changed else "", pages_warning) if text],
     )
-    disk = DiskGuard(db, folder, run.seq, settings.min_free)
+    data_limit = _watch_data(folder, settings)
+    disk = DiskGuard(db, folder, run.seq, settings.min_free, data_limit)
+    retention = Retention(db, folder, run.seq, settings, data_limit)
+    _retry(lambda: retention.begin_start(is_new=run.state is RunState.NEW), cancelled)
     stages, stats = StageTracker(db, run.seq), RunStats(db, run.seq, settings, disk)
     return Supervisor(
         db,
@@ -186,7 +193,17 @@ def build_supervisor(
         stats=stats,
         spawner=spawner,
         progress=ProgressRecorder(node_pool, stats, checkpoints),
+        retention=retention,
     )
+
+
+def _watch_data(folder: Path, settings: Settings) -> "DataLimit | None":
+    """What watches `max_data`; None: it is not set."""
+    if settings.max_data is None:
+        return None
+    from engine.supervise.retention.data_limit import DataLimit
+
+    return DataLimit(folder, settings.max_data)
 
 
 def _check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:

@@ -1,4 +1,4 @@
-"""Pauses intake while the disk is nearly full, and resumes it when there is space again.
+"""Pauses intake while the disk or the data dir is full, and resumes it when there is space again.
 
 The alarm is kept in memory and in the supervisor's own beat file, because the database may be full too. It is written
 to the tables as soon as they accept writes.
@@ -8,6 +8,7 @@ import contextlib
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.errors import StorageError
 from engine.runtime.beat_file import SUPERVISOR_BEAT, Beat, BeatWriter
@@ -19,21 +20,27 @@ from engine.store.tables.run import events, runs
 from engine.store.tables.run.events import Event
 from engine.supervise.lock import LOCK_NAME
 
+if TYPE_CHECKING:
+    from engine.supervise.retention.data_limit import DataLimit
+
 _CHECK_SECONDS = 1.0
 
 
 class DiskGuard:
-    """Checks the disk once a second. `alarm` names a nearly full disk; otherwise it is empty."""
+    """Checks the disk once a second. `alarm` names what is full; otherwise it is empty."""
 
-    def __init__(self, db: Database, folder: Path, run: int, min_free: int) -> None:
+    def __init__(self, db: Database, folder: Path, run: int, min_free: int, limit: "DataLimit | None" = None) -> None:
+        """`limit`: of the data dir, if it has one."""
         self._db = db
         self._run = run
         self._databases = {folder / name: _inode_of(folder / name) for name in (CRAWL, PAGES)}
         self._lock_path = folder / LOCK_NAME
         self._lock_inode = _inode_of(self._lock_path)
         self._space = DiskSpaceMonitor(data_paths(folder), min_free)
+        self._limit = limit
         self._pending_events: list[Event] = []
         self._recorded_alarm = ""
+        self._is_full = False
         self._checked_at = self._attempted_at = 0.0
         self.tick_seconds = 0.0
         """How long the supervisor's last tick took, for its beat."""
@@ -44,14 +51,16 @@ class DiskGuard:
 
     @property
     def alarm(self) -> str:
-        """The nearly full disk, as a sentence for the operator, or an empty text."""
-        return self._space.alarm
+        """The nearly full disk or the full data dir, as a sentence for the operator, or an empty text."""
+        return self._space.alarm or (self._limit.alarm if self._limit is not None else "")
 
     def check(self) -> None:
         """Check if a second has passed; uses no database.
 
         Raises StorageError if a database was deleted or replaced, or another supervisor has a lock of its own.
         """
+        if self._limit is not None:
+            self._limit.check()
         now = time.monotonic()
         if now - self._checked_at < _CHECK_SECONDS:
             return
@@ -62,10 +71,10 @@ class DiskGuard:
                 f"{self._lock_path}: deleted while a run was writing here, and another supervisor has started",
                 "This one was stopped. Never delete the lock: it ends with its process.",
             )
-        before = self._space.alarm
-        low = self._space.is_low()
-        if low != bool(before):
-            self._pending_events.append(_alarm_event(self._space.alarm))
+        self._space.is_low()
+        if bool(self.alarm) is not self._is_full:
+            self._is_full = not self._is_full
+            self._pending_events.append(_alarm_event(self.alarm))
         self._write_beat()
 
     def check_databases(self) -> None:
@@ -116,7 +125,7 @@ class DiskGuard:
 def _alarm_event(alarm: str) -> Event:
     if alarm:
         return Event(time.time(), "ERROR", "supervisor", "disk", alarm)
-    return Event(time.time(), "INFO", "supervisor", "disk", "there is space on the disk again: the run resumes")
+    return Event(time.time(), "INFO", "supervisor", "disk", "there is space again: the run resumes")
 
 
 def _inode_of(path: Path) -> int | None:

@@ -25,6 +25,7 @@ from engine.supervise.nodes.elastic_nodes import ElasticNodes
 from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.retention.keeper import Retention
 from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd, delete_documents
 from engine.supervise.seeding.seeder import Seeder
@@ -68,6 +69,7 @@ class Supervisor:
         run_end: RunEnd,
         stats: RunStats,
         progress: ProgressRecorder,
+        retention: Retention,
         spawner: Spawner,
     ) -> None:
         self.run = run
@@ -84,6 +86,10 @@ class Supervisor:
         self._robots_refresh = robots_refresh
         self._seeder = seeder
         self._progress = progress
+        self._retention = retention
+        self._started_at = time.monotonic()
+        self._is_recorded = False
+        """Whether the end of the run is in the tables."""
         self._spawner = spawner
         self._commands = commands
         self._lock_watch = lock_watch
@@ -160,6 +166,8 @@ class Supervisor:
                     return
 
     def _serve_operator(self) -> None:
+        if self._is_recorded:
+            return
         self._lock_watch.kill_stalled_writer()
         self.disk.record()
         self._commands.handle_new(self)
@@ -178,6 +186,8 @@ class Supervisor:
         A finished crawl that still writes its files gets the grace for that; a run that is already stopping is left
         alone.
         """
+        if self._is_recorded:
+            self._retention.stop()
         if self.exit_reason in (None, ExitReason.COMPLETE):
             self._deadlines.bound(time.monotonic())
         if self.exit_reason in (None, ExitReason.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
@@ -201,6 +211,10 @@ class Supervisor:
         """Stop at once: processes die, their jobs are READY again, rows reach the files at the next start."""
         if self.is_finished:
             return
+        if self._is_recorded:  # only old runs are left to delete
+            self._retention.stop()
+            self._finish()
+            return
         self.exit_reason, self.reason = ExitReason.KILLED, reason
         self.kill_processes()
         try:
@@ -222,7 +236,8 @@ class Supervisor:
         if self.stage is Stage.INIT:
             self._stages.enter(Stage.CHECK_LOCK)
         elif self.stage is Stage.CHECK_LOCK:
-            self._stages.enter(Stage.START_APPENDER)
+            if self.exit_reason is not None or self._retention.step():
+                self._stages.enter(Stage.START_APPENDER)
         elif self.exit_reason is not None:
             self._begin_shutdown()
         elif self._helpers.failure:
@@ -246,6 +261,7 @@ class Supervisor:
         self.node_pool.watch()
         self._progress.record(self._is_stopped_early)
         self._elastic_nodes.tick()
+        self._retention.make_room()
         if not self.disk.alarm:
             self._seeder = self.defs_sync.tick(self._seeder)
         if not self._seeder.done and not self.disk.alarm and not self._wal_guard.is_full:
@@ -309,19 +325,27 @@ class Supervisor:
 
     def _stop_helpers(self) -> None:
         """Stop the helpers last: nodes and outputs use them until they end."""
-        if self._helpers.stop(self._deadlines.helpers()):
+        if self._is_recorded or self._helpers.stop(self._deadlines.helpers()):
             self._finish()
 
     def _finish(self) -> None:
-        """Record the end of the run, end the epoch, release the lock."""
+        """Record the end of the run, end the epoch, tidy up, release the lock."""
+        if not self._is_recorded:
+            self._record_end()
+        if self._retention.step():
+            self.disk.check_databases()  # the end may have been written to a file that nobody will find
+            self._release()
+
+    def _record_end(self) -> None:
+        self._retention.stop()
         outcome = self._run_end.record(self.exit_reason or ExitReason.FAILED, self.reason)
         self.exit_reason, self.reason = outcome.exit_reason, outcome.reason
         self._too_many_failed, self._missed = outcome.too_many_failed, bool(outcome.missed)
         self._progress.record_end()
         if outcome.exit_reason is ExitReason.COMPLETE:
             delete_documents(self._db, self._folder, lambda: self.kill_requested)
-        self.disk.check_databases()  # the end may have been written to a file that nobody will find
-        self._release()
+            self._retention.begin_end(time.monotonic() - self._started_at)
+        self._is_recorded = True
 
     def _abandon(self, error: CrawlError) -> None:
         """Give up writing to the tables after the last deadline: the next start takes over as after a crash."""

@@ -17,6 +17,7 @@ _SCRIPTS = {CRAWL: "schema.sql", PAGES: "pages.sql"}
 _PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
 """Larger database pages hold a stored web page in one piece and save disk space."""
 
+_CHECKPOINT_SECONDS = 2.0
 _SETTLE_SECONDS, _SETTLE_RETRY_SECONDS = 0.3, 0.02
 """Another process that is creating or closing the file finishes within the first."""
 
@@ -99,11 +100,13 @@ def _check_file(path: Path) -> None:
 
 
 def checkpoint_wal(folder: Path) -> None:
-    """At the end of a run: copy the write-ahead logs into the databases and delete them.
+    """At the end of a run: copy the write-ahead logs into the databases, and empty them.
 
-    SQLite does so when the last connection closes, unless that one is read-only, as a node's are.
+    SQLite deletes them when the last connection closes, unless that one is read-only, as a node's are. A viewer may
+    keep the files; it delays this for a moment at most.
     """
     for name in _SCRIPTS:
         with contextlib.suppress(CrawlError):
             if not has_no_wal(folder / name):
-                Database.open(folder / name, busy_seconds=0.5).close()
+                with contextlib.closing(Database.open(folder / name, busy_seconds=0.5)) as database:
+                    database.checkpoint(_CHECKPOINT_SECONDS)

@@ -6,23 +6,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from engine.model.run import Limits
 from engine.store.db.connector import Database, has_no_wal
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.read.history import PastRun, list_runs
 
 _ENTRIES = 1_000
 """Files of one step of a measurement."""
-
-
-class RunLimits(Struct, frozen=True, kw_only=True):
-    """What may stay: None sets no limit."""
-
-    older_than: float | None = None
-    """Seconds since a run began."""
-    keep: int | None = None
-    """The number of newest runs."""
-    max_bytes: int | None = None
-    """Of the data dir, as `measure_bytes` counts them."""
 
 
 class RunSize(Struct, frozen=True):
@@ -32,23 +22,23 @@ class RunSize(Struct, frozen=True):
     bytes: int
 
 
-def list_prunable(past_runs: Sequence[PastRun]) -> list[PastRun]:
+def list_prunable(past_runs: Sequence[PastRun], last_done: int | None = None) -> list[PastRun]:
     """The runs that limits may delete, the oldest first: the latest one stays if it is unfinished, and the last DONE.
 
-    `past_runs`: all runs, the newest first.
+    `past_runs`: all runs, the newest first. `last_done`: one that counts as the last DONE.
     """
-    done = [past.seq for past in past_runs if past.state == "DONE"]
+    done = [past.seq for past in past_runs if past.state == "DONE" or past.seq == last_done]
     kept = {past.seq for past in past_runs[:1] if past.state != "DONE"} | set(done[:1])
     return [past for past in reversed(past_runs) if past.seq not in kept]
 
 
-def choose_runs(db: Database, data: Path, limits: RunLimits, now: float) -> list[RunSize]:
-    """The runs to delete, the oldest first."""
+def choose_runs(db: Database, data: Path, limits: Limits, now: float, *, last_done: int | None = None) -> list[RunSize]:
+    """The runs to delete, the oldest first. `last_done`: as in `list_prunable`."""
     past_runs = list_runs(db, -1)
     newest = {past.seq for past in past_runs[: limits.keep]} if limits.keep is not None else set()
     excess = 0 if limits.max_bytes is None else measure_bytes(data) - limits.max_bytes
     chosen = []
-    for past in list_prunable(past_runs):
+    for past in list_prunable(past_runs, last_done):
         is_old = limits.older_than is not None and now - past.created_at > limits.older_than
         is_surplus = limits.keep is not None and past.seq not in newest
         if is_old or is_surplus or excess > 0:

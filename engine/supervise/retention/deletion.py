@@ -17,8 +17,7 @@ from engine.errors import StorageError
 from engine.store.db.connector import Database
 from engine.store.db.schema import PAGES
 from engine.store.pages.documents import PageStore
-from engine.store.tables.run import deleted_runs, events, runs
-from engine.store.tables.run.events import Event
+from engine.store.tables.run import deleted_runs, runs
 from engine.store.transactions import delete_run, unused
 
 _FILES = 500
@@ -26,14 +25,9 @@ _FILES = 500
 _BUSY_SECONDS = 30.0
 
 
-def begin_deletion(db: Database, run: int, id_: str, check: Callable[[], None] = lambda: None) -> None:
-    """Take a run out of the list of runs, and tell the latest other run. `check` may raise and so refuse it."""
-    now = time.time()
-    delete_run.begin(db, run, now, check)
-    latest = runs.latest(db)
-    if latest is not None:
-        with db.transaction():
-            events.add(db, latest.seq, [Event(now, "INFO", "operator", "run", f"run {id_} is deleted")])
+def begin_deletion(db: Database, run: int, check: Callable[[], None] = lambda: None) -> None:
+    """Take a run out of the list of runs. `check` may raise, and so refuse it."""
+    delete_run.begin(db, run, time.time(), check)
 
 
 def delete_left(

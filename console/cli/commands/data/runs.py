@@ -1,30 +1,28 @@
 """The command `runs`: lists the runs of a data dir, shows one, and deletes some."""
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, Seconds, common_options
-from console.cli.output import write_json, write_lines, write_stderr
-from console.cli.tidy import check_deletable, confirm, delete_runs, describe_size, megabytes, try_lock
+from console.cli.options import Number, common_options, limit_options
+from console.cli.output import confirm, write_json, write_lines, write_stderr
+from console.cli.tidy import check_deletable, delete_runs, describe_size, megabytes, try_lock
 from console.format import format_clock, format_date_time, plural
 from engine.errors import UsageError
-from engine.model import bounds
+from engine.model.run import Limits
 
 if TYPE_CHECKING:
     from engine.store.db.connector import Database
     from engine.store.read.history import PastRun
     from engine.store.read.snapshot import Snapshot
     from engine.store.tables.run.runs import Run
-    from engine.supervise.retention.choice import RunLimits, RunSize
+    from engine.supervise.retention.choice import RunSize
 
-_OF_DELETE = {
-    "older_than": "--older-than", "keep": "--keep", "max_size": "--max-size", "yes": "--yes", "force": "--force",
-}  # fmt: skip
-_LIMIT_NAMES = "--older-than, --keep or --max-size"
+_LIMIT_NAMES = "--older-than P30D, --keep N or --max-size BYTES"
 _DEFAULT_LIMIT = 20
 
 
@@ -32,35 +30,36 @@ _DEFAULT_LIMIT = 20
 @click.argument("what", type=click.Choice(["list", "show", "delete", "prune"]), default="list")
 @click.argument("run_ids", metavar="[RUN]...", nargs=-1)
 @click.option("--limit", type=Number(), metavar="N", help=f"List at most N; default: {_DEFAULT_LIMIT}.")
-@click.option("--older-than", type=Seconds(bounds.KEEP), metavar="AGE", help="Delete those older than P30D, 30d, 12h.")
-@click.option("--keep", type=Number(bounds.COUNT), metavar="N", help="Delete all but the newest N.")
-@click.option(
-    "--max-size", type=Number(bounds.FREE_BYTES), metavar="BYTES",
-    help="Delete the oldest until the data directory has at most so many bytes.",
-)  # fmt: skip
+@limit_options
 @click.option("--force", is_flag=True, help="Delete RUN even if it is unfinished.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @common_options("data", "assigned")
 def runs(
-    what: str, run_ids: Sequence[str], limit: int | None, as_json: bool, data: Path, assigned: dict[str, str],
-    **options: Any,
+    what: str, run_ids: Sequence[str], limit: int | None, limits: Limits, force: bool, yes: bool, as_json: bool,
+    data: Path, assigned: dict[str, str],
 ) -> int:  # fmt: skip
     """List the runs of the data directory, newest first, show one, or delete some.
 
     `delete` takes RUNs or a limit, `prune` a limit, else those of the settings keep_runs and max_data. The last DONE
     run and the unfinished one are never chosen by a limit.
     """
-    given = {name: text for name, text in _OF_DELETE.items() if options[name] not in (None, False)}
     if what in ("list", "show"):
-        if given:
-            flag = next(iter(given.values()))
-            raise UsageError(f"runs {what}: {flag} has no effect", "Use it with `runs delete` or `runs prune`.")
+        if force or yes or not limits.is_empty:
+            raise UsageError(f"runs {what}: limits, --force and --yes have no effect", "Use them with `runs delete`.")
         return _look(what, run_ids, limit, as_json, data)
     if limit is not None:
         raise UsageError(f"runs {what}: --limit has no effect", f"Give {_LIMIT_NAMES}.")
-    limits = _choose_limits(what, run_ids, given, options, assigned)
-    return _delete(what, run_ids, limits, as_json, data, force=options["force"], yes=options["yes"])
+    if run_ids and what == "prune":
+        raise UsageError(f"runs prune {run_ids[0]}: `prune` takes no RUN", f"Write `runs delete {run_ids[0]}`.")
+    if run_ids and not limits.is_empty:
+        raise UsageError("runs delete: both RUN and a limit", "Name the runs, or give a limit.")
+    if force and not run_ids:
+        raise UsageError(f"runs {what}: --force without RUN", "A limit never chooses an unfinished run; name it.")
+    if limits.is_empty and what == "prune":
+        limits = _limits_of_settings(assigned)
+    elif limits.is_empty and not run_ids:
+        raise UsageError("runs delete: neither RUN nor a limit", f"Name the runs, or give {_LIMIT_NAMES}.")
+    return _delete(what, run_ids, limits, as_json, data, force=force, yes=yes)
 
 
 def _look(what: str, run_ids: Sequence[str], limit: int | None, as_json: bool, data: Path) -> int:
@@ -97,38 +96,20 @@ def _look(what: str, run_ids: Sequence[str], limit: int | None, as_json: bool, d
     return 0
 
 
-def _choose_limits(
-    what: str, run_ids: Sequence[str], given: Mapping[str, str], options: Mapping[str, Any], assigned: dict[str, str]
-) -> "RunLimits | None":
-    """The limits that choose the runs; None: they are named. Raises UsageError if both or neither is given."""
+def _limits_of_settings(assigned: dict[str, str]) -> Limits:
     from engine.settings import load_settings
-    from engine.supervise.retention.choice import RunLimits
 
     settings = load_settings(assigned)
-    flags = [given[name] for name in ("older_than", "keep", "max_size") if name in given]
-    if len(flags) > 1:
-        raise UsageError(f"runs {what}: {flags[0]} and {flags[1]} together", "Give one limit; run the command twice.")
-    if what == "prune" and run_ids:
-        raise UsageError(f"runs prune {run_ids[0]}: `prune` takes no RUN", f"Write `runs delete {run_ids[0]}`.")
-    if run_ids and flags:
-        raise UsageError(f"runs delete: RUN and {flags[0]} together", "Name the runs, or give a limit.")
-    if run_ids:
-        return None
-    if "force" in given:
-        raise UsageError(f"runs {what}: --force without RUN", "A limit never chooses an unfinished run; name it.")
-    if flags:
-        return RunLimits(older_than=options["older_than"], keep=options["keep"], max_bytes=options["max_size"])
-    if what == "delete":
-        raise UsageError("runs delete: which?", f"Name the runs, or give {_LIMIT_NAMES}.")
-    if settings.keep_runs is None and settings.max_data is None:
+    limits = Limits(keep=settings.keep_runs, max_bytes=settings.max_data)
+    if limits.is_empty:
         raise UsageError(
-            "runs prune: no limit is set", f"Give {_LIMIT_NAMES}, or set keep_runs or max_data in crawl.toml."
-        )
-    return RunLimits(keep=settings.keep_runs, max_bytes=settings.max_data)
+            "runs prune: no limit", f"Give {_LIMIT_NAMES}, or set keep_runs or max_data in crawl.toml."
+        )  # fmt: skip
+    return limits
 
 
 def _delete(
-    what: str, run_ids: Sequence[str], limits: "RunLimits | None", as_json: bool, data: Path, *, force: bool, yes: bool
+    what: str, run_ids: Sequence[str], limits: Limits, as_json: bool, data: Path, *, force: bool, yes: bool
 ) -> int:
     """Show what goes, ask, delete it. A limit of bytes is measured again after each deletion."""
     from console.client import require_database_path
@@ -137,38 +118,31 @@ def _delete(
 
     path = require_database_path(data)
     before, deleted, rows, deferred = measure_bytes(data), list[str](), 0, False
-    db = Database.open(path)
-    try:
-        while True:
-            chosen = _named_runs(db, data, run_ids) if limits is None else choose_runs(db, data, limits, time.time())
-            if limits is not None and not chosen:
-                break
+    with contextlib.closing(Database.open(path)) as db:
+        while chosen := _named_runs(db, data, run_ids) if run_ids else choose_runs(db, data, limits, time.time()):
             with try_lock(data) as lock:
                 for size in chosen:
                     check_deletable(db, size.past.seq, size.past.id, force=force, locked=lock is not None)
             lines = [f"{plural(len(chosen), 'run')} to delete, with the pages that no other run needs:"]
             if not confirm(f"runs {what}", [*lines, *map(describe_size, chosen)], yes=yes):
-                break
+                return 130
             with try_lock(data) as lock:
                 delete_runs(db, data, chosen, force=force, locked=lock is not None, shown=not as_json)
                 deferred = lock is None
             deleted += [size.past.id for size in chosen]
             rows += sum(size.past.rows for size in chosen)
-            if limits is None or limits.max_bytes is None or deferred:
+            if limits.max_bytes is None or deferred:
                 break
         if not deleted:
             _finish_left(db, data)
-    finally:
-        db.close()
     after = measure_bytes(data)
     if as_json:
         write_json({"deleted": deleted, "rows": rows, "bytes_before": before, "bytes_after": after})
     else:
-        done = f"{plural(len(deleted), 'run')} deleted: {megabytes(before)} → {megabytes(after)}"
-        write_lines(done if deleted else f"no run deleted: {megabytes(after)}")
+        write_lines(f"{plural(len(deleted), 'run')} deleted: {megabytes(before)} → {megabytes(after)}")
     if deferred:
         write_stderr("a supervisor holds the data directory: stored pages that no run needs go when its run ends")
-    elif limits is not None and limits.max_bytes is not None and after > limits.max_bytes:
+    elif limits.max_bytes is not None and after > limits.max_bytes:
         write_stderr(f"more than {megabytes(limits.max_bytes)} are left, and no other run may go")
     return 0
 

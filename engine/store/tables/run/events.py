@@ -14,6 +14,10 @@ _OF_JOB = "SELECT id, at, level, source, kind, job, text FROM events WHERE job =
 _BY_IDS = """
 SELECT id, at, level, source, kind, job, text FROM events WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC
 """
+_DELETE_OLD = """
+DELETE FROM events WHERE id IN (
+    SELECT id FROM events WHERE at < ? AND run IS NOT ? ORDER BY id LIMIT +?)
+"""
 _TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT +?"
 
 
@@ -34,6 +38,12 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, Event]]) -> None:
 
 def add(db: Database, run: int | None, events: Sequence[Event]) -> None:
     db.execute_values(_ADD, [(run, e.at, e.level, e.source, e.kind, e.job, e.text) for e in events])
+
+
+def delete_old(db: Database, before: float, *, except_run: int, limit: int) -> int:
+    """Delete some events from before a moment, but those of one run; returns how many."""
+    with db.light_transaction():
+        return int(db.execute(_DELETE_OLD, (before, except_run, limit)).rowcount)
 
 
 def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, Event]]:

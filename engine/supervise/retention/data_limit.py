@@ -1,0 +1,72 @@
+"""Watches the size of a data dir for `max_data`: measures it in steps, and raises an alarm."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.errors import CrawlError
+from engine.supervise.retention.choice import iterate_bytes
+
+_STEP_SECONDS, _PAUSE_SECONDS, _PAUSE_FACTOR = 0.005, 1.0, 20.0
+"""Of one step; between two measurements, at least; and at least so many times what one took."""
+_RECOVERY_FACTOR = 0.9
+"""An alarm ends only with a tenth less than the maximum, so that intake does not flap."""
+
+
+class DataLimit:
+    """The bytes that a data dir may have. `alarm` names a full one; otherwise it is empty."""
+
+    def __init__(self, data: Path, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._data = data
+        self._parts: Iterator[int] | None = None
+        self._total = 0
+        self._worked = 0.0
+        self._next_at = 0.0
+        self._used = 0
+        self._is_full = False
+        self.is_measured = False
+        """Whether the size is that of now, and not that before something was deleted."""
+        self.is_exhausted = False
+        """Whether no run is left that may be deleted."""
+
+    @property
+    def alarm(self) -> str:
+        """The full data dir, for an operator to read, or an empty text."""
+        if not self._is_full:
+            return ""
+        then = (
+            "no run is left to delete; no new jobs until there is space: delete something, or raise max_data"
+            if self.is_exhausted
+            else "no new jobs until old runs are deleted"
+        )
+        return f"data directory full: {self._used / 1e6:,.1f} MB, max_data is {self.max_bytes / 1e6:,.1f} MB; {then}"
+
+    def check(self) -> None:
+        """Continue to measure for a moment, if it is due."""
+        now = time.monotonic()
+        if self._parts is None:
+            if now < self._next_at:
+                return
+            self._parts, self._total, self._worked = iterate_bytes(self._data), 0, 0.0
+        try:
+            for part in self._parts:
+                self._total += part
+                if time.monotonic() - now > _STEP_SECONDS:
+                    self._worked += time.monotonic() - now
+                    return
+        except CrawlError:  # a database that cannot be read now: measured again later
+            self._parts = None
+            self._next_at = now + _PAUSE_SECONDS
+            return
+        self._worked += time.monotonic() - now
+        self._parts = None
+        self._next_at = time.monotonic() + max(_PAUSE_SECONDS, _PAUSE_FACTOR * self._worked)
+        self._used, self.is_measured = self._total, True
+        self._is_full = self._used > self.max_bytes * (_RECOVERY_FACTOR if self._is_full else 1.0)
+        if not self._is_full:
+            self.is_exhausted = False
+
+    def measure_again(self) -> None:
+        """Something was deleted: measure at once. Until then the alarm stays."""
+        self._parts, self._next_at, self.is_measured = None, 0.0, False

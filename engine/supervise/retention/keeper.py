@@ -1,0 +1,181 @@
+"""Carries out the limits of a data dir for a supervisor: between runs, and when `max_data` is reached.
+
+All of it happens in small steps, so that a tick never waits long. A line announces each run before it goes.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import CrawlError, plural
+from engine.model.run import Limits
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, PAGES
+from engine.store.pages.documents import PageStore
+from engine.store.tables.job import sequences
+from engine.store.tables.run import deleted_runs, events
+from engine.store.tables.run.events import Event
+
+if TYPE_CHECKING:
+    from engine.supervise.retention.choice import RunSize
+    from engine.supervise.retention.data_limit import DataLimit
+
+_STEP_SECONDS = 0.05
+"""Of one tick."""
+_START_SECONDS, _END_SHARE = 10.0, 0.1
+"""What a start may take, and an end at least; and the share of the run's time that its end may take."""
+_CHECKPOINT_SECONDS = 0.1
+"""For emptying a write-ahead log, which counts as a part of the data dir."""
+_EVENTS = 2_000
+"""Of one transaction."""
+
+
+class Retention:
+    """The limits of one data dir. Call `step` until it returns True, or `stop` was called."""
+
+    def __init__(self, db: Database, data: Path, run: int, settings: Settings, limit: "DataLimit | None") -> None:
+        """`limit`: watches `max_data`, if it is set."""
+        self._db = db
+        self._data = data
+        self._run = run
+        self._settings = settings
+        self._limit = limit
+        self._work: Iterator[object] | None = None
+        self._deadline = 0.0
+
+    def begin_start(self, *, is_new: bool) -> None:
+        """Before the first page: finish what was cut short; before a new run, delete what is over the limits."""
+        if is_new and self._is_limited:
+            self._begin(self._tidy_start(), _START_SECONDS)
+        elif deleted_runs.list_open(self._db):
+            self._begin(self._finish_left(), _START_SECONDS)
+
+    def begin_end(self, seconds: float) -> None:
+        """After a run that is DONE and took so many seconds."""
+        if self._is_limited or deleted_runs.list_open(self._db):
+            self._begin(self._tidy(), max(_START_SECONDS, _END_SHARE * seconds))
+
+    def step(self) -> bool:
+        """Work for a moment; returns whether nothing is left to do, or its time is over. A failure is logged."""
+        if self._work is None:
+            return True
+        until = time.monotonic() + _STEP_SECONDS
+        try:
+            while time.monotonic() < until:
+                next(self._work)
+                if self._is_over():
+                    self.stop()
+                    return True
+        except StopIteration:
+            self.stop()
+        except CrawlError as error:
+            with contextlib.suppress(CrawlError):
+                self._tell("WARNING", f"old runs and pages are not deleted now: {error.message}")
+            self.stop()
+        return self._work is None
+
+    def stop(self) -> None:
+        """Leave the rest for a later call."""
+        self._work = None
+
+    def make_room(self) -> None:
+        """While the data dir is over `max_data` and no job is leased: delete the oldest run that may go, in steps."""
+        if self._limit is None:
+            return
+        if self._work is None:
+            if not self._limit.alarm or not self._limit.is_measured:
+                return
+            if sequences.count(self._db, self._run, "taken", kind=None):
+                return
+            self._begin(self._delete_oldest(), float("inf"))
+        if self.step():
+            self._limit.measure_again()
+
+    @property
+    def _is_limited(self) -> bool:
+        settings = self._settings
+        limits = (settings.keep_runs, settings.keep_pages, settings.keep_events, settings.max_data)
+        return any(limit is not None for limit in limits)
+
+    def _begin(self, work: Iterator[object], seconds: float) -> None:
+        self._work, self._deadline = work, time.monotonic() + seconds
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def _finish_left(self) -> Iterator[object]:
+        from engine.supervise.retention.deletion import delete_left
+
+        return delete_left(self._db, self._data, with_documents=True, with_orphans=True, stop=self._is_over)
+
+    def _tidy_start(self) -> Iterator[object]:
+        """As `_tidy`, but the new run counts as one of those that `keep_runs` keeps only once it is DONE."""
+        yield from self._tidy(new_runs=1)
+        if (keep := self._settings.keep_runs) is not None:
+            for size in self._choose(Limits(keep=keep), last_done=self._run):
+                self._tell("INFO", f"{_describe(size)} will be deleted when this run is DONE: keep_runs is {keep:,}")
+
+    def _tidy(self, new_runs: int = 0) -> Iterator[object]:
+        yield from self._finish_left()
+        settings = self._settings
+        if (keep := settings.keep_runs) is not None:
+            yield from self._delete_runs(self._choose(Limits(keep=keep + new_runs)), f"keep_runs is {keep:,}")
+        if settings.keep_pages is not None:
+            yield from self._prune_documents(settings.keep_pages)
+        if settings.keep_events is not None:
+            yield from self._delete_events(settings.keep_events)
+        while settings.max_data is not None and (oldest := self._choose(Limits(max_bytes=settings.max_data))[:1]):
+            yield from self._delete_runs(oldest, f"max_data is {settings.max_data / 1e6:,.1f} MB")
+
+    def _choose(self, limits: Limits, *, last_done: int | None = None) -> "list[RunSize]":
+        """The runs that limits no longer allow, but for the one of this supervisor."""
+        from engine.supervise.retention.choice import choose_runs
+
+        chosen = choose_runs(self._db, self._data, limits, time.time(), last_done=last_done)
+        return [size for size in chosen if size.past.seq != self._run]
+
+    def _delete_oldest(self) -> Iterator[object]:
+        assert self._limit is not None
+        for name in (CRAWL, PAGES):
+            with contextlib.closing(Database.open(self._data / name, busy_seconds=_CHECKPOINT_SECONDS)) as database:
+                yield database.checkpoint(_CHECKPOINT_SECONDS)
+        oldest = self._choose(Limits(max_bytes=self._limit.max_bytes))[:1]
+        self._limit.is_exhausted = not oldest
+        yield from self._delete_runs(oldest, f"max_data is {self._limit.max_bytes / 1e6:,.1f} MB")
+
+    def _delete_runs(self, chosen: "list[RunSize]", why: str) -> Iterator[object]:
+        from engine.supervise.retention.deletion import begin_deletion, delete_left
+
+        for size in chosen:
+            self._tell("INFO", f"{_describe(size)} is deleted: {why}")
+            begin_deletion(self._db, size.past.seq)
+            yield None
+        yield from delete_left(self._db, self._data, with_documents=True, stop=self._is_over)
+
+    def _prune_documents(self, age: float) -> Iterator[object]:
+        from engine.store.transactions.prune import choose_documents, prune_documents
+
+        with contextlib.closing(PageStore(self._data)) as pages:
+            choice = choose_documents(self._db, pages, Limits(older_than=age))
+            yield None
+            if len(choice.ids):
+                count, size = plural(len(choice.ids), "older stored page"), f"{choice.bytes / 1e6:,.1f} MB"
+                self._tell("INFO", f"to be deleted: {count} ({size}), by keep_pages")
+                yield from prune_documents(self._db, pages, choice, stop=self._is_over)
+
+    def _delete_events(self, age: float) -> Iterator[object]:
+        before = time.time() - age
+        while events.delete_old(self._db, before, except_run=self._run, limit=_EVENTS):
+            yield None
+
+    def _tell(self, level: events.Level, text: str) -> None:
+        with self._db.transaction():
+            events.add(self._db, self._run, [Event(time.time(), level, "supervisor", "tidy", text)])
+
+
+def _describe(size: "RunSize") -> str:
+    day = time.strftime("%Y-%m-%d", time.localtime(size.past.created_at))
+    return f"run {size.past.id} of {day} ({plural(size.past.rows, 'row')}, about {size.bytes / 1e6:,.1f} MB)"

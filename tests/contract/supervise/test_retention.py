@@ -1,0 +1,200 @@
+"""The limits of a data dir as a supervisor carries them out: in steps, within its time, and with its alarm."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from engine.model.run import RunState
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables.run import deleted_runs, events, runs
+from engine.store.tables.run.events import Event
+from engine.supervise.disk_guard import DiskGuard
+from engine.supervise.retention import keeper
+from engine.supervise.retention.choice import measure_bytes
+from engine.supervise.retention.data_limit import DataLimit
+from engine.supervise.retention.deletion import begin_deletion
+from engine.supervise.retention.keeper import Retention
+from tests.contract.console.test_delete_runs import crawl
+from tests.contract.store.harness import StoreHarness
+
+
+@pytest.fixture
+def done(tmp_path: Path) -> list[str]:
+    """Three DONE runs whose pages change, the oldest first."""
+    return [crawl(tmp_path, {"1": f"text {number}", "2": "same"}, at=float(number)) for number in (1, 2, 3)]
+
+
+@pytest.fixture
+def now(done: list[str], tmp_path: Path) -> Iterator[StoreHarness]:
+    """The run at work, its number is 4."""
+    store = StoreHarness(tmp_path)
+    yield store
+    store.close()
+
+
+def work(retention: Retention) -> int:
+    """Do all of it; returns how many steps it took."""
+    steps = 1
+    while not retention.step():
+        steps += 1
+    return steps
+
+
+def ids(store: StoreHarness) -> list[str]:
+    return runs.list_ids(store.db, 9)[:0:-1]
+
+
+def told(store: StoreHarness) -> list[str]:
+    return [event.text for event in store.list_events() if event.kind == "tidy"]
+
+
+def retention_of(store: StoreHarness, limit: DataLimit | None = None, **settings: object) -> Retention:
+    return Retention(store.db, store.folder, store.run, replace(Settings(), **settings), limit)
+
+
+def test_without_settings_nothing_happens(now: StoreHarness, done: list[str]) -> None:
+    retention = retention_of(now)
+    for begin in (lambda: retention.begin_start(is_new=True), lambda: retention.begin_end(100.0)):
+        begin()
+        assert work(retention) == 1
+    assert (ids(now), told(now)) == (done, [])
+
+
+def test_a_start_keeps_one_run_more_and_says_what_goes_at_the_end(now: StoreHarness, done: list[str]) -> None:
+    retention = retention_of(now, keep_runs=2)
+    retention.begin_start(is_new=True)
+    work(retention)
+    assert ids(now) == done[1:]
+    first, second = told(now)
+    assert first.startswith(f"run {done[0]} of ")
+    assert first.endswith(" is deleted: keep_runs is 2")
+    assert second.startswith(f"run {done[1]} of ")
+    assert second.endswith(" will be deleted when this run is DONE: keep_runs is 2")
+    with now.db.transaction():
+        runs.set_state(now.db, now.run, RunState.DRAINING)
+        runs.set_state(now.db, now.run, RunState.DONE)
+    retention.begin_end(1.0)
+    work(retention)
+    assert ids(now) == done[2:]
+
+
+def test_a_resumed_run_deletes_nothing_but_finishes_what_a_kill_cut_short(now: StoreHarness, done: list[str]) -> None:
+    retention = retention_of(now, keep_runs=1, keep_events=0.0, max_data=1_000_000)
+    retention.begin_start(is_new=False)
+    assert work(retention) == 1
+    assert ids(now) == done
+    begin_deletion(now.db, 2)
+    retention.begin_start(is_new=False)
+    work(retention)
+    assert ids(now) == [done[0], done[2]]
+    assert deleted_runs.list_open(now.db) == []
+    assert now.db.value("SELECT count(*) FROM rows WHERE run = 2") == 0
+    assert not (now.folder / "output" / done[1]).exists()
+
+
+def test_what_takes_too_long_is_left_for_the_next_time(
+    now: StoreHarness, done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "_START_SECONDS", 0.0)
+    retention = retention_of(now, keep_runs=1)
+    retention.begin_start(is_new=True)
+    work(retention)
+    assert ids(now) == done[1:]
+    assert [run.id for run in deleted_runs.list_open(now.db)] == [done[0]]
+    monkeypatch.setattr(keeper, "_START_SECONDS", 60.0)
+    retention.begin_end(0.0)
+    work(retention)
+    assert ids(now) == done[2:]
+    assert deleted_runs.list_open(now.db) == []
+
+
+def test_documents_and_events_go_by_age(now: StoreHarness, done: list[str]) -> None:
+    with now.db.transaction():
+        events.add(now.db, 1, [Event(5.0, "INFO", "supervisor", "run", "old")])
+        events.add(now.db, now.run, [Event(5.0, "INFO", "supervisor", "run", "of this run")])
+        events.add(now.db, 1, [Event(time.time(), "INFO", "supervisor", "run", "new")])
+    retention = retention_of(now, keep_pages=3600.0, keep_events=3600.0)
+    retention.begin_end(0.0)
+    work(retention)
+    assert now.db.all("SELECT text FROM events WHERE kind = 'run'") == [("of this run",), ("new",)]
+    kept = now.db.all("SELECT run FROM documents WHERE NOT pruned ORDER BY id")
+    assert kept == [(3,), (3,)], "the newest of each URL"
+    assert [text for text in told(now) if "older stored pages" in text]
+    assert ids(now) == done
+
+
+def test_a_failure_is_told_and_ends_it(now: StoreHarness, done: list[str]) -> None:
+    (now.folder / "output" / "current").unlink()
+    (now.folder / "output" / "current").symlink_to(done[0])
+    (now.folder / "output" / ".current.new").mkdir()
+    retention = retention_of(now, keep_runs=1)
+    retention.begin_start(is_new=True)
+    work(retention)
+    assert told(now)[-1].startswith("old runs and pages are not deleted now: ")
+    assert [run.id for run in deleted_runs.list_open(now.db)] == done[:2]
+
+
+def measure(limit: DataLimit) -> str:
+    limit.measure_again()
+    while not limit.is_measured:
+        limit.check()
+    return limit.alarm
+
+
+def test_a_full_data_dir_loses_its_oldest_runs_while_no_job_is_leased(now: StoreHarness, done: list[str]) -> None:
+    limit = DataLimit(now.folder, 1_000)
+    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    retention = retention_of(now, limit)
+    now.seed("http://b/1")
+    [job] = now.take("http://b/1")
+    assert measure(limit).startswith("data directory full: ")
+    assert limit.alarm.endswith("no new jobs until old runs are deleted")
+    guard.check()
+    guard.record()
+    assert now.db.value("SELECT paused FROM runs WHERE seq = 4") == "disk"
+    retention.make_room()
+    assert ids(now) == done, "a job is leased"
+    now.commit(now.done(job))
+    for gone in (1, 2):
+        assert measure(limit)
+        retention.make_room()
+        while limit.is_measured:
+            retention.make_room()
+        assert ids(now) == done[gone:]
+    assert measure(limit)
+    retention.make_room()
+    assert ids(now) == done[2:], "the last DONE run stays"
+    assert "no run is left to delete" in limit.alarm
+    limit.max_bytes = measure_bytes(now.folder) * 2
+    assert measure(limit) == ""
+    guard._checked_at = guard._attempted_at = 0.0
+    guard.check()
+    guard.record()
+    assert now.db.value("SELECT paused FROM runs WHERE seq = 4") is None
+    guard.close()
+
+
+def test_files_with_several_names_and_free_space_do_not_count(now: StoreHarness) -> None:
+    before = measure_bytes(now.folder)
+    (now.folder / "output" / "a").write_bytes(b"x" * 1_000)
+    (now.folder / "output" / "b").hardlink_to(now.folder / "output" / "a")
+    (now.folder / "output" / "link").symlink_to(now.folder / "output" / "a")
+    assert measure_bytes(now.folder) in (before + 1_000, before + 2_000), "a symbolic link counts as its file"
+    db = Database.open(now.folder / CRAWL)
+    db.checkpoint(1.0)
+    used = measure_bytes(now.folder)
+    with db.transaction():
+        db.execute("CREATE TABLE junk (data BLOB)")
+        db.execute("INSERT INTO junk VALUES (zeroblob(500000))")
+    db.checkpoint(1.0)
+    assert measure_bytes(now.folder) > used + 400_000
+    with db.transaction():
+        db.execute("DROP TABLE junk")
+    db.checkpoint(1.0)
+    assert measure_bytes(now.folder) < used + 50_000
+    db.close()
