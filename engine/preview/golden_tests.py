@@ -107,18 +107,24 @@ def run_test(test: GoldenTest, definitions: Definitions, client: ExtractionClien
         result = trial.run(document, _origin_of(test.meta))
     except PageUnavailable as error:
         return GoldenResult(test=test, problem=error.message)
-    failed = [step for step in result.results if step.outcome == "error"]
     differences = tuple(_compare(test.rows, [_to_fields(row) for row in result.rows], test.data_def.key))
     return GoldenResult(
         test=test,
         rows=result.rows,
         differences=differences,
-        reasons=tuple(_find_reasons(trial, document, result)) if differences else (),
-        problem=f"{failed[0].task}/{failed[0].step}: {failed[0].text}" if failed else None,
+        reasons=tuple(find_reasons(trial, document, result)) if differences else (),
+        problem=find_failure(result),
     )
 
 
-def _find_reasons(trial: PageTrial, document: TrialDocument, result: TrialResult) -> Iterator[str]:
+def find_failure(result: TrialResult) -> str | None:
+    """The first step that reported an error, for which a crawl would fail the page; None: no step did."""
+    errors = (f"{step.task}/{step.step}: {step.text}" for step in result.results if step.outcome == "error")
+    return next(errors, None)
+
+
+def find_reasons(trial: PageTrial, document: TrialDocument, result: TrialResult) -> Iterator[str]:
+    """Why the page may give fewer rows or values than it should."""
     for text, count in Counter(describe_rejections(result)).items():
         yield text if count == 1 else f"{text} ({count:,} records)"
     unmatched = trial.describe_unmatched(document, result.counts)

@@ -21,7 +21,7 @@ locatorGroups:
   notes: {locators: [{url: "http://shop.example/notes"}]}
 taskGroups:
   list: {page: {dataDef: item}}
-  notes: {page: {dataDef: note}}
+  notes: {page: {dataDef: note, steps: {jsoupDefault: {m: {class: mark.Mark, previous: filter, next: appender}}}}}
 dataDefs:
   item:
     query: {block: .item}
@@ -33,6 +33,15 @@ dataDefs:
       seen: {selector: s, type: date, format: any, locale: en}
       from: {value: "%{run.id} %{run.time} %{document.fetchedAt} %{locator.name} %{depth}"}
   note: {query: {block: p}, fields: {text: {}}}
+"""
+PLUGIN = """\
+from crawl_console import StepError
+
+class Mark:
+    def run(self, rows, context):
+        if rows[0]["text"] == "bad":
+            raise StepError("a bad note", "bad")
+        return [{"text": row["text"] + "!"} for row in rows]
 """
 ITEM = '<p class=item id=s{n}><i>{n}.50</i><u data-specs=\'{{"w": 1.10, "h": [1, 2]}}\'></u><s>2 hours ago</s></p>'
 
@@ -46,6 +55,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
     (tmp_path / "defs").mkdir()
     (tmp_path / "defs" / "shop.yml").write_text(DEFS)
+    (tmp_path / "defs" / "plugins").mkdir()
+    (tmp_path / "defs" / "plugins" / "mark.py").write_text(PLUGIN)
     save(tmp_path / "page.html", 1, 2, 3)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(socket.socket, "connect", refuse)
@@ -158,6 +169,27 @@ def test_a_page_that_a_crawl_would_fail_is_a_failed_test(run: Output) -> None:
     assert code == 1
     assert "item (item): failed\n  http://shop.example/1: not a page: image/png" in out
     assert out.endswith("1 passed, 1 failed\n")
+
+
+def test_steps_of_the_group_run_and_may_fail_the_page(run: Output) -> None:
+    note = ("--url", "http://shop.example/notes", "--data-def", "note")
+    Path("page.html").write_text("<p>good")
+    assert run("--record", "page.html", *note)[0] == 0
+    assert Path("defs/tests/note/rows.jsonl").read_text() == '{"text":"good!"}\n'
+    assert run() == (0, "1 passed\n", "")
+    Path("defs/tests/note/page.html").write_text("<p>bad")
+    code, out, _ = run("--update")
+    assert code == 1
+    assert out.startswith("note (note): failed\n  page/m: a bad note\n")
+    Path("page.html").write_text("<p>bad")
+    code, _, err = run("--record", "page.html", *note, "--name", "new")
+    assert code == 1
+    assert "http://shop.example/notes: page/m: a bad note\n  A crawl would fail this page." in err
+    Path("page.html").write_text("")
+    assert (
+        "warning: item: block `.item` matches nothing on this page"
+        in run("--record", "page.html", "--data-def", "item")[2]
+    )
 
 
 def test_files_that_cannot_be_read_are_named_with_their_places_all_at_once(run: Output) -> None:

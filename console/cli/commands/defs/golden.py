@@ -10,7 +10,7 @@ import click
 from console.cli.options import Number, arguments_option, base_url_option, common_options, defs_option, load_defs
 from console.cli.output import write_json, write_lines, write_stderr
 from console.format import plural
-from engine.errors import CrawlError, UsageError
+from engine.errors import CrawlError, PageUnavailable, UsageError
 
 if TYPE_CHECKING:
     from engine.model.definition import Definitions
@@ -119,7 +119,7 @@ def _record(
     from engine.defs.builders.table_settings import complete_tables
     from engine.defs.yaml.sources import tests_folder
     from engine.preview.extraction_client import ExtractionClient
-    from engine.preview.golden_tests import freeze_document, record_test
+    from engine.preview.golden_tests import find_failure, find_reasons, freeze_document, record_test
     from engine.preview.page_trial import PageTrial, find_data_def
 
     definitions = complete_tables(definitions, settings)
@@ -133,7 +133,12 @@ def _record(
     origin = replace(page.origin, run_time=settings.run_time or page.origin.run_time)
     page = replace(page, document=freeze_document(page.document), origin=origin)
     with ExtractionClient(settings) as client:
-        result = page.extract(PageTrial(definitions, target, client), definitions, client)
+        trial = PageTrial(definitions, target, client)
+        result = page.extract(trial, definitions, client)
+        failure = find_failure(result)
+        if failure is not None:
+            raise PageUnavailable(f"{page.document.url}: {failure}", "A crawl would fail this page.")
+        write_stderr(*find_reasons(trial, page.document, result))
     record_test(folder, chosen, page.document, page.origin, result)
     if as_json:
         write_json({"passed": 0, "updated": 0, "failed": 0, "tests": [_as_dict(folder.name, chosen, "recorded")]})
