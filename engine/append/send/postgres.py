@@ -34,12 +34,16 @@ _CREATE = f"""
 CREATE TABLE IF NOT EXISTS {CONSOLE_TABLE} (
     data_def text NOT NULL, run text NOT NULL, data_dir text NOT NULL, path text NOT NULL, last_row bigint NOT NULL,
     withdrawal bigint NOT NULL, epoch bigint NOT NULL, overwritten boolean NOT NULL, stale boolean NOT NULL,
-    updated_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (data_def, run)
+    table_oid bigint NOT NULL, updated_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (data_def, run)
 )
 """
-_ADD = f"INSERT INTO {CONSOLE_TABLE} VALUES (%s, %s, %s, %s, 0, 0, 0, false, false) ON CONFLICT DO NOTHING"
+_ADD = f"INSERT INTO {CONSOLE_TABLE} VALUES (%s, %s, %s, %s, 0, 0, 0, false, false, %s) ON CONFLICT DO NOTHING"
+_ADD_RUN = f"""
+INSERT INTO {CONSOLE_TABLE} SELECT data_def, %s, data_dir, path, 0, 0, 0, false, false, table_oid
+FROM {CONSOLE_TABLE} WHERE data_def = %s AND run = '' ON CONFLICT DO NOTHING
+"""
 _OWNER = f"SELECT data_dir, path FROM {CONSOLE_TABLE} WHERE data_def = %s AND run = ''"
-_FORGET = f"DELETE FROM {CONSOLE_TABLE} WHERE data_def = %s"
+_FORGET = f"DELETE FROM {CONSOLE_TABLE} WHERE data_def = %s AND table_oid <> %s"
 _NEWEST = f"SELECT coalesce(max(last_row), 0) FROM {CONSOLE_TABLE} WHERE data_def = %s"
 _GET = f"""
 SELECT last_row, withdrawal, epoch, overwritten, stale FROM {CONSOLE_TABLE} WHERE data_def = %s AND run = %s FOR UPDATE
@@ -122,7 +126,7 @@ class PostgresTarget:
         if is_new:
             self._types[name] = prepare(db, table, source.data_dir, source.last_given_row())
         types = self._types[name]
-        added = db.execute(_ADD, (name, source.run, source.data_dir.identity, source.data_dir.path)).rowcount > 0
+        added = db.execute(_ADD_RUN, (source.run, name)).rowcount > 0
         at = _Position(*(db.execute(_GET, (name, source.run)).fetchone() or ()))
         if at.epoch > self._epoch:
             raise Fenced(f"{name}: another appender has written to the table", "It goes on.")
@@ -161,9 +165,9 @@ def prepare(db: Connection, table: PostgresTable, data_dir: DataDir, last_given_
     """Create what is missing of the table; returns its types. Raises UnfitTable."""
     db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
     db.execute(_CREATE)
-    if db.execute("SELECT to_regclass(%s)", (table.quoted_name,)).fetchone() == (None,):
-        db.execute(_FORGET, (table.name,))
-    db.execute(_ADD, (table.name, "", data_dir.identity, data_dir.path))
+    oid, types = table.prepare(db)
+    db.execute(_FORGET, (table.name, oid))  # the table was dropped, and is another one now
+    db.execute(_ADD, (table.name, "", data_dir.identity, data_dir.path, oid))
     [(owner, path)] = db.execute(_OWNER, (table.name,)).fetchall()
     if owner != data_dir.identity:
         raise UnfitTable(
@@ -177,7 +181,7 @@ def prepare(db: Connection, table: PostgresTable, data_dir: DataDir, last_given_
             "it is an older copy",
             "Drop the table: the rows of the run are then written again.",
         )
-    return table.prepare(db)
+    return types
 
 
 def prepare_tables(

@@ -35,9 +35,7 @@ Connection = psycopg.Connection[TupleRow]
 _ROWS = '"_crawl_console_rows"'
 """The temporary table of one batch, where rows may replace others."""
 _INDEX_PREFIX = "crawl_console_"
-_FIND = """
-SELECT c.oid, c.relkind::text FROM pg_class c WHERE c.oid = to_regclass(%s)
-"""
+_FIND = "SELECT oid, relkind::text FROM pg_class WHERE oid = to_regclass(%s)"
 _COLUMNS = """
 SELECT attname::text, format_type(atttypid, atttypmod), attnotnull AND NOT atthasdef AND attidentity = '',
     attgenerated <> ''
@@ -93,14 +91,17 @@ class PostgresTable(TypedTable):
         self._columns = ", ".join(map(quote_name, names))
         self._has_key = " OR ".join(f"{quote_name(name)} IS NOT NULL" for name in self.key)
 
-    def prepare(self, db: Connection) -> list[int]:
-        """Create what is missing; returns by column the place of its type in its ladder. Raises UnfitTable."""
+    def prepare(self, db: Connection) -> tuple[int, list[int]]:
+        """Create what is missing; returns the table's number, and by column the place of its type in its ladder.
+
+        Raises UnfitTable.
+        """
         names = [self.name, self.row_column, *self.column_names]
         too_long = [name for name in names if len(name.encode()) > MAX_NAME_BYTES]
         if too_long or self.name == CONSOLE_TABLE:
             raise UnfitTable(
                 f"'{(too_long or names)[0]}' cannot be a name in PostgreSQL",
-                "Rename it: at most 63 bytes, not its own.",
+                "Rename it; a name has at most 63 bytes.",
             )
         if self._key_missing:
             raise UnfitTable(
@@ -112,7 +113,7 @@ class PostgresTable(TypedTable):
             places = [0] * len(self.ladders)
             db.execute(self.create_sql(places, "PRIMARY KEY"))
             self._ensure_key(db, {})
-            return places
+            return (db.execute(_FIND, (self.quoted_name,)).fetchone() or (0,))[0], places
         oid, kind = found
         if kind not in ("r", "p"):
             raise UnfitTable(f"{self.name}: is not a table", "Rename it, or the dataDef.")
@@ -121,7 +122,7 @@ class PostgresTable(TypedTable):
         if [self.row_column] not in unique.values():
             db.execute(f"CREATE UNIQUE INDEX ON {self.quoted_name} ({quote_name(self.row_column)})")
         self._ensure_key(db, unique)
-        return places
+        return oid, places
 
     def insert(self, db: Connection, batch: Batch, places: list[int], *, may_exist: bool = False) -> bool:
         """Insert rows; `places` follows if a column must change its type. Returns whether rows replaced others.
@@ -189,29 +190,34 @@ class PostgresTable(TypedTable):
     def _fit_columns(self, db: Connection, oid: int) -> list[int]:
         """Add missing columns; returns the places of all types. Raises UnfitTable."""
         present = {name: rest for name, *rest in db.execute(_COLUMNS, (oid,)).fetchall()}
-        problems, places = [], []
+        problems, places, missing = [], [], []
         row_type = present.pop(self.row_column, [None])[0]
         if row_type is None:
-            db.execute(f"ALTER TABLE {self.quoted_name} ADD COLUMN {quote_name(self.row_column)} bigint")
+            missing.append(f"{quote_name(self.row_column)} bigint")
         elif row_type != "bigint":
             problems.append(f"the column {self.row_column} is {row_type}, not bigint")
         for name, ladder in zip(self.column_names, self.ladders, strict=True):
             type_, _, generated = present.pop(name, (None, False, False))
             place = 0 if type_ is None else ladder.find(type_)
             if type_ is None:
-                db.execute(f"ALTER TABLE {self.quoted_name} ADD COLUMN {quote_name(name)} {ladder.steps[0].name}")
+                missing.append(f"{quote_name(name)} {ladder.steps[0].name}")
             elif generated:
                 problems.append(f"the column {name} is generated")
             elif place is None:
                 problems.append(f"the column {name} is {type_}, and its field needs {ladder.steps[0].name}")
             places.append(place or 0)
-        problems += [f"the column {name} must have a value, and no field gives one"
-                     for name, (_, required, _) in present.items() if required]  # fmt: skip
+        problems += [
+            f"the column {name} must have a value, and no field gives one"
+            for name, (_, required, _) in present.items()
+            if required
+        ]
         if problems:
             raise UnfitTable(
                 f"the table {self.name} does not fit: {'; '.join(problems)}",
                 "Change the table, or rename it or the dataDef.",
             )
+        if missing:
+            db.execute(f"ALTER TABLE {self.quoted_name} {', '.join(f'ADD COLUMN {column}' for column in missing)}")
         return places
 
     def _ensure_key(self, db: Connection, unique: Mapping[str, Sequence[str]]) -> None:
