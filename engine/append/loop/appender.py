@@ -29,6 +29,7 @@ from engine.append.loop.turns import (
 )
 from engine.errors import CrawlError, StorageError
 from engine.model.output_type import is_shared_file
+from engine.model.run import RunState
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.tables.output import outputs
 from engine.store.tables.output.outputs import Output
@@ -43,6 +44,8 @@ WHOLE_EVERY = 600.0
 """Seconds between two times that a whole output is written, while rows wait for it."""
 _WHOLE_PAUSE = 10.0
 """At least so many times as long as it took to write a whole output, nothing is written to it again."""
+SMALL_PART, MANY_PARTS = 16_384, 16
+"""Compressed parts of fewer bytes waste space; so many of them are worth another file."""
 _WRITE_ERRORS = (OSError, DatabaseBusy, StorageError, OutputFailed)
 
 
@@ -87,6 +90,8 @@ class AppenderLoop:
         self._whole_at: dict[int, float] = {}
         """When a whole output is written again if rows wait for it; monotonic seconds."""
         self._give_up_seconds = give_up_seconds
+        self._small_parts: dict[int, int] = {}
+        """By output, how many small compressed parts were appended to its file."""
 
     def run(self) -> None:
         """Write until drained or until the supervisor is gone. Raises Fenced if another appender has taken over."""
@@ -122,8 +127,18 @@ class AppenderLoop:
             return TurnResult.MORE
         if broken or dirty or behind or deferred or self._retries.failing:
             return TurnResult.BLOCKED
+        if self._lifeline.draining and (loose := self._take_loose(clean)):
+            self._rebuild_outputs(loose)
+            return TurnResult.MORE
         self._retries.clear(declared)
         return TurnResult.IDLE
+
+    def _take_loose(self, clean: Sequence[Output]) -> list[Output]:
+        """Compressed files of many small parts, each once. A run that ends by itself writes them again."""
+        counts = {output.id: self._small_parts.pop(output.id, 0) for output in clean}
+        loose = [output for output in clean if counts[output.id] >= MANY_PARTS]
+        is_at_end = bool(loose) and runs.get(self._db, self._run.seq).state is RunState.DRAINING
+        return loose if is_at_end else []
 
     def _deferred_outputs(self, declared: Sequence[Output]) -> set[int]:
         """Outputs that wait while their rows are replaced, so that no reader sees only part of the new rows."""
@@ -244,6 +259,8 @@ class AppenderLoop:
                 self._handle_failure(output, error)
             else:
                 moved.append((output, state))
+                if new and "compression" in output.settings and state.size - output.bytes < SMALL_PART:
+                    self._small_parts[output.id] = self._small_parts.get(output.id, 0) + 1
         if moved:
             self._record_progress(moved, start, last, len(batch))
             self._retries.clear(output for output, _ in moved)
@@ -316,6 +333,7 @@ class AppenderLoop:
                 self._heartbeat.bytes += max(0, record["bytes"] - output.bytes)
         ended = time.monotonic()
         for output in dirty:
+            self._small_parts.pop(output.id, None)
             whole = self._is_whole(output)
             self._pauses[output.id] = ended + took * (_WHOLE_PAUSE if whole else 1.0)
             if whole:

@@ -1,6 +1,9 @@
 """A data dir with one run, rows to write, and appenders: in this process, or as real processes."""
 
+import codecs
 import csv
+import gzip
+import io
 import json
 import time
 from collections.abc import Iterable
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
+import zstandard
 
 from engine.append.loop.appender import AppenderLoop
 from engine.append.loop.chosen_outputs import WholeOutputs
@@ -34,6 +38,13 @@ TYPES = ("csv", "jsonl", "parquet", "sqlite", "duckdb")
 GROWING = tuple(type_ for type_ in TYPES if not is_whole(type_))
 """Types to which rows are appended."""
 ENDINGS = {"csv": "csv", "jsonl": "jsonl", "parquet": "parquet", "sqlite": "db", "duckdb": "duckdb"}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "csv.gz": ("csv", {"compression": "gzip"}),
+    "jsonl.zst": ("jsonl", {"compression": "zstd"}),
+    "csv with a mark": ("csv", {"bom": True, "quoting": "all"}),
+    "absolute": ("csv", {}),
+}
+"""Kinds of files: their type, and what their settings have besides."""
 FIELD_TYPES = {
     "column_types": {
         "title": "str",
@@ -62,10 +73,11 @@ class InProcessAppender(AppenderLoop):
 
 
 class Harness:
-    """`type_` is the type of every output; each dataDef has the columns `COLUMNS`."""
+    """`kind` is the type of every output, or one of `KINDS`; each dataDef has the columns `COLUMNS`."""
 
-    def __init__(self, folder: Path, type_: str, data_defs: Iterable[str] = ("book",)) -> None:
-        self.folder, self.type = folder, type_
+    def __init__(self, folder: Path, kind: str, data_defs: Iterable[str] = ("book",)) -> None:
+        self.folder, self.kind = folder, kind
+        self.type, self.more = KINDS.get(kind, (kind, {}))
         create_databases(folder)
         self.db = Database.open(folder / CRAWL)
         defs = tuple(DataDef(name=name, fields=tuple(Field(name=c) for c in COLUMNS)) for name in data_defs)
@@ -98,10 +110,13 @@ class Harness:
 
     def settings(self, columns: Iterable[str] = COLUMNS, **more: Any) -> dict[str, Any]:
         types = FIELD_TYPES if self.type == "duckdb" else {}
-        return {"columns": list(columns), "joins": {"tags": ";"}, "delimiter": ",", **types, **more}
+        return {"columns": list(columns), "joins": {"tags": ";"}, "delimiter": ",", **types, **self.more, **more}
 
     def path(self, name: str = "book") -> Path:
-        return self.folder / "output" / self.run.id / f"{name}.{ENDINGS[self.type]}"
+        if self.kind == "absolute":
+            return self.folder / "else" / "where" / f"{name}-{self.run.id}.csv"
+        ending = {"gzip": ".gz", "zstd": ".zst"}.get(self.more.get("compression", ""), "")
+        return self.folder / "output" / self.run.id / f"{name}.{ENDINGS[self.type]}{ending}"
 
     def add(self, new_rows: list[dict[str, Any]], name: str = "book", job: int | None = None) -> int:
         """Commit the rows of a new job, or replace those of `job`; returns the job."""
@@ -225,14 +240,15 @@ def encoded(type_: str, value: Any) -> Any:
 def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any]]:
     """Every row of an output, in order; fails on a torn line, a wrong header or a wrong number of cells."""
     if type_ == "csv":
-        with path.open(newline="", encoding="utf-8") as file:
-            header, *records = list(csv.reader(file, strict=True))
+        data = read_bytes(path)
+        assert data.count(codecs.BOM_UTF8) == data.startswith(codecs.BOM_UTF8)
+        header, *records = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
         assert header == columns
         assert all(len(row) == len(columns) for row in records)
-        assert path.read_bytes().endswith(b"\r\n")
+        assert data.endswith(b"\r\n")
         return records
     if type_ == "jsonl":
-        text = path.read_bytes().decode("utf-8")
+        text = read_bytes(path).decode("utf-8")
         assert text == "" or text.endswith("\n")
         lines = [json.loads(line, parse_float=Decimal) for line in text.split("\n")[:-1]]
         assert all(set(line) <= set(columns) for line in lines)
@@ -248,6 +264,17 @@ def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any
         return [[_plain(row[c]) for c in columns] for row in table.to_pylist()]
     with closing(sqlite3.connect(path)) as db:
         return [list(row[1:]) for row in db.execute(f'SELECT * FROM "{name}" ORDER BY 1')]
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, decompressed."""
+    if path.suffix == ".gz":
+        return gzip.decompress(path.read_bytes())
+    if path.suffix == ".zst":
+        with zstandard.ZstdDecompressor().stream_reader(path.read_bytes(), read_across_frames=True) as reader:
+            content: bytes = reader.read()
+            return content
+    return path.read_bytes()
 
 
 def _open_duckdb(path: Path) -> Any:

@@ -14,7 +14,7 @@ from engine.runtime.beat_file import read_beat
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import nodes, supervisors
-from tests.contract.append.harness import TYPES, Harness, books, until, wait_started
+from tests.contract.append.harness import KINDS, TYPES, Harness, books, until, wait_started
 from tests.process.stopwatch import Stopwatch
 from tests.templates import SupervisedProcess
 
@@ -32,11 +32,16 @@ def spawned(harness: Harness) -> Iterator[list[SupervisedProcess]]:
         process.kill()
 
 
+@pytest.mark.parametrize(
+    "harness",
+    [*TYPES, "csv.gz", *(pytest.param(kind, marks=pytest.mark.sweep) for kind in KINDS if kind != "csv.gz")],
+    indirect=True,
+)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.sweep) for n in range(1, 30))])
 def test_kills_at_random_moments_lose_and_double_nothing(
     harness: Harness, spawned: list[SupervisedProcess], seed: int
 ) -> None:
-    rng = random.Random(f"{harness.type} {seed}")
+    rng = random.Random(f"{harness.kind} {seed}")
     stop = threading.Event()
     errors: list[BaseException] = []
 

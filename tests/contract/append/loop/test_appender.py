@@ -14,10 +14,20 @@ from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import runs
 from engine.store.tables.run.runs import StaleSearch
-from tests.contract.append.harness import GROWING, TYPES, Harness, book, books, recorded, run_until_idle
+from tests.contract.append.harness import (
+    GROWING,
+    KINDS,
+    TYPES,
+    Harness,
+    book,
+    books,
+    read_bytes,
+    recorded,
+    run_until_idle,
+)
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=[*TYPES, *KINDS])
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     return Harness(tmp_path, request.param)
 
@@ -34,14 +44,17 @@ def test_the_file_exists_before_the_first_row(harness: Harness) -> None:
         run_until_idle(appender)
     assert harness.path().exists()
     assert harness.written() == []
-    if harness.type == "csv":
-        assert harness.path().read_bytes() == b"title,price,stock,tags,parts\r\n"
+    if harness.kind in ("csv", "csv.gz"):
+        assert read_bytes(harness.path()) == b"title,price,stock,tags,parts\r\n"
 
 
-def test_only_the_owner_can_read_files(harness: Harness) -> None:
+def test_only_the_owner_can_read_files_of_the_run(harness: Harness) -> None:
     harness.drain()
-    assert harness.path().stat().st_mode & 0o777 == 0o600
-    assert harness.path().parent.stat().st_mode & 0o777 == 0o700
+    umask = os.umask(0)
+    os.umask(umask)
+    in_run = harness.path().parent.name == harness.run.id
+    assert harness.path().stat().st_mode & 0o777 == (0o600 if in_run else 0o666 & ~umask)
+    assert harness.path().parent.stat().st_mode & 0o777 == (0o700 if in_run else 0o777 & ~umask)
 
 
 def test_each_data_def_has_its_own_output(tmp_path: Path) -> None:
