@@ -27,8 +27,8 @@ def test_pages_are_recorded_as_a_crawl_reached_them_and_tested_without_the_site(
     site["/p/1"] = html("<b>Oolong</b>")
     site["/private"] = html("<b>no</b>")
     site["/robots.txt"] = Page("User-agent: *\nDisallow: /private\n", headers={"Content-Type": "text/plain"})
-    project.write(DEFS.format(start=site.url("/")))
-    run = project.crawl().summary["run"]
+    project.write(DEFS.format(start=site.url("/")).replace("%{run.id}", "%{arg.mark} %{run.id}"))
+    run = project.crawl("-a", "mark=m1").summary["run"]
     ((job,),) = project.query(f"SELECT id FROM jobs WHERE url = '{site.url('/p/1')}'")
 
     def test(*arguments: str, code: int) -> tuple[str, str]:
@@ -40,17 +40,20 @@ def test_pages_are_recorded_as_a_crawl_reached_them_and_tested_without_the_site(
     site.clear_log()
     test("--record", "--job", str(job), "--name", "stored", code=0)
     assert site.paths == []
-    test("--record", site.url("/p/1"), "--data-def", "item", "--name", "fetched", code=0)
+    test("-a", "mark=m1", "--record", site.url("/p/1"), "--data-def", "item", "--name", "fetched", code=0)
     assert site.paths == ["/p/1"]
-    refused = test("--record", site.url("/private"), "--data-def", "item", "--name", "never", code=1)[1]
+    refused = test("-a", "mark=m1", "--record", site.url("/private"), "--data-def", "item", "--name", "never", code=1)[
+        1
+    ]
     assert "robots.txt disallows it" in refused
     assert "/private" not in site.paths
 
     site.clear_log()
-    assert test(code=0)[0] == "2 passed\n"
+    assert test("-a", "mark=m1", code=0)[0] == "2 passed\n"
+    assert 'expected "Tea m1 ' in test("-a", "mark=m2", code=1)[0]
     assert site.paths == []
     row = json.loads((project.defs / "tests" / "stored" / "rows.jsonl").read_text())
-    assert row == {"name": "Oolong", "from": f"Tea {run} 1"}
+    assert row == {"name": "Oolong", "from": f"Tea m1 {run} 1"}
     assert json.loads((project.defs / "tests" / "fetched" / "rows.jsonl").read_text())["from"].endswith("try 0")
 
 

@@ -58,7 +58,8 @@ def test(
         raise UsageError("which page?", "Give exactly one of --record URL, --record FILE and --record --job ID.")
     if url is not None and job is not None:
         raise UsageError("--url is the address of a FILE", "A stored page has one.")
-    definitions, settings = load_defs(defs, assigned, arguments, base_url=base_url)
+    of_run = data if job is not None else None
+    definitions, settings = load_defs(defs, assigned, arguments, of_run, base_url=base_url)
     return _record(definitions, settings, defs, data, record, url, job, name, data_def, as_json=as_json)
 
 
