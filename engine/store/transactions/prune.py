@@ -38,14 +38,16 @@ def choose_documents(crawl: Database, pages: PageStore, limits: Limits) -> Prune
     oldest = None if limits.older_than is None else time.time() - limits.older_than
     sizes = _PageSizes(pages)
     chosen, left, total = array("q"), sizes.total, sizes.total
+    ids, ages = array("q"), array("d")
     for old in documents.iterate_outdated(crawl, keep=keep):
-        if (limits.max_bytes is not None and left <= limits.max_bytes) or (
-            oldest is not None and old.asked_at >= oldest
-        ):
+        if not old.is_pruned and old.id not in kept and (oldest is None or old.asked_at < oldest):
+            ids.append(old.id)
+            ages.append(old.asked_at)
+    for place in sorted(range(len(ids)), key=lambda place: (ages[place], ids[place])):
+        if limits.max_bytes is not None and left <= limits.max_bytes:
             break
-        if not old.is_pruned and old.id not in kept:
-            chosen.append(old.id)
-            left -= sizes.delete(old.id)
+        chosen.append(ids[place])
+        left -= sizes.delete(ids[place])
     return PruneChoice(chosen, total - left, left)
 
 
@@ -64,7 +66,8 @@ def prune_documents(
             documents.mark_pruned(crawl, batch)
         pages.delete(batch)
         yield len(batch)
-    delete_unused(crawl, pages, stop=stop)
+    for _ in delete_unused(crawl, pages, stop=stop):
+        yield 0
 
 
 def _list_keeping_runs(crawl: Database, *, with_done: bool) -> list[int]:

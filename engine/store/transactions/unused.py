@@ -38,8 +38,8 @@ class DocumentSet:
         return place < len(self._bits) and bool(self._bits[place] & 1 << (id_ & 7))
 
 
-def delete_unused(crawl: Database, pages: PageStore, *, stop: Callable[[], bool] = lambda: False) -> int:
-    """Delete the documents to which no job of any run refers, and their bodies. Returns how many.
+def delete_unused(crawl: Database, pages: PageStore, *, stop: Callable[[], bool] = lambda: False) -> Iterator[int]:
+    """Delete the documents to which no job of any run refers, and their bodies; yields after each batch how many.
 
     The newest document of each URL stays: a later run asks with its version. Call it while no job is leased, which
     means with the lock of the data dir: a lease may name a document that its job does not refer to yet. A run that is
@@ -50,15 +50,13 @@ def delete_unused(crawl: Database, pages: PageStore, *, stop: Callable[[], bool]
     """
     used = list_used(crawl)
     unused = array("q", (old.id for old in documents.iterate_outdated(crawl, keep=1) if old.id not in used))
-    deleted = 0
     for batch in batches(unused):
         if stop():
-            break
+            return
         with crawl.transaction():
             documents.delete(crawl, batch)
         pages.delete(batch)
-        deleted += len(batch)
-    return deleted
+        yield len(batch)
 
 
 def list_used(crawl: Database) -> DocumentSet:

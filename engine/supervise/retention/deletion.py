@@ -52,7 +52,7 @@ def delete_left(
     if left and with_documents:
         if (data / PAGES).exists():
             with contextlib.closing(PageStore(data, busy_seconds=_BUSY_SECONDS)) as pages:
-                yield unused.delete_unused(db, pages, stop=stop)
+                yield from unused.delete_unused(db, pages, stop=stop)
                 if with_orphans and not stop():
                     yield pages.delete_orphans(db)
         if not stop():
