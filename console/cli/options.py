@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from engine.errors import UsageError
 from engine.model import bounds
+from engine.model.output_type import is_object
 
 if TYPE_CHECKING:
     from engine.errors import Problem
@@ -28,6 +29,8 @@ class FilePath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("the path is empty; is a shell variable unset?", param, ctx)
+        if isinstance(value, str) and is_object(value):
+            self.fail(f"'{value}' is not a local path; write it as `path` of an appender in the defs", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -54,6 +54,8 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
 )
 _BY_SUFFIX = tuple(type_ for type_ in OUTPUT_TYPES.values() if type_.name != SCOOPI)
 """Types that a suffix stands for; `.txt` may be anything."""
+STORE_SCHEMES: tuple[str, ...] = ("s3", "gs", "az", "file")
+"""What the URL of an object may begin with."""
 SENDER_TYPES: tuple[str, ...] = (
     "http",
     "command",
@@ -80,6 +82,17 @@ def is_shared_file(type_: str) -> bool:
 def has_column_types(type_: str) -> bool:
     """Whether the settings of outputs of a type have the types of their columns; False for plugin types."""
     return type_ == POSTGRESQL or (type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].has_column_types)
+
+
+def is_object(path: str) -> bool:
+    """Whether a path is the URL of an object: it is written whole."""
+    scheme, separator, _ = path.partition("://")
+    return bool(separator) and scheme in STORE_SCHEMES
+
+
+def local_path_of(url: str) -> Path | None:
+    """The path of a `file://` URL; None for other stores."""
+    return Path(url.removeprefix("file://")) if url.startswith("file://") else None
 
 
 def is_whole(type_: str) -> bool:

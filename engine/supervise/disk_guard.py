@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import StorageError
+from engine.model.output_type import is_object
 from engine.runtime.beat_file import SUPERVISOR_BEAT, Beat, BeatWriter
 from engine.runtime.disk_space import DiskSpaceMonitor, data_paths
 from engine.store.db.connector import Database, DatabaseBusy
@@ -93,7 +94,11 @@ class DiskGuard:
             return
         self._attempted_at = now
         with contextlib.suppress(DatabaseBusy):
-            files = [Path(output.path) for output in outputs.list_outputs(self._db, self._run) if output.path]
+            files = [
+                Path(output.path)
+                for output in outputs.list_outputs(self._db, self._run)
+                if output.path and not is_object(output.path)
+            ]
             self._space.add_paths(path.parent for path in files)
             if self._pending_events or bool(self.alarm) != bool(self._recorded_alarm):
                 with self._db.transaction():

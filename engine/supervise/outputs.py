@@ -20,6 +20,8 @@ from engine.model.output_type import (
     expand_path,
     file_of_data_def,
     has_column_types,
+    is_object,
+    local_path_of,
     output_type_of,
 )
 from engine.runtime.extras import extra_of_output, require_extra
@@ -79,7 +81,7 @@ def declare_outputs(
                 appender=appender.name,
                 type_=appender.type,
                 data_def=data_def.name,
-                path=str(path),
+                path=path,
                 settings=settings,
             )
     return declared
@@ -114,7 +116,8 @@ def prepare_databases(db: Database, folder: Path, definitions: Definitions, *, l
 
 def check_writable(declared: Iterable[Output]) -> None:
     """Raise UsageError if a file of the outputs cannot be written. A full disk passes: it may have room later."""
-    for path in dict.fromkeys(Path(output.path) for output in declared if output.path):
+    paths = [local_path_of(o.path) if is_object(o.path) else Path(o.path) for o in declared if o.path]
+    for path in dict.fromkeys(filter(None, paths)):
         problem = _write_problem(path)
         if problem is not None:
             raise UsageError(f"{path}: cannot be written: {problem}", "Choose another file, or fix its folder.")
@@ -215,12 +218,13 @@ def appender_for_file(output_file: Path) -> AppenderDef:
 
 def _output_path(
     appender: AppenderDef, data_def: DataDef, folder: Path, output_file: Path | None, run: Run, *, alone: bool
-) -> Path:
+) -> str:
+    """The path of the file of a dataDef, or the URL of its object."""
     if output_file is not None:
         file = output_file.absolute()
-        if alone or OUTPUT_TYPES[appender.type].shared_file:
-            return file
-        return file_of_data_def(file, data_def.name)
+        is_own = alone or OUTPUT_TYPES[appender.type].shared_file
+        return str(file if is_own else file_of_data_def(file, data_def.name))
     suffix = appender.suffix or OUTPUT_TYPES[appender.type].suffixes[0] if appender.path is None else ""
     path = appender.path or f"{DATA_DEF}.{suffix}"
-    return folder / expand_path(path, data_def=data_def.name, run=run.id, created_at=run.created_at)
+    expanded = expand_path(path, data_def=data_def.name, run=run.id, created_at=run.created_at)
+    return expanded if is_object(expanded) else str(folder / expanded)

@@ -52,8 +52,8 @@ class Writer(Protocol):
     def prepare(self, batches: Iterable[Batch]) -> FileState:
         """Write the whole output again, durably; a crash leaves the old one unchanged."""
 
-    def swap_in(self) -> None:
-        """Replace the old output with the prepared one."""
+    def swap_in(self) -> int | None:
+        """Replace the old output with the prepared one. Returns its identity if `prepare` did not know it."""
 
     def close(self) -> None:
         """Close the file; may be called again."""
@@ -151,9 +151,9 @@ class _ProjectedWriter(Writer):
         """Write the projected rows of the whole output again."""
         return self._writer.prepare(map(self._projection.apply, batches))
 
-    def swap_in(self) -> None:
+    def swap_in(self) -> int | None:
         """As of the other writer."""
-        self._writer.swap_in()
+        return self._writer.swap_in()
 
     def close(self) -> None:
         """As of the other writer."""

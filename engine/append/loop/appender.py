@@ -77,7 +77,7 @@ class AppenderLoop:
         self._lifeline = lifeline
         self._writers: dict[int, tuple[tuple[str, str, str, str], Writer]] = {}
         self._outputs = chosen or BuiltInOutputs()
-        self._retries = OutputRetries(db, heartbeat, backoff=self._outputs.runs_plugins)
+        self._retries = OutputRetries(db, heartbeat, backoff=self._outputs.backs_off)
         self._data_def_names: dict[int, str] = {}
         self._suspect_outputs: set[int] = set()
         """Outputs whose files may have lost bytes, until the table says so."""
@@ -121,7 +121,7 @@ class AppenderLoop:
             self._rebuild_outputs(due)
             return TurnResult.MORE
         newest = rows.last_id_of_all_runs(self._db)
-        behind = [output for output in clean if self._is_whole(output) and output.cursor < newest]
+        behind = [o for o in clean if self._is_whole(o) and (o.cursor < newest or o.inode is None)]
         if due := [output for output in behind if self._is_whole_due(output)]:
             self._mark_behind(due)
             return TurnResult.MORE
@@ -157,15 +157,18 @@ class AppenderLoop:
         return not self._lifeline.draining and time.monotonic() < self._pauses.get(output.id, 0.0)
 
     def _is_whole_due(self, output: Output) -> bool:
-        at = self._whole_at.get(output.id, 0.0)
-        return self._lifeline.draining or (time.monotonic() >= at and not self._is_pausing(output))
+        """Whether it is written now: one that was never written in this run replaces that of an earlier run later."""
+        now = time.monotonic()
+        at = self._whole_at.setdefault(output.id, now + self._whole_every if output.inode is None else 0.0)
+        return self._lifeline.draining or (now >= at and not self._is_pausing(output))
 
     def _mark_behind(self, due: Sequence[Output]) -> None:
         """Have whole outputs rebuilt that lack rows; the others wait for their next time."""
         with self._fence.transaction():
             last = rows.last_id(self._db, self._run.seq)
             for output in due:
-                if rows.list_by_data_def(self._db, self._run.seq, output.data_def, output.cursor, 1):
+                waiting = rows.list_by_data_def(self._db, self._run.seq, output.data_def, output.cursor, 1)
+                if waiting or output.inode is None:
                     outputs.mark_corrupt(self._db, output.id)
                 else:
                     outputs.skip_other_rows(self._db, output.id, last)
@@ -321,11 +324,11 @@ class AppenderLoop:
         swapped = []
         for output, record in prepared:
             try:
-                self._writer_for(output).swap_in()
-            except OSError as error:
+                identity = self._writer_for(output).swap_in()
+            except _WRITE_ERRORS as error:
                 self._handle_failure(output, error)
             else:
-                swapped.append((output, record))
+                swapped.append((output, record if identity is None else record | {"inode": identity}))
         with self._fence.transaction():
             for output, record in swapped:
                 outputs.finish_rebuild(self._db, output.id, record)

@@ -1,19 +1,20 @@
 """Gives the built-in files that grow to the main loop, and all other outputs to loops of their own."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from engine.append.formats.writer import Writer, create_writer
-from engine.model.output_type import is_whole
+from engine.model.output_type import is_object, is_whole
 from engine.store.tables.output.outputs import Output
 
 
 class ChosenOutputs(Protocol):
     """Chooses outputs, and creates their writers."""
 
-    runs_plugins: bool
-    """Whether plugin code writes them: each retry waits longer than the one before."""
+    backs_off: bool
+    """Whether each retry waits longer than the one before."""
 
     def choose(self, declared: Sequence[Output]) -> list[Output]:
         """Those of the declared outputs that the loop writes."""
@@ -36,9 +37,9 @@ class OtherLoops(Protocol):
 
 
 class BuiltInOutputs:
-    """The files of built-in types that grow; other loops get the whole ones, and those of classes and senders."""
+    """The files of built-in types that grow; other loops get the whole ones, objects, classes and senders."""
 
-    runs_plugins = False
+    backs_off = False
 
     def __init__(self, create_others: Callable[[], OtherLoops] | None = None) -> None:
         """`create_others` is called for the first output of another kind, which most runs lack."""
@@ -72,18 +73,23 @@ class BuiltInOutputs:
 class WholeOutputs:
     """Chooses the whole outputs of one appender: writing one takes long, and must not delay the files that grow."""
 
-    runs_plugins = False
-
-    def __init__(self, appender: str) -> None:
+    def __init__(self, appender: str, kind: Literal["whole", "object"] = "whole") -> None:
         self._appender = appender
+        self._kind = kind
+        self.backs_off = kind == "object"
 
     def choose(self, declared: Sequence[Output]) -> list[Output]:
-        """The outputs, as long as they are whole."""
-        return [o for o in declared if o.appender == self._appender and loop_kind(o) == "whole"]
+        """The outputs, as long as they are of this kind."""
+        return [o for o in declared if o.appender == self._appender and loop_kind(o) == self._kind]
 
     def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:
-        """The writer of a file."""
-        return create_writer(output, run=run, folder=folder)
+        """The writer of a file or an object."""
+        create = partial(create_writer, run=run, folder=folder)
+        if self._kind == "whole":
+            return create(output)
+        from engine.append.object_writer import create_object_writer  # few runs need it
+
+        return create_object_writer(output, folder, create)
 
     def close(self) -> None:
         """Do nothing: the loop closes the writers."""
@@ -92,6 +98,9 @@ class WholeOutputs:
 def loop_kind(output: Output) -> str:
     """What a loop of its own writes an output as; empty: the main loop writes it.
 
-    `encoder`, `appender` or `sender`: with a class or a sender; `whole`: a file of a built-in type that cannot grow.
+    `encoder`, `appender` or `sender`: with a class or a sender; `object`: as an object of a store; `whole`: as a file
+    that cannot grow.
     """
-    return str(output.settings.get("kind", "")) or ("whole" if is_whole(output.type) else "")
+    if kind := output.settings.get("kind"):
+        return str(kind)
+    return "object" if is_object(output.path) else "whole" if is_whole(output.type) else ""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine.append.formats.file_writer import fsync_dir
+from engine.model.output_type import is_object
 from engine.runtime.file_lock import try_lock_file
 
 CURRENT = "current"
@@ -106,5 +107,7 @@ def link_output(folder: Path, name: str, run: str) -> None:
 
 def present_path(recorded: str, data: Path, run: str) -> str:
     """Where an output of a run is now: in its folder, though the data dir was copied or moved since."""
+    if is_object(recorded):
+        return recorded
     _, in_folder, name = recorded.rpartition(f"/output/{run}/")
     return str(data.absolute() / "output" / run / name) if in_folder else recorded

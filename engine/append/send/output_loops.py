@@ -96,20 +96,20 @@ class OutputLoops:
             targets = _TargetFactory(
                 self._data, db, self._run.seq, self._link, self._settings, control, epoch=self._epoch
             )
-            if key[0] in ("encoder", "whole"):
-                chosen: EncodedOutput | WholeOutputs = WholeOutputs(key[1])
+            give_up = self._settings.send_drain if key[0] in ("sender", "object") else GIVE_UP_SECONDS
+            if key[0] in ("encoder", "whole", "object"):
+                chosen: EncodedOutput | WholeOutputs = WholeOutputs(key[1], "object" if key[0] == "object" else "whole")
                 if key[0] == "encoder":
                     chosen = EncodedOutput(key[1], key[2], targets.create_process)
                 folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
                 encoding = AppenderLoop(
                     db, self._run, self._epoch, folder, control, control, chosen=chosen,
-                    whole_every=self._settings.output_every,
+                    whole_every=self._settings.output_every, give_up_seconds=give_up,
                 )  # fmt: skip
                 with contextlib.closing(chosen), contextlib.closing(encoding):
                     encoding.run()
                 return
             only_new = OnlyNewFilter(db, self._run.seq, self._data)
-            give_up = self._settings.send_drain if key[0] == "sender" else GIVE_UP_SECONDS
             delivery = DeliveryLoop(
                 db, self._run, self._epoch, control, only_new, appender=key[1], create_target=targets.create,
                 give_up_seconds=give_up,

@@ -7,7 +7,9 @@ from engine.append.formats.file_writer import FileWriter
 from engine.append.formats.row_json import to_one_line
 from engine.append.formats.writer import RowEncoder, Writer, file_mode
 from engine.append.loop.chosen_outputs import loop_kind
+from engine.append.object_writer import create_object_writer
 from engine.append.send.class_process import ClassProcess, ClassSpec
+from engine.model.output_type import is_object
 from engine.store.tables.output.outputs import Output
 
 CHUNK_ROWS, CHUNK_CHARACTERS = 500, 4_000_000
@@ -52,7 +54,7 @@ class UsersEncoder(RowEncoder):
 class EncodedOutput:
     """Chooses the output of one plugin encoder. `create_process` creates the process of a class."""
 
-    runs_plugins = True
+    backs_off = True
 
     def __init__(
         self, appender: str, data_def: str, create_process: Callable[[str, str, Sequence[Output]], ClassProcess]
@@ -70,7 +72,11 @@ class EncodedOutput:
         self.close()
         self._process = self._create_process(output.type, "/".join(self._key), [output])
         encoder = UsersEncoder(self._process)
-        return FileWriter(Path(output.path), encoder, mode=file_mode(output, folder), ending=b"")
+
+        def create(file: Output) -> Writer:
+            return FileWriter(Path(file.path), encoder, mode=file_mode(file, folder), ending=b"")
+
+        return create_object_writer(output, folder, create) if is_object(output.path) else create(output)
 
     def close(self) -> None:
         """End the process; may be called again."""

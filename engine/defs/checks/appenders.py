@@ -20,6 +20,8 @@ from engine.model.output_type import (
     AppenderDef,
     AppenderKind,
     compression_of,
+    is_object,
+    local_path_of,
 )
 from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import METHODS, PluginClass
@@ -148,6 +150,9 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
     if type_ == "command":
         check_run(node, "`type: command`", catalog, problems)
     path = node.text_of("path") or ""
+    if is_object(path) and local_path_of(path) is None and not has_extra("objectstore"):
+        message = f"`path` needs a library that is not installed; install it: {install_hint('objectstore')}"
+        problems.add(node.key_place("path"), "missing-library", message)
     output_type = OUTPUT_TYPES.get(type_)
     if output_type is not None and not output_type.compressible and compression_of(path):
         problems.add(
@@ -189,7 +194,7 @@ def _check_files(
     chosen = [part.text for part in node.list_of("dataDefs")] or with_rows
     path = node.text_of("path")
     output_type = OUTPUT_TYPES.get(type_)
-    shared_file = output_type is not None and output_type.shared_file
+    shared_file = output_type is not None and output_type.shared_file and not is_object(path or "")
     if path is not None and DATA_DEF not in path and not shared_file and len(set(chosen) & {*with_rows}) > 1:
         message = (
             f"one {type_} file cannot hold several dataDefs; write {DATA_DEF} in `path`, or name one in `dataDefs`"

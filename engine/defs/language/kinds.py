@@ -17,7 +17,7 @@ from engine.extract.select.selector_syntax import pattern_problem, selector_prob
 from engine.model import bounds, variables
 from engine.model.axis import IndexRange
 from engine.model.bounds import is_within
-from engine.model.output_type import PATH_NAME, PATH_NAMES
+from engine.model.output_type import PATH_NAME, PATH_NAMES, STORE_SCHEMES
 from engine.settings.values import duration_seconds, parse_seconds, parse_share
 from engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
 
@@ -156,6 +156,8 @@ def _output_path_problem(path: str) -> str | None:
     rest = PATH_NAME.sub("", path)
     if "{" in rest or "}" in rest:
         return f"has a brace without its other one; it may hold {', '.join(PATH_NAMES)}"
+    if "://" in path:
+        return _object_url_problem(path)
     *folders, file = path.removeprefix("/").split("/")
     if "\\" in path or (folders and not path.startswith("/")):
         return f"'{path}' has a path separator; write a file name, or an absolute path"
@@ -165,6 +167,24 @@ def _output_path_problem(path: str) -> str | None:
         return "names a folder; write a file, such as {dataDef}.csv behind it"
     if any(len(part.encode()) > _MAX_NAME_BYTES for part in (*folders, file)):
         return f"a file name in it is longer than {_MAX_NAME_BYTES} bytes"
+    return None
+
+
+def _object_url_problem(url: str) -> str | None:
+    scheme, _, rest = url.partition("://")
+    bucket, _, key = rest.partition("/")
+    stores = f"{', '.join(f'{name}://' for name in STORE_SCHEMES[:-1])} or {STORE_SCHEMES[-1]}:///"
+    if scheme not in STORE_SCHEMES:
+        return f"'{scheme}://' is not a store; write {stores}"
+    if "@" in bucket:
+        return "cannot have credentials; the environment has them, such as AWS_ACCESS_KEY_ID"
+    if bool(bucket) == (scheme == "file"):
+        return "must be absolute, such as file:///srv/books.csv" if bucket else f"names no bucket: {scheme}://BUCKET/…"
+    *folders, name = key.split("/")
+    if not name:
+        return "names a folder; write a file, such as {dataDef}.csv behind it"
+    if {"", ".", ".."} & {*folders, name}:
+        return f"'{url}' cannot have an empty name, '.' or '..' in it"
     return None
 
 

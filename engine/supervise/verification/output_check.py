@@ -12,7 +12,7 @@ from engine.append.formats.writer import create_encoder
 from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.output_dir import present_path
 from engine.errors import StorageError
-from engine.model.output_type import OUTPUT_TYPES
+from engine.model.output_type import OUTPUT_TYPES, is_object
 from engine.model.run import RunState
 from engine.store.db.connector import Database
 from engine.store.read.content import ContentRow
@@ -95,6 +95,8 @@ class OutputChecks:
         one = _OpenOutput(output, projection=projection_of(output.settings))
         if output.path in later:
             one.skipped = "a later run writes this file"
+        elif is_object(output.path):
+            one.skipped = "an object is not compared"
         elif output.dirty or output.pending:
             one.skipped = "it is written again by the next run"
         elif output.type not in OUTPUT_TYPES:

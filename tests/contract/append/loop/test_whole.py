@@ -44,7 +44,7 @@ class BracketEncoder(RowEncoder):
 class BracketOutputs:
     """All outputs are files of brackets."""
 
-    runs_plugins = False
+    backs_off = False
 
     def __init__(self, encoder: RowEncoder) -> None:
         self._encoder = encoder

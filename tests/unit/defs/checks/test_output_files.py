@@ -41,7 +41,16 @@ def test_one_part_of_a_field_can_be_chosen(tmp_path: Path) -> None:
     assert output_settings(defs.data_defs[0], defs.appenders[0])["columns"] == ["price.amount"]
 
 
-@pytest.mark.parametrize("path", ["{dataDef}-{run.date}.csv.gz", "/srv/{run.id}/{dataDef}.csv", '"{dataDef}"'])
+def test_a_store_whose_library_is_missing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runtime.extras.find_spec", lambda _: None)
+    assert loaded(tmp_path, '  x: {path: "file:///srv/{dataDef}.csv"}').appenders
+    with pytest.raises(DefsError, match=r"install it: pip install 'crawl-console\[objectstore\]'"):
+        loaded(tmp_path, '  x: {path: "s3://bucket/{dataDef}.csv"}')
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://bucket/a/{dataDef}.csv", "{dataDef}-{run.date}.csv.gz", "/srv/{run.id}/{dataDef}.csv", '"{dataDef}"']
+)
 def test_a_path_may_hold_names_and_be_absolute(tmp_path: Path, path: str) -> None:
     quoted = path if path.startswith('"') else f'"{path}"'
     assert loaded(tmp_path, f"  x: {{path: {quoted}}}").appenders[0].path == path.strip('"')
@@ -62,6 +71,21 @@ def test_a_path_may_hold_names_and_be_absolute(tmp_path: Path, path: str) -> Non
         ('{path: "/srv/../{dataDef}.csv"}', "8:13", "cannot have '.' as a name, or contain '..'"),
         ('{path: "/srv/{dataDef}/"}', "8:13", "names a folder; write a file"),
         (f'{{path: "{"x" * 201}{{dataDef}}"}}', "8:13", "a file name in it is longer than 200 bytes"),
+        (
+            '{path: "ftp://host/{dataDef}.csv"}',
+            "8:13",
+            "'ftp://' is not a store; write s3://, gs://, az:// or file:///",
+        ),
+        ('{path: "s3://key:secret@b/{dataDef}.csv"}', "8:13", "cannot have credentials; the environment has them"),
+        ('{path: "s3:///{dataDef}.csv"}', "8:13", "names no bucket: s3://BUCKET/…"),
+        ('{path: "file://srv/{dataDef}.csv"}', "8:13", "must be absolute, such as file:///srv/books.csv"),
+        ('{path: "gs://bucket/{dataDef}/"}', "8:13", "names a folder; write a file"),
+        ('{path: "az://box//{dataDef}.csv"}', "8:13", "cannot have an empty name, '.' or '..' in it"),
+        (
+            "{type: sqlite, path: s3://b/all.db}",
+            "8:21",
+            "one sqlite file cannot hold several dataDefs",
+        ),
         ("{path: {dataDef}.csv}", "8:22", "; quote a path that contains braces"),
         ("{path: /srv/all.csv}", "8:7", "same-file one csv file cannot hold several dataDefs; write {dataDef} in"),
         ('{path: "/srv//{dataDef}.csv"}\n  y: {path: "/srv/{dataDef}.csv"}', "9:3", "same-file 'y' and 'x' would both"),

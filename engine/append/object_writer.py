@@ -1,0 +1,180 @@
+"""Writes an output as one object of a store: its file is written beside, then put as a whole."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from engine.append.formats.writer import Batch, FileState, Writer
+from engine.append.replaced_file import open_replacement
+from engine.errors import StorageError
+from engine.model.output_type import local_path_of
+from engine.runtime.extras import require_extra
+from engine.store.tables.output.outputs import Output
+
+REQUEST_SECONDS, CONNECT_SECONDS, RETRY_SECONDS = 60, 5, 10
+"""Limits of one request, of a connection, and of the retries that the library makes; further ones are the loop's."""
+_SPOOL = ".objects"
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}  # fmt: skip
+_METADATA_ADDRESS = "169.254.169.254"
+"""Where the library asks a cloud's machine for credentials, if the environment has none."""
+_MAX_REASON = 300
+
+
+class _Target(Protocol):
+    """Where an object is. Methods raise OSError or StorageError."""
+
+    def find(self) -> tuple[int, int] | None:
+        """The size and the identity of the object; None if it does not exist."""
+
+    def put(self, file: Path) -> int:
+        """Put a file in the place of the object, atomically; returns the identity of the new object."""
+
+
+class ObjectWriter(Writer):
+    """Writes one object. `writer` writes its file at `spool`, which is deleted when it was put."""
+
+    def __init__(self, target: _Target, writer: Writer, spool: Path) -> None:
+        self._target = target
+        self._writer = writer
+        self._spool = spool
+        self._is_checked = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the object was compared with its record."""
+        return self._is_checked
+
+    @property
+    def is_whole(self) -> bool:
+        """True: objects cannot grow."""
+        return True
+
+    def restore(self, output: Output) -> bool:
+        """Whether the object is the recorded one. The first one of a run replaces that of an earlier run later."""
+        if not self._is_checked:
+            found = self._target.find()
+            self._is_checked = output.inode is None or found == (output.bytes, output.inode)
+        return self._is_checked
+
+    def append(self, output: Output, batch: Batch) -> FileState:
+        """Never called."""
+        raise NotImplementedError
+
+    def prepare(self, batches: Iterable[Batch]) -> FileState:
+        """Write the file to be put."""
+        rows = self._writer.prepare(batches).rows
+        self._writer.swap_in()
+        self._writer.close()
+        return FileState(self._spool.stat().st_size, rows, 0)
+
+    def swap_in(self) -> int:
+        """Put the file."""
+        identity = self._target.put(self._spool)
+        self._spool.unlink()
+        self._is_checked = True
+        return identity
+
+    def close(self) -> None:
+        """Compare the object again before the next write."""
+        self._writer.close()
+        self._is_checked = False
+
+
+class _FolderTarget:
+    """A file of any file system, replaced as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def find(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_size, status.st_ino
+
+    def put(self, file: Path) -> int:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("rb") as source, open_replacement(self._path) as stream:
+            shutil.copyfileobj(source, stream)
+        return self._path.stat().st_ino
+
+
+class _StoreTarget:
+    """An object of a bucket. Its credentials and its endpoint come from the environment."""
+
+    def __init__(self, url: str) -> None:
+        require_extra("objectstore", url)
+        self._url = url
+        self._scheme, _, rest = url.partition("://")
+        self._bucket, _, self._key = rest.partition("/")
+        self._store: Any = None
+
+    def find(self) -> tuple[int, int] | None:
+        import obstore  # only runs with such an output have it
+
+        try:
+            found = self._call(obstore.head)
+        except FileNotFoundError:
+            return None
+        return int(found["size"]), _identity_of(found)
+
+    def put(self, file: Path) -> int:
+        import obstore
+
+        return _identity_of(self._call(obstore.put, file))
+
+    def _call(self, operation: Callable[..., Any], *arguments: Any) -> Any:
+        """Call an operation on the object. Raises StorageError, and FileNotFoundError of `head`."""
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+
+        try:
+            if self._store is None:
+                self._store = from_url(
+                    f"{self._scheme}://{self._bucket}",
+                    client_options={
+                        "timeout": f"{REQUEST_SECONDS}s", "connect_timeout": f"{CONNECT_SECONDS}s",
+                        "allow_http": True,  # only an endpoint that the environment names has http
+                    },
+                    retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
+                )  # fmt: skip
+            return operation(self._store, self._key, *arguments)
+        except FileNotFoundError:
+            if arguments:
+                raise StorageError(f"{self._url}: the bucket does not exist", "Create it.") from None
+            raise
+        except (BaseError, OSError, ValueError) as error:
+            raise StorageError(f"{self._url}: {self._describe(error)}", "Check the store.") from None
+
+    def _describe(self, error: Exception) -> str:
+        line = " ".join(str(error).partition("Debug source:")[0].split())
+        if _METADATA_ADDRESS in line:
+            return f"no credentials; set {_CREDENTIALS[self._scheme]} in the environment"
+        return (line.partition(" - ")[2] or line)[:_MAX_REASON]
+
+
+def create_object_writer(output: Output, folder: Path, create: Callable[[Output], Writer]) -> ObjectWriter:
+    """The writer of an output whose path is a URL. `create`: the writer of its file. `folder`: that of the run.
+
+    Raises UsageError if a library is not installed.
+    """
+    spool = folder / _SPOOL / f"{output.id}-{os.path.basename(output.path)}"  # noqa: PTH119 - of a URL
+    path = local_path_of(output.path)
+    target = _StoreTarget(output.path) if path is None else _FolderTarget(path)
+    return ObjectWriter(target, create(replace(output, path=str(spool))), spool)
+
+
+def _identity_of(found: Any) -> int:
+    """A number for the entity tag."""
+    tag = str(found["e_tag"] or "")
+    return int.from_bytes(hashlib.blake2b(tag.encode(), digest_size=6).digest())
