@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping
-from urllib.parse import quote
+from functools import partial
 
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Keys, YamlNode, iter_scalars
 from engine.errors import UsageError, suggest
 from engine.model.stored_form import SourcePosition
+from engine.model.variables import fill, fill_url
 
 UNSET = "unset-argument"
 """The code of a problem: an argument has no value."""
@@ -18,7 +19,6 @@ _DATA_DEF_KEYS = frozenset({"value", "links", "next"})
 """Keys of a dataDef whose texts may hold arguments."""
 _URL_KEYS = frozenset({"url", "urls", "sitemap", "baseUrl"})
 _TEXT_KEYS = frozenset({"form", "json", "headers", "cookies"})
-_HOST = re.compile(r"\s*(?:https?:)?[/\\]{2,}[^/\\?#]*", re.IGNORECASE)
 
 _LookUp = Callable[[str, SourcePosition], str]
 
@@ -61,11 +61,13 @@ def resolve_arguments(root: YamlNode, arguments: Mapping[str, str], problems: Pr
             hint = suggest(name, sorted(arguments))
             problems.add(place, UNSET, f"`%{{arg.{name}}}` has no value{hint}: give -a {name}=VALUE")
             return name
-        return value.replace("%{", "%%{")
+        return value
 
     hosts = root.get("hosts")
     if hosts is not None and any("%{arg." in key for key in hosts.entries):
-        hosts.entries = {_replace_all(key, entry.place, look_up): entry for key, entry in hosts.entries.items()}
+        hosts.entries = {
+            fill(key, _TOKEN, partial(look_up, place=entry.place)): entry for key, entry in hosts.entries.items()
+        }
     for keys, node in iter_scalars(root):
         if "%{arg." not in node.text:
             continue
@@ -80,34 +82,16 @@ def resolve_arguments(root: YamlNode, arguments: Mapping[str, str], problems: Pr
 
 
 def _resolve_text(keys: Keys, node: YamlNode, look_up: _LookUp) -> None:
-    text = node.text
-    whole = _TOKEN.fullmatch(text.strip()) is not None
-    raw_end = _find_path(text) if _is_url(keys) and not whole else len(text)
+    is_number = keys[:1] == ("hosts",) and _TOKEN.fullmatch(node.text) is not None
 
-    def replace(match: re.Match[str]) -> str:
-        if match[1] is None:
-            return match[0]
-        value = look_up(match[1], node.place)
-        return value if match.start() < raw_end else quote(value, safe="/")
+    def value_of(name: str) -> str:
+        return look_up(name, node.place)
 
-    node.text = _TOKEN.sub(replace, text)
-    if keys[:1] == ("hosts",) and whole:
-        node.plain = True  # a number or a bool, such as a delay
-
-
-def _replace_all(text: str, place: SourcePosition, look_up: _LookUp) -> str:
-    return _TOKEN.sub(lambda match: match[0] if match[1] is None else look_up(match[1], place), text)
-
-
-def _is_url(keys: Keys) -> bool:
-    return keys[-1] in _URL_KEYS and _TEXT_KEYS.isdisjoint(keys)
-
-
-def _find_path(url: str) -> int:
-    """Where the path of a URL begins; of one that begins with a variable, behind it."""
-    masked = _TOKEN.sub(lambda match: "_" * len(match[0]), url)
-    host = _HOST.match(masked)
-    return host.end() if host is not None else url.find("}") + 1 if url.lstrip().startswith("%{") else 0
+    if keys and keys[-1] in _URL_KEYS and _TEXT_KEYS.isdisjoint(keys):
+        node.text = fill_url(node.text, _TOKEN, value_of, safe="/")
+    else:
+        node.text = fill(node.text, _TOKEN, value_of)
+    node.plain = node.plain or is_number  # or a bool: such as a delay
 
 
 def _is_allowed(keys: Keys) -> bool:

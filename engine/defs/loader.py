@@ -21,6 +21,7 @@ from engine.defs.checks import (
     names,
     references,
     secrets,
+    seeds,
     series,
     transport,
 )
@@ -99,6 +100,9 @@ def load(
         appenders.check_columns(root, definitions, problems)
     if definitions is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
+    seeds.check(root, definitions, problems)
+    if problems.has_errors:
+        raise DefsError(problems.in_file_order(files))
     secrets.warn_of_literals(root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:
@@ -111,7 +115,7 @@ def load(
 def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePosition, str]]:
     """Relative URLs of locators when the defs set no `baseUrl`, each with the locator's place, without credentials."""
     for place, url in _iter_urls(definitions) if definitions.base_url is None else ():
-        if not urls.is_http_url(url) and not urls.is_file_url(url):
+        if not urls.is_http_url(url) and not urls.is_file_url(url) and not url.lstrip().startswith("%{seed."):
             yield place, urls.without_credentials(url)
 
 

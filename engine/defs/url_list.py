@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from engine.errors import UsageError
 
@@ -46,14 +46,7 @@ class UrlList:
         """The lines behind `position`, of a file with that stamp; of another file, all. Raises ListUnreadable."""
         try:
             with Path(self.path).open("rb") as file:
-                status = os.fstat(file.fileno())
-                if stat.S_ISREG(status.st_mode):
-                    self.size = status.st_size
-                    self.stamp = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
-                    require_utf8(self.path, file.read(2))
-                    self.position = position if stamp == self.stamp else ListPosition()
-                    file.seek(self.position.offset)
-                offset, number = self.position
+                offset, number = self.start(file, position, stamp)
                 for raw in file:
                     self.position = ListPosition(offset, number)
                     offset, number = offset + len(raw), number + 1
@@ -63,7 +56,18 @@ class UrlList:
                             yield number, text
                 self.position = ListPosition(offset, number)
         except OSError as error:
-            raise _unreadable(self.path, error) from error
+            raise unreadable(self.path, error) from error
+
+    def start(self, file: BinaryIO, position: ListPosition, stamp: str) -> ListPosition:
+        """Go to where the file is read on; returns that position."""
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode):
+            self.size = status.st_size
+            self.stamp = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+            require_utf8(self.path, file.read(2))
+            self.position = position if stamp == self.stamp else ListPosition()
+            file.seek(self.position.offset)
+        return self.position
 
 
 def require_utf8(path: str, start: bytes) -> None:
@@ -72,7 +76,8 @@ def require_utf8(path: str, start: bytes) -> None:
         raise UsageError(f"{shown_path(path)}:1: the file is in UTF-16", "Save it as UTF-8.")
 
 
-def _unreadable(path: str, error: OSError) -> ListUnreadable:
+def unreadable(path: str, error: OSError) -> ListUnreadable:
+    """The error of a list that the system refused to read."""
     return ListUnreadable(f"{shown_path(path)}: {error.strerror}", "Check the path of the list and its permissions.")
 
 
@@ -101,7 +106,7 @@ def read_stdin(wait: float | None = None) -> Iterator[tuple[int, str] | None]:
                 os.read(sys.stdin.fileno(), _PIECE_BYTES) if wait is not None else sys.stdin.buffer.read(_PIECE_BYTES)
             )
         except OSError as error:
-            raise _unreadable("-", error) from error
+            raise unreadable("-", error) from error
         is_open = bool(piece)
         whole, newline, rest = (rest + piece).rpartition(b"\n") if is_open else (rest, b"", b"")  # the last line
         for raw in (whole + newline).splitlines():

@@ -70,7 +70,7 @@ def build_request(
         out["Authorization"] = _validated_header("Authorization", authorization_of(auth))
     body = b""
     if request.body is not None:
-        body = _expand(request.body, _BODY_ENCODERS.get(request.content_type or "")).encode()
+        body = _expand(request.body, BODY_ENCODERS.get(request.content_type or "")).encode()
     try:
         encoded = httpx.Headers(list(out.items()), encoding="utf-8")
     except UnicodeEncodeError:
@@ -122,7 +122,7 @@ def _encode_for_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-_BODY_ENCODERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
+BODY_ENCODERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {FORM_TYPE: quote_form_text, JSON_TYPE: _encode_for_json}
 )
 """How a variable is written in a body that the crawler has encoded; a `body` of the defs is sent as is."""

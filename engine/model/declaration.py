@@ -35,6 +35,7 @@ class Shape(Enum):
     ITEM_OR_LIST = "a list, or its only item"
     LIST_OR_FALSE = "a list, or false for the empty one"
     MAPPING_OR_URL = "a mapping, or the value of its key `url`"
+    MAPPING_OR_FILE = "a mapping, or the value of its key `file`"
     MAPPING_OR_MIN = "a mapping, or the value of its key `min`"
 
 

@@ -268,6 +268,21 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
     place: SourcePosition = NO_POSITION
 
 
+class SeedColumns(Struct, frozen=True, kw_only=True):
+    """How the seeds of a CSV file are read."""
+
+    url: Annotated[
+        Text, DefKey("The column with the URL, for a locator without `url`; default url.", examples=("link",))
+    ] = "url"
+    delimiter: Annotated[Separator, DefKey("The character between two columns; default a comma.", examples=(";",))] = (
+        ","
+    )
+    columns: Annotated[
+        tuple[Text, ...],
+        DefKey("The columns that pages know as `%{seed.NAME}`; default: all.", examples=(["sku", "shop"],)),
+    ] = ()
+
+
 class Locator(Struct, frozen=True, kw_only=True):
     """Where to start. URLs are as written: seeding expands braces and resolves relative URLs."""
 
@@ -275,6 +290,8 @@ class Locator(Struct, frozen=True, kw_only=True):
     urls: tuple[str, ...] = ()
     from_file: str | None = None
     """Path of a file with one URL per line; `-` is stdin. Already resolved against the defs file that names it."""
+    seed_columns: SeedColumns | None = None
+    """None: the file has no columns."""
     sitemap: str | None = None
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=_empty_mapping)

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from engine.model.declaration import DefKey, NonNegativeInteger, PatternText, Priority, SelectorText, Shape, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
+from engine.model.variables import SEED
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 JSON_TYPE = "application/json"
@@ -161,6 +162,17 @@ class Carried(Struct, frozen=True, kw_only=True):
     def to_json(self) -> str:
         """The stored form."""
         return orjson.dumps([dict(self.values), self.blocks]).decode()
+
+    @property
+    def of_seed(self) -> "Carried | None":
+        """The values of the seed from which the page descends, which each of its links carries; None without any."""
+        values = {name: text for name, text in self.values.items() if name.startswith(SEED)}
+        return Carried(values=values) if values else None
+
+    def add_to(self, text: str | None) -> str:
+        """The stored form of these values, and of those of a stored text."""
+        other = Carried.from_json(text)
+        return Carried(values={**self.values, **other.values}, blocks=other.blocks).to_json()
 
     @classmethod
     def from_json(cls, text: str | None) -> "Carried":

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
 
@@ -28,19 +28,50 @@ _ENCODED_SECRET = re.compile(r"%(?:%7B|\{)((?:env|file)\.[^{}?#\\]*?)(?:%7D|\})"
 _FILE_NAME = re.compile(r"file\.[^{}%?#\\\x00-\x1f]+")
 _SECRET_NAME = re.compile(rf"env\.[A-Za-z_][A-Za-z0-9_]*|{_FILE_NAME.pattern}")
 _AUTHORITY = re.compile(r"(\s*(?:https?:)?[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\}))*)", re.IGNORECASE)
+_HOST = re.compile(r"\s*(?:https?:)?[/\\]{2,}[^/\\?#]*", re.IGNORECASE)
 _NO_HOST = re.compile(r"[/\\?#@\s]")
 _SECRETS = re.compile(r"%\{(?:env|file)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
+SEED = "seed."
+"""Prefix of variables with values of the line of a CSV file from which a job was made."""
 CARRIED = "carried."
 """Prefix of variables with values that the linking page carries to this one."""
 
 
 def secret_name_problem(name: str) -> str | None:
     """Why a request cannot hold a variable of this name; None if it can."""
+    if name.startswith(SEED):
+        return None  # where it can stand is checked with its locators
     if name.startswith("file.") and not _FILE_NAME.fullmatch(name):
         return f"`%{{{name}}}`: the path of a secret file may not hold the characters %{{}}?#\\"
     if _SECRET_NAME.fullmatch(name):
         return None
     return f"`%{{{name}}}` is not available here; requests support only `%{{env.NAME}}` and `%{{file.PATH}}`"
+
+
+def fill(
+    text: str, token: re.Pattern[str], look_up: Callable[[str], str], encode: Callable[[str], str] | None = None
+) -> str:
+    """The text with each match of `token` that has a group replaced by the value of that name.
+
+    `encode`: how a value is written; else it is written so that it is not searched for variables.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        value = look_up(match[1])
+        return value.replace("%{", "%%{") if encode is None else encode(value)
+
+    return token.sub(replace, text)
+
+
+def fill_url(url: str, token: re.Pattern[str], look_up: Callable[[str], str], safe: str) -> str:
+    """As `fill`, with values percent-encoded but for `safe`; in the host, at the start and alone they are not."""
+    if token.fullmatch(url.strip()):
+        return fill(url, token, look_up)
+    host = _HOST.match(token.sub(lambda match: "_" * len(match[0]), url))
+    end = host.end() if host is not None else url.find("}") + 1 if url.lstrip().startswith("%{") else 0
+    return fill(url[:end], token, look_up) + fill(url[end:], token, look_up, lambda value: quote(value, safe=safe))
 
 
 class UnusableVariable(LookupError):

@@ -10,7 +10,6 @@ from functools import partial
 from msgspec.structs import replace
 
 from engine import urls
-from engine.defs.url_list import read_urls
 from engine.defs.url_patterns import expand
 from engine.errors import PageUnavailable, UsageError
 from engine.extract.page.refresh import find_refresh
@@ -34,6 +33,7 @@ from engine.processes.launcher import OwnTemplate
 from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from engine.robots.rules import HostRobots, parse_robots
 from engine.settings import Settings
+from engine.supervise.seeding.seed_reader import SeedReader
 from engine.urls import QueryStripper
 
 _VERSION = 1
@@ -263,18 +263,19 @@ class _PageFetch:
 def locator_hosts(definitions: Definitions, base_url: str | None) -> frozenset[str]:
     """The hosts (`name:port`) of all locators, and of the base of relative ones; those on stdin are not read."""
     base = base_url or definitions.base_url
-    written = (url for group in definitions.locator_groups for each in group.locators for url in _written_urls(each))
+    locators = (locator for group in definitions.locator_groups for locator in group.locators)
+    written = (url for locator in locators for url in _written_urls(locator, base))
     resolved = (urls.resolve(url, base) for url in ("", *written))
     return frozenset(urls.host_key(url) for url in resolved if url is not None)
 
 
-def _written_urls(locator: Locator) -> Iterator[str]:
+def _written_urls(locator: Locator, base: str | None) -> Iterator[str]:
     for pattern in locator.urls:
         yield from expand(pattern)
     if locator.sitemap:
         yield locator.sitemap
     if locator.from_file and locator.from_file != "-":
         try:
-            yield from (url for _, url in read_urls(locator.from_file))
+            yield from (seed.url for seed in SeedReader(base).list_listed(locator) if seed is not None)
         except UsageError:
             return  # a crawl reports it; here it only names no host

@@ -50,6 +50,8 @@ def test_an_example_is_a_complete_set_of_defs(number, tmp_path):
     (tmp_path / "defs").mkdir()
     (tmp_path / "defs" / "shop.yml").write_text(YAML[number], "utf-8")
     (tmp_path / "defs" / "seeds.txt").write_text("https://shop.example/\n")
+    (tmp_path / "defs" / "links.csv").write_text("link\nhttps://shop.example/\n")
+    (tmp_path / "defs" / "skus.csv").write_text("sku,shop\n1,a\n")
     if "client.pem" in YAML[number]:
         Authority(tmp_path / "defs").write_client()
     (tmp_path / "defs" / "plugins").mkdir()
@@ -97,7 +99,15 @@ def test_every_type_and_method_is_documented():
 
 def test_every_variable_is_documented_and_no_other():
     documented = set(re.findall(r"%\{([\w.]+)\}", section(DEFS, "Variables")))
-    assert documented == {*DOCUMENT_VARIABLES, "arg.NAME", "env.NAME", "file.PATH", "carried.NAME", "field.NAME"}
+    assert documented == {
+        *DOCUMENT_VARIABLES,
+        "arg.NAME",
+        "seed.NAME",
+        "env.NAME",
+        "file.PATH",
+        "carried.NAME",
+        "field.NAME",
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

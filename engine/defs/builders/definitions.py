@@ -121,11 +121,12 @@ class _Builder(Struct):
 
     def _locator(self, term: LocatorTerm, part: DefPart) -> Locator:
         pieces, content_type = encode_body(term)
-        file = self._file_of(part)
+        file, seeds = self._file_of(part), term.from_
         return Locator(
             name=term.name or "",
             urls=((term.url,) if term.url else ()) + term.urls,
-            from_file=term.from_ if term.from_ in (None, "-") else resolve_beside(file, term.from_),
+            from_file=None if seeds is None else seeds.file if seeds.file == "-" else resolve_beside(file, seeds.file),
+            seed_columns=None if seeds is None else seeds.table,
             sitemap=term.sitemap.url if term.sitemap else None,
             sitemap_rules=term.sitemap.rules if term.sitemap else None,
             method=term.method or ("POST" if pieces else "GET"),

@@ -13,7 +13,14 @@ from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import UsageError, find_similar, suggest
 from engine.model.link import NextPage
-from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, SECRET_PREFIXES, secret_name_problem, variable_names
+from engine.model.variables import (
+    CARRIED,
+    DOCUMENT_VARIABLES,
+    SECRET_PREFIXES,
+    SEED,
+    secret_name_problem,
+    variable_names,
+)
 
 _FIELD = "field."
 _NEXT_KEYS = frozenset(keys_of(NextPage))
@@ -103,7 +110,9 @@ class _LinkCheck:
         for name in variable_names(node.text):
             if name.startswith(_FIELD):
                 self._check_field(node, name.removeprefix(_FIELD))
-            elif not (name in DOCUMENT_VARIABLES or name.startswith(CARRIED) or _is_environment(name, in_body=in_body)):
+            elif not (
+                name in DOCUMENT_VARIABLES or name.startswith((CARRIED, SEED)) or _is_environment(name, in_body=in_body)
+            ):
                 names = [*DOCUMENT_VARIABLES, *(f"{_FIELD}{field}" for field in self._fields)]
                 _add_unknown_variable(node, name, names, self._problems)
 
@@ -128,7 +137,7 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
         for scalar in iter_scalars(node.entries[key].node):
             for name in variable_names(scalar.text):
                 used.add(name)
-                is_variable = name in variables or name in DOCUMENT_VARIABLES or name.startswith(CARRIED)
+                is_variable = name in variables or name in DOCUMENT_VARIABLES or name.startswith((CARRIED, SEED))
                 if not is_variable and not _is_environment(name, in_body=_is_body(node, key)):
                     _add_unknown_variable(scalar, name, [*variables, *DOCUMENT_VARIABLES], problems)
     url, form = node.get("url"), node.get("form")

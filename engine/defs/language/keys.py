@@ -46,6 +46,7 @@ from engine.model.definition import (
     HostRule,
     Locator,
     LocatorGroup,
+    SeedColumns,
     Task,
     TaskGroup,
 )
@@ -60,6 +61,14 @@ class SitemapTerm(Struct, frozen=True, kw_only=True):
 
     url: Annotated[Url, DefKey("The URL of the sitemap.", examples=("https://shop.example/sitemap.xml",))]
     rules: Annotated[SitemapRules, Shape.INLINE]
+
+
+class SeedFileTerm(Struct, frozen=True, kw_only=True):
+    """A CSV file with a header; each line is a seed."""
+
+    file: Annotated[ListPath, DefKey("The file, relative to this one.", examples=("seeds.csv",))]
+    table: Annotated[SeedColumns | None, Shape.INLINE] = None
+    """None: a list with one URL per line."""
 
 
 class LocatorTerm(Struct, frozen=True, kw_only=True):
@@ -78,11 +87,12 @@ class LocatorTerm(Struct, frozen=True, kw_only=True):
     ] = None
     urls: Annotated[tuple[Url, ...], DefKey("Several URLs, each as in `url`.", examples=(["/tea", "/coffee"],))] = ()
     from_: Annotated[
-        ListPath | None,
+        SeedFileTerm | None,
+        Shape.MAPPING_OR_FILE,
         DefKey(
-            "A file with one URL per line, relative to this file; `-` is stdin.",
+            "A file with one URL per line, relative to this file; `-` is stdin. Or a mapping: a CSV file.",
             name="from",
-            examples=("seeds.txt", "-"),
+            examples=("seeds.txt", "-", {"file": "seeds.csv", "url": "link"}),
         ),
     ] = None
     sitemap: Annotated[

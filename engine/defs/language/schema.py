@@ -125,4 +125,6 @@ def _describe_type(hint: TypeHint, definitions: dict[str, Any]) -> dict[str, Any
     reference = {"$ref": f"#/$defs/{name}"}
     if shape is Shape.MAPPING_OR_MIN:
         return {"anyOf": [_describe_type(keys_of(hint.base)["min"].hint, definitions), reference]}
+    if shape is Shape.MAPPING_OR_FILE:
+        return {"anyOf": [_describe_type(keys_of(hint.base)["file"].hint, definitions), reference]}
     return {"anyOf": [dict(KINDS["URL"].schema), reference]} if shape is Shape.MAPPING_OR_URL else reference

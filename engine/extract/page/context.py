@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from msgspec import Struct, field
 
 from engine.extract.page.page import Page
-from engine.model.variables import CARRIED, render
+from engine.model.variables import CARRIED, SEED, render
 
 
 class Context(Struct, kw_only=True):
@@ -69,6 +69,8 @@ class Context(Struct, kw_only=True):
                 return self.run
             case "run.time":
                 return self.run_time
+        if name.startswith(SEED):
+            return self.carried.get(name, "")
         return self.carried.get(name.removeprefix(CARRIED), "") if name.startswith(CARRIED) else None
 
 

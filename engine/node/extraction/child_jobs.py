@@ -92,8 +92,10 @@ class ChildJobs:
 
     def _make(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
         children: dict[bytes, ChildJob] = {}
+        seeds = Carried.from_json(job.lineage.carried).of_seed
         for link in links:
             details = link.details
+            carried = None if details is None else details.carried
             identity, page_key = link.key, None
             depth = job.lineage.depth if details is not None and details.stays_at_depth else job.lineage.depth + 1
             if details is not None and details.request.relation == "next":
@@ -115,7 +117,7 @@ class ChildJobs:
                 identity,
                 may_leave_host=link.may_leave_host,
                 request=None if details is None else details.request.to_json(),
-                carried=None if details is None else details.carried,
+                carried=seeds.add_to(carried) if seeds is not None else carried,
                 page_key=page_key,
             )
         return tuple(children.values())

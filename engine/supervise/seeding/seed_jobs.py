@@ -30,6 +30,10 @@ class Seed(NamedTuple):
     body: str | None = None
     series: Series | None = None
     """The pages that follow it; None: a single page."""
+    carried: str | None = None
+    """What its page knows (`link.Carried`)."""
+    request: str | None = None
+    """The request of its locator, where values of the seed are part of it (`encode_request`)."""
 
 
 class SeedJobs:
@@ -60,14 +64,17 @@ class SeedJobs:
         task_group = self._definitions.task_group(group)
         priority = task_group.priority if task_group is not None else 0
         ids = {
-            (userinfo, body, series): locators.ensure(
-                self._db, run, group, locator.name, encode_request(locator, userinfo, body, rules=rules, series=series)
+            (userinfo, body, series, request): locators.ensure(
+                self._db, run, group, locator.name,
+                request or encode_request(locator, userinfo, body, rules=rules, series=series),
             )
-            for userinfo, body, series in dict.fromkeys((seed.userinfo, seed.body, seed.series) for seed in batch)
-        }
+            for userinfo, body, series, request in dict.fromkeys(
+                (seed.userinfo, seed.body, seed.series, seed.request) for seed in batch
+            )
+        }  # fmt: skip
         places: dict[str, Placement] = {}
         new = []
-        for url, userinfo, body, series in batch:
+        for url, userinfo, body, series, carried, request in batch:
             origin = urls.origin(url)
             place = places.get(origin)
             if place is None:
@@ -82,8 +89,8 @@ class SeedJobs:
                 identity = locator_key(group, locator.name, url, locator.method, body, account)
             new.append(
                 NewLocator(
-                    run, place.sequence, priority, ids[userinfo, body, series], url,
-                    link_key(group, url) if plain else None, identity,
+                    run, place.sequence, priority, ids[userinfo, body, series, request], url,
+                    link_key(group, url) if plain else None, identity, carried,
                 )
             )  # fmt: skip
         jobs.add_locators(self._db, new)

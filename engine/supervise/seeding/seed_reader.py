@@ -2,21 +2,23 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from itertools import repeat
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from engine import urls
 from engine.defs.builders.bodies import expand_body
 from engine.defs.builders.series_patterns import expand_series, split_url
+from engine.defs.seed_table import SeedTable
 from engine.defs.url_list import ListPosition, UrlList, read_stdin, shown_path
 from engine.defs.url_patterns import expand
 from engine.errors import UsageError
-from engine.model.definition import Locator
+from engine.model.definition import Locator, SeedColumns
 from engine.model.job import JobKind
 from engine.model.locator import Series
 from engine.model.run import SeedingProgress
 from engine.model.variables import UnusableVariable, render_authority, require_secrets
-from engine.supervise.seeding.seed_jobs import Seed
+from engine.supervise.seeding.seed_jobs import Seed, encode_request
+from engine.supervise.seeding.seed_template import SeedTemplate, UnusableLine
 
 _BATCH_SIZE, _MAX_BATCH_SIZE = 2_000, 20_000
 _GROWTH = 8
@@ -64,12 +66,18 @@ class SeedReader:
             return [(JobKind.PAGE, self._series(locator))]
         sitemaps = [locator.sitemap] if locator.sitemap else []
         return [
-            (JobKind.PAGE, _with_bodies(locator, self._locator_urls(locator, done))),
+            (JobKind.PAGE, self._located_seeds(locator, done)),
             (
                 JobKind.SITEMAP,
                 _with_bodies(locator, self._resolve(zip(repeat(""), sitemaps), str(locator.place))),
             ),
         ]
+
+    def list_listed(self, locator: Locator) -> _Seeds:
+        """The seeds of the file of a locator alone."""
+        if locator.seed_columns is None:
+            return self._list_seeds(locator, None)
+        return self._table_seeds(locator, locator.seed_columns, None)
 
     def _series(self, locator: Locator) -> _Seeds:
         """The first pages of the series of a locator."""
@@ -94,16 +102,47 @@ class SeedReader:
         seed = read_seed(written, self._base)
         return None if seed is None else seed.url
 
-    def _locator_urls(self, locator: Locator, done: SeedingProgress | None) -> _Seeds:
-        for pattern in locator.urls if done is None else ():
+    def _located_seeds(self, locator: Locator, done: SeedingProgress | None) -> _Seeds:
+        """The seeds of pages."""
+        if locator.seed_columns is not None:
+            return self._table_seeds(locator, locator.seed_columns, done)
+        written = self._pattern_seeds(locator) if done is None else iter(())
+        return _with_bodies(locator, chain(written, self._list_seeds(locator, done)))
+
+    def _pattern_seeds(self, locator: Locator) -> _Seeds:
+        for pattern in locator.urls:
             yield from self._resolve(zip(repeat(""), expand(pattern)), str(locator.place))
+
+    def _list_seeds(self, locator: Locator, done: SeedingProgress | None) -> _Seeds:
+        """The seeds of a list with one URL per line."""
         if locator.from_file == "-":
             yield from self._resolve(self.stdin, "standard input:")
         elif locator.from_file is not None:
             self.list = UrlList(locator.from_file)
-            position = ListPosition() if done is None else ListPosition(done.offset, done.line)
-            lines = self.list.read_from(position, "" if done is None else done.stamp)
+            lines = self.list.read_from(*_reached(done))
             yield from self._resolve(lines, f"{shown_path(locator.from_file)}:")
+
+    def _table_seeds(self, locator: Locator, columns: SeedColumns, done: SeedingProgress | None) -> _Seeds:
+        """The seeds of a CSV file: of each line, all URLs with all bodies."""
+        self.list = table = SeedTable(str(locator.from_file), columns)
+        template, bad = SeedTemplate(locator, columns), 0
+        place = f"{shown_path(table.path)}:"
+        for number, values in table.read_rows(*_reached(done)):
+            try:
+                if isinstance(values, str):
+                    raise UnusableLine(values)
+                line = template.fill(values)
+            except UnusableLine as error:
+                self._add_problem(f"{place}{number}: {error}")
+                bad += 1
+                if bad % _MAX_BAD == 0:
+                    yield None
+                continue
+            for seed in self._resolve([(number, url) for url in line.urls], place):
+                for body in line.bodies if seed is not None else ():
+                    assert seed is not None
+                    request = None if line.locator is None else encode_request(line.locator, seed.userinfo, body)
+                    yield seed._replace(body=body, carried=line.carried, request=request)
 
     def _resolve(self, written: Iterable[_Line | None], place: str) -> _Seeds:
         """The seeds of URLs as written, each after its line, if any; the others become problems."""
@@ -131,6 +170,11 @@ class SeedReader:
         if self.unusable < MAX_REPORTED:
             self.problems.append(text)
         self.unusable += 1
+
+
+def _reached(done: SeedingProgress | None) -> tuple[ListPosition, str]:
+    """Where a list is read on, and the stamp of its file."""
+    return (ListPosition(), "") if done is None else (ListPosition(done.offset, done.line), done.stamp)
 
 
 def read_seed(written: str, base: str | None) -> Seed | None:

@@ -38,7 +38,7 @@ def load_text(folder: Path, text: str, **arguments: str) -> Definitions:
 def test_values_stand_where_requests_and_constants_name_them(tmp_path: Path) -> None:
     defs = load_text(tmp_path, DEFS, **VALUES)
     city, host, listed, json = defs.locator_groups[0].locators
-    encoded = "a%26b%20%C3%A9%20%25%25%7Benv.HOME%7D"
+    encoded = "a%26b%20%C3%A9%20%25%7Benv.HOME%7D"
     assert city.urls == (f"https://a.example/c/men/red%20shoes?q={encoded}",)
     assert city.headers == {"X-City": "a&b é %%{env.HOME} %%{arg.q}"}, "a value is not searched for variables"
     assert host.urls == (f"https://b.example:81/x{encoded}",)

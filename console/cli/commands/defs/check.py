@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ _MAX_SEEDS_READ, _MAX_SEED_WARNINGS = 100_000, 5
 
 if TYPE_CHECKING:
     from engine.defs.loader import LoadedDefs
+    from engine.model.definition import Locator
     from engine.settings import Settings
 
 
@@ -81,26 +82,23 @@ def _find_warnings(loaded: "LoadedDefs", settings: "Settings") -> Iterator[Probl
         yield _warning(place.file, place.line, place.column, "no-file", message)
 
     base = settings.base_url or definitions.base_url
-    files = {locator.from_file for group in definitions.locator_groups for locator in group.locators}
-    for file in sorted(files - {None, "-"}, key=str):
+    locators = {each.from_file: each for group in definitions.locator_groups for each in group.locators}
+    for file in sorted(locators.keys() - {None, "-"}, key=str):
         with contextlib.suppress(UsageError):  # the loader warns of a missing file
-            for number, message in itertools.islice(_find_bad_seeds(str(file), base), _MAX_SEED_WARNINGS):
-                yield _warning(shown_path(str(file)), number, 1, "bad-seed", message)
+            for text in _find_bad_seeds(locators[file], base):
+                number, _, message = text.removeprefix(f"{shown_path(str(file))}:").partition(": ")
+                yield _warning(shown_path(str(file)), int(number), 1, "bad-seed", message)
 
 
-def _find_bad_seeds(file: str, base: str | None) -> Iterator[tuple[int, str]]:
-    """The lines of a list that give no job, each with the reason."""
-    from engine import urls
-    from engine.defs.url_list import read_urls
-    from engine.model.variables import UnusableVariable
-    from engine.supervise.seeding.seed_reader import read_seed
+def _find_bad_seeds(locator: "Locator", base: str | None) -> Sequence[str]:
+    """The first lines of a list that give no job, each with the reason."""
+    from engine.supervise.seeding.seed_reader import SeedReader
 
-    for number, url in itertools.islice(read_urls(file), _MAX_SEEDS_READ):
-        try:
-            if read_seed(url, base) is None:
-                yield number, urls.describe_unusable(url, base)
-        except UnusableVariable as error:
-            yield number, str(error)
+    reader = SeedReader(base)
+    for _ in itertools.islice(reader.list_listed(locator), _MAX_SEEDS_READ):
+        if len(reader.problems) >= _MAX_SEED_WARNINGS:
+            break
+    return reader.problems[:_MAX_SEED_WARNINGS]
 
 
 def _warning(file: str, line: int, column: int, code: str, message: str) -> Problem:

@@ -29,8 +29,8 @@ NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 
 # CROSS JOIN: each locator finds its link by index; without it, the planner reads all jobs for every batch
 _UNSTARTED_LINKS = f"""
-WITH l (run, locator, page_key, identity, priority) AS ({{values}})
-SELECT l.locator, l.page_key, l.identity, l.priority, j.id FROM l
+WITH l (run, locator, page_key, identity, priority, carried) AS ({{values}})
+SELECT l.locator, l.page_key, l.identity, l.priority, l.carried, j.id FROM l
 CROSS JOIN jobs j ON j.run = l.run AND j.identity = l.page_key
 WHERE j.state IN {_states_before(JobState.TAKEN)} AND j.attempts = 0
     AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.run AND other.identity = l.identity)
@@ -42,13 +42,13 @@ FROM (SELECT max(parent) AS parent FROM jobs WHERE parent IS NOT NULL) m
 """
 _TURN_INTO_LOCATOR = """
 UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, locator = ?, page_key = ?, identity = ?,
-    priority = max(priority, ?), may_leave_host = 1, fresh_since = NULL
+    priority = max(priority, ?), carried = ?, may_leave_host = 1, fresh_since = NULL
 WHERE id = ?
 """
 _ADD_LOCATORS = """
-WITH l (run, sequence, priority, locator, url, page_key, identity) AS ({values})
-INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity)
-SELECT run, sequence, priority, 'locator', locator, url, page_key, identity FROM l WHERE true
+WITH l (run, sequence, priority, locator, url, page_key, identity, carried) AS ({values})
+INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity, carried)
+SELECT run, sequence, priority, 'locator', locator, url, page_key, identity, carried FROM l WHERE true
 ON CONFLICT (run, identity) DO UPDATE SET locator = excluded.locator WHERE locator IS NOT excluded.locator
 """
 """Another locator of the same identity: its request changed, such as a password."""
@@ -157,6 +157,8 @@ class NewLocator(NamedTuple):
     url: str
     page_key: bytes | None
     identity: bytes
+    carried: str | None = None
+    """What its page knows (`link.Carried`): the values of its seed."""
 
 
 class JobUpdate(NamedTuple):
@@ -185,7 +187,11 @@ class JobUpdate(NamedTuple):
 def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
     """Create jobs of locators; an unstarted link job for the same page becomes the locator's job."""
     if locators and db.value(_HAS_LINKS, (locators[0].run,)):
-        plain = [(j.run, j.locator, j.page_key, j.identity, j.priority) for j in locators if j.page_key is not None]
+        plain = [
+            (j.run, j.locator, j.page_key, j.identity, j.priority, j.carried)
+            for j in locators
+            if j.page_key is not None
+        ]
         for link in db.execute_values(_UNSTARTED_LINKS, plain):
             db.execute(_TURN_INTO_LOCATOR, link)
     db.execute_values(_ADD_LOCATORS, locators)
