@@ -6,11 +6,12 @@ files decides whether something changed, and it is also checked periodically.
 
 import contextlib
 import hashlib
+import itertools
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -66,34 +67,46 @@ def fingerprint_files(path: Path) -> str:
 
 
 def iterate_saves(defs: Path) -> Iterator[None]:
-    """Yields at once, and after each save below the folder of the defs, golden tests included.
+    """Yields at once, and after each save of defs, plugins or golden tests. Ends with KeyboardInterrupt.
 
-    Ends with KeyboardInterrupt.
+    Raises DefsError if there are no defs.
     """
     import watchfiles
 
-    folder = defs if defs.is_dir() else defs.parent
-    seen = _stamp(folder)
+    problems = Problems()
+    sources.read(defs, problems)
+    if not defs.exists():
+        raise DefsError(problems.in_file_order(()))
+    roots = [defs] if defs.is_dir() else [defs, sources.tests_folder(defs), plugin_files.plugins_dir(defs)]
+    seen = _stamp(roots)
     yield
     for _ in watchfiles.watch(
-        folder, step=STEP_MS, debounce=DEBOUNCE_MS, rust_timeout=int(RESCAN_SECONDS * 1000), yield_on_timeout=True
-    ):
-        stamp = _stamp(folder)
+        *filter(Path.exists, roots), step=STEP_MS, debounce=DEBOUNCE_MS, rust_timeout=int(RESCAN_SECONDS * 1000),
+        yield_on_timeout=True,
+    ):  # fmt: skip
+        stamp = _stamp(roots)
         if stamp != seen:
             seen = stamp
             yield
 
 
-def _stamp(folder: Path) -> list[tuple[str, int, int]]:
+def _stamp(roots: Sequence[Path]) -> list[tuple[str, int, int]]:
     """The names, times and sizes of all files that an editor or `test` may have saved."""
     stamp = []
-    for at, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
-        for path in (Path(at, name) for name in names if not name.startswith(".")):
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                stamp.append((str(path), status.st_mtime_ns, status.st_size))
+    for path in itertools.chain(*map(_list_files, roots)):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            stamp.append((str(path), status.st_mtime_ns, status.st_size))
     return sorted(stamp)
+
+
+def _list_files(root: Path) -> Iterator[Path]:
+    """The file itself, or those in a folder, without the dotted names of editors, and caches."""
+    if root.is_file():
+        yield root
+    for at, folders, names in os.walk(root, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
+        yield from (Path(at, name) for name in names if not name.startswith("."))
 
 
 class DefsWatcher(threading.Thread, Generic[Prepared]):

@@ -235,6 +235,7 @@ def test_files_that_cannot_be_read_are_named_with_their_places_all_at_once(run: 
         (("--update", "--watch"), "exclude each other"),
         (("--name", "x"), "go with --record"),
         (("--defs", "nowhere"), "'nowhere' does not exist"),
+        (("--defs", "nowhere", "--watch"), "'nowhere' does not exist"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_clear_error(run: Output, arguments: tuple[str, ...], message: str) -> None:

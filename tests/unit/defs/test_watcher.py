@@ -8,6 +8,7 @@ import pytest
 
 from engine.defs.loader import LoadedDefs, load
 from engine.defs.watcher import DefsWatcher, LoadResult, fingerprint_files, iterate_saves
+from engine.errors import DefsError
 from engine.model.fingerprint import PreparedDefs
 
 GOOD = """\
@@ -71,6 +72,19 @@ def test_saves_of_defs_and_golden_tests_are_told_one_by_one(folder: Path) -> Non
     for text in ("{}", '{"a": 1}'):
         (folder / "tests" / "tea" / "rows.jsonl").write_text(text)
         next(saves)
+
+
+def test_saves_beside_a_single_file_of_defs(folder: Path) -> None:
+    saves = iterate_saves(folder / "a.yml")
+    next(saves)
+    (folder / "tests").mkdir()
+    (folder / "other.yml").write_text("not watched")
+    (folder / "tests" / "rows.jsonl").write_text("{}")
+    next(saves)
+    (folder / "a.yml").write_text(GOOD.format(n=10))
+    next(saves)
+    with pytest.raises(DefsError, match="does not exist"):
+        next(iterate_saves(folder / "none.yml"))
 
 
 def test_a_request_is_answered_without_changes(watcher: DefsWatcher[str]) -> None:
