@@ -109,7 +109,7 @@ def open_alone(data: Path, command: str) -> Iterator[Database]:
     try:
         lock = Lock.acquire(data)
     except LockHeld as held:
-        remedy = "Nothing was deleted. Wait for the end of its run, or stop it with `crawl-console cancel`."
+        remedy = "Nothing was changed. Wait for the end of its run, or stop it with `crawl-console cancel`."
         raise LockHeld(f"{command}: {held.message}", remedy) from held
     try:
         with open_latest_run(data, write=True) as (db, _):

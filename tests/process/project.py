@@ -31,7 +31,7 @@ TIMEOUT = 45.0
 IN_PROCESS = {
     "cancel", "check", "drain", "events", "exclude", "export", "files", "host", "jobs", "kill", "logs", "pages",
     "pause", "plan", "query", "reload", "restart", "results", "resume", "retry", "runs", "scale", "seed", "state",
-    "status", "steps", "stop",
+    "status", "steps", "stop", "vacuum",
 }  # fmt: skip
 """Commands that start no process: the tests call them in theirs. `test_commands` compares both ways."""
 

@@ -1,0 +1,32 @@
+"""The command `vacuum`: returns the free space of the databases to the disk."""
+
+from pathlib import Path
+
+import click
+
+from console.cli.options import common_options, object_option
+from console.cli.output import write_json, write_lines
+from console.cli.tidy import megabytes
+
+
+@click.command()
+@object_option
+@common_options("data")
+def vacuum(as_json: bool, data: Path) -> int:
+    """Return the free space of the databases to the disk, while no crawl runs."""
+    from console.client import open_alone
+    from engine.store.db.schema import CRAWL, PAGES
+    from engine.store.db.vacuum import vacuum
+    from engine.supervise.retention.deletion import delete_left
+
+    with open_alone(data, "vacuum") as db:
+        for _ in delete_left(db, data, with_documents=True, with_orphans=True):
+            pass
+        shrunk = {name: vacuum(data / name) for name in (CRAWL, PAGES) if (data / name).exists()}
+    if as_json:
+        write_json({name: sizes._asdict() for name, sizes in shrunk.items()})
+    else:
+        write_lines(
+            *(f"{name}  {megabytes(sizes.before)} → {megabytes(sizes.after)}" for name, sizes in shrunk.items())
+        )
+    return 0
