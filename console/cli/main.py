@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from console.cli.commands import COMMANDS, EXAMPLES
 from console.cli.output import redirect_to_devnull
 from engine import __version__
 from engine.errors import CrawlError, DefsError, UsageError, suggest
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _ENVIRONMENT_ERRORS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
@@ -23,6 +27,10 @@ _ENVIRONMENT_ERRORS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code."""
     _open_missing_streams()
+    if "_CRAWL_CONSOLE_COMPLETE" in os.environ:
+        from console.cli.completion import complete
+
+        sys.exit(complete(crawl_console))
     words = list(sys.argv[1:] if arguments is None else arguments)
     late_command = None
     if not words or (words[0].startswith("-") and words[0] not in ("--version", "-V", "--help", "-h")):
@@ -110,6 +118,14 @@ class LazyGroup(click.Group):
         lines = [f"  crawl-console {example}" for example in EXAMPLES[cmd_name]]
         command.epilog = "\n".join(["\b", "Examples:", *lines])  # \b: keep the lines
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
+        """As click, without importing the commands."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engine.errors import Problem
     from engine.model.definition import Definitions
     from engine.settings import Settings
+    from engine.store.read.known_names import NameKind
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -78,6 +79,17 @@ class Nodes(click.ParamType[Any]):
             self.fail(f"'{value}' is not {allowed}; write 4, or the least and the most: 1-4", param, ctx)
 
 
+def complete_names(kind: "NameKind") -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completes a parameter in a shell with the names of that kind in the data dir."""
+
+    def complete(context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
+        from console.cli.completion import list_names
+
+        return list_names(kind, context.params.get("data") or Path("data"), start)
+
+    return complete
+
+
 defs_option = click.option(
     "--defs", type=FilePath(), default=Path("defs"), show_default=True, help="Defs directory or file."
 )
@@ -100,7 +112,10 @@ summary_option = click.option("--json", "as_json", is_flag=True, help="Print a s
 lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 object_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
 base_url_option = click.option("--base-url", metavar="U", help="Base URL of relative locators.")
-run_option = click.option("--run", "run_id", metavar="RUN", help="This run instead of the latest one; see `runs`.")
+run_option = click.option(
+    "--run", "run_id", metavar="RUN", shell_complete=complete_names("run"),
+    help="This run instead of the latest one; see `runs`.",
+)  # fmt: skip
 match_option = click.option(
     "--match", metavar="FILTER", help="Only these: a regular expression for URL and reason, or terms as host:x age>5m."
 )

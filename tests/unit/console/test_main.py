@@ -67,6 +67,7 @@ def flags_of(name: str) -> set[str]:
 
 
 WITHOUT_JSON = {
+    "completion": "a script for the shell",
     "shell": "a conversation",
     "export": "--format jsonl",
     "schema": "its answer is JSON",
@@ -92,6 +93,7 @@ WITHOUT_RUN = {
     "vacuum": "the databases have all runs",
     "query": "the statement says which run",
     "config": "settings are of no run",
+    "completion": "it reads no run",
     "series": "it shows all runs; --since names the first",
     "job": "an id belongs to one run",
     "logs": "the processes of all runs write the same files",
@@ -116,6 +118,14 @@ def test_help_and_version_import_no_command(flag: str) -> None:
     modules = imported(invoke(flag))
     assert not [name for name in modules if name.startswith(("console.cli.commands.", "engine.store"))]
     assert not modules & set(HEAVY)
+
+
+def test_completion_costs_a_start_nothing_and_imports_no_command() -> None:
+    assert "click.shell_completion" not in imported(invoke("jobs", "--help"))
+    environment = {"_CRAWL_CONSOLE_COMPLETE": "bash_complete", "COMP_WORDS": "crawl-console j", "COMP_CWORD": "1"}
+    modules = imported(f"import os\nos.environ.update({environment})\n{invoke()}")
+    assert "console.cli.completion" in modules
+    assert not [name for name in modules if name.startswith(("console.cli.commands.", "engine.store"))]
 
 
 def test_help_lists_every_command_with_its_summary() -> None:

@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from console.cli.options import FilePath, common_options, run_option
+from console.cli.options import FilePath, common_options, complete_names, run_option
 from console.cli.output import open_stdout, write_stderr
 from console.cli.warc_export import WARC, export_warc, is_warc
 from engine.errors import StorageError, UsageError, suggest
@@ -38,7 +38,7 @@ _NO_RUN = 0
 
 
 @click.command()
-@click.argument("data_def", required=False)
+@click.argument("data_def", required=False, shell_complete=complete_names("data_def"))
 @click.option(
     "--format", "format_", type=click.Choice([*OUTPUT_TYPES, WARC]), help="Default: by the suffix of -o, else csv."
 )
@@ -46,6 +46,7 @@ _NO_RUN = 0
 @click.option(
     "--since",
     metavar="RUN",
+    shell_complete=complete_names("run"),
     help="Only rows that neither this run nor an earlier one has; with --changes: compare with this run.",
 )
 @click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")

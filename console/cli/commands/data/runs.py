@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, common_options, limit_options
+from console.cli.options import Number, common_options, complete_names, limit_options
 from console.cli.output import confirm, write_json, write_lines, write_stderr
 from console.cli.tidy import check_deletable, delete_runs, describe_size, megabytes, try_lock
 from console.format import format_clock, format_date_time, plural
@@ -28,7 +28,7 @@ _DEFAULT_LIMIT = 20
 
 @click.command()
 @click.argument("what", type=click.Choice(["list", "show", "delete", "prune"]), default="list")
-@click.argument("run_ids", metavar="[RUN]...", nargs=-1)
+@click.argument("run_ids", metavar="[RUN]...", nargs=-1, shell_complete=complete_names("run"))
 @click.option("--limit", type=Number(), metavar="N", help=f"List at most N; default: {_DEFAULT_LIMIT}.")
 @limit_options
 @click.option("--force", is_flag=True, help="Delete RUN even if it is unfinished.")

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, arguments_option, base_url_option, common_options, defs_option, load_defs
+from console.cli.options import (
+    Number,
+    arguments_option,
+    base_url_option,
+    common_options,
+    complete_names,
+    defs_option,
+    load_defs,
+)
 from console.cli.output import write_json, write_lines, write_stderr
 from console.format import plural
 from engine.errors import CrawlError, PageUnavailable, UsageError
@@ -29,7 +37,10 @@ _ABSENT = "no such field"
 @click.option("--record", metavar="URL|FILE", is_flag=False, flag_value="", help="Make a test of this page.")
 @click.option("--job", type=Number(), metavar="ID", help="With --record: the stored page of this job.")
 @click.option("--name", metavar="NAME", help="With --record: the name of the test.  [default: the dataDef]")
-@click.option("--data-def", metavar="DATADEF", help="With --record: whose rows, if several give rows of the page.")
+@click.option(
+    "--data-def", metavar="DATADEF", shell_complete=complete_names("data_def"),
+    help="With --record: whose rows, if several give rows of the page.",
+)  # fmt: skip
 @click.option("--url", metavar="U", help="With --record FILE: the address of FILE.")
 @defs_option
 @arguments_option

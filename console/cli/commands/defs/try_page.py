@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, arguments_option, base_url_option, common_options, defs_option, load_defs
+from console.cli.options import (
+    Number,
+    arguments_option,
+    base_url_option,
+    common_options,
+    complete_names,
+    defs_option,
+    load_defs,
+)
 from console.cli.output import write_json, write_stderr
 from console.format import plural
 from engine.errors import UsageError
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command("try")
-@click.argument("data_def")
+@click.argument("data_def", shell_complete=complete_names("data_def"))
 @click.argument("source", metavar="URL|FILE", required=False)
 @click.option("--job", type=Number(), metavar="ID", help="Use the stored page of this job.")
 @click.option("--url", metavar="U", help="The address of FILE: its links resolve against it.")

@@ -22,8 +22,14 @@ _HEADINGS = ("SETTING", "VALUE", "ORIGIN")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*:\S*@\S*", re.IGNORECASE)
 
 
+def _complete_name(_context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
+    from engine.settings import Settings
+
+    return [name for name in Settings.__struct_fields__ if name.startswith(start)]
+
+
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_complete_name)
 @defs_option
 @object_option
 @common_options("assigned")

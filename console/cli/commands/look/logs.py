@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import click
 
-from console.cli.options import Number, common_options, lines_option
+from console.cli.options import Number, common_options, complete_names, lines_option
 from console.cli.output import write_json, write_lines, write_stderr
 from engine.errors import StorageError, UsageError, suggest
 
@@ -22,7 +22,7 @@ _MAX_LINE_BYTES = 1 << 20
 
 
 @click.command()
-@click.argument("node", required=False)
+@click.argument("node", required=False, shell_complete=complete_names("node"))
 @click.option("-f", "follow", is_flag=True, help="Follow new lines until the run ends.")
 @click.option("--limit", type=Number(), metavar="N", help="The last N lines of each; default: all, with -f 10.")
 @lines_option

@@ -12,7 +12,7 @@ import click
 import orjson
 from msgspec import Struct
 
-from console.cli.options import Number, common_options, empty_without_run, lines_option
+from console.cli.options import Number, common_options, complete_names, empty_without_run, lines_option
 from console.cli.output import write_json, write_lines, write_stderr
 from console.cli.tables import shorten_cell, write_csv, write_table
 from console.format import filled_plot, format_date_time, plural, trend
@@ -31,12 +31,12 @@ _ABSENT = "-"
 
 
 @click.command()
-@click.argument("data_def")
+@click.argument("data_def", shell_complete=complete_names("data_def"))
 @click.argument("field")
 @click.option(
     "--key", "keys", multiple=True, metavar="KEY", help="Only this row: a key, or FIELD=VALUE; or the key field."
 )
-@click.option("--since", metavar="RUN", help="From this run on.")
+@click.option("--since", metavar="RUN", help="From this run on.", shell_complete=complete_names("run"))
 @click.option("--limit", type=Number(), metavar="N", help="The newest N runs; default: all, in a table of many keys 8.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option("--plot", "as_plot", is_flag=True, help="Draw numbers in the terminal.")

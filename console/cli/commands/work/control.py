@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Nodes, Number, Seconds, common_options, object_option
+from console.cli.options import Nodes, Number, Seconds, common_options, complete_names, object_option
 from console.cli.output import write_json
 from engine.errors import UsageError
 from engine.model import bounds
@@ -35,7 +35,7 @@ def cancel(as_json: bool, data: Path) -> int:
 
 
 @click.command()
-@click.argument("node", required=False)
+@click.argument("node", required=False, shell_complete=complete_names("node"))
 @object_option
 @common_options("data")
 def kill(node: str | None, as_json: bool, data: Path) -> int:
@@ -44,7 +44,7 @@ def kill(node: str | None, as_json: bool, data: Path) -> int:
 
 
 @click.command()
-@click.argument("node")
+@click.argument("node", shell_complete=complete_names("node"))
 @object_option
 @common_options("data")
 def drain(node: str, as_json: bool, data: Path) -> int:
@@ -53,7 +53,7 @@ def drain(node: str, as_json: bool, data: Path) -> int:
 
 
 @click.command()
-@click.argument("node")
+@click.argument("node", shell_complete=complete_names("node"))
 @object_option
 @common_options("data")
 def restart(node: str, as_json: bool, data: Path) -> int:
@@ -71,7 +71,7 @@ def scale(nodes: "NodeRange", as_json: bool, data: Path) -> int:
 
 
 @click.command()
-@click.argument("sequence", metavar="[SEQ]", required=False)
+@click.argument("sequence", metavar="[SEQ]", required=False, shell_complete=complete_names("sequence"))
 @object_option
 @common_options("data")
 def pause(sequence: str | None, as_json: bool, data: Path) -> int:
@@ -80,7 +80,7 @@ def pause(sequence: str | None, as_json: bool, data: Path) -> int:
 
 
 @click.command()
-@click.argument("sequence", metavar="[SEQ]", required=False)
+@click.argument("sequence", metavar="[SEQ]", required=False, shell_complete=complete_names("sequence"))
 @object_option
 @common_options("data")
 def resume(sequence: str | None, as_json: bool, data: Path) -> int:
@@ -89,7 +89,7 @@ def resume(sequence: str | None, as_json: bool, data: Path) -> int:
 
 
 @click.command()
-@click.argument("sequence", metavar="SEQ")
+@click.argument("sequence", metavar="SEQ", shell_complete=complete_names("sequence"))
 @object_option
 @common_options("data")
 def stop(sequence: str, as_json: bool, data: Path) -> int:
@@ -106,7 +106,7 @@ def reload(as_json: bool, data: Path) -> int:
 
 
 @click.command()
-@click.argument("host")
+@click.argument("host", shell_complete=complete_names("host"))
 @click.option("--delay", type=Seconds(bounds.DELAY), metavar="S", help="Seconds between two requests.")
 @click.option("--concurrency", type=Number(bounds.CONCURRENCY), metavar="N", help="Concurrent requests.")
 @click.option("--pause", "paused", is_flag=True, help="Start no new jobs; running jobs finish.")

@@ -13,6 +13,7 @@ from console.cli.options import (
     Number,
     choice,
     common_options,
+    complete_names,
     empty_without_run,
     lines_option,
     match_option,
@@ -164,7 +165,7 @@ def exclude(match: str | None, dry_run: bool, as_json: bool, data: Path) -> int:
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_names("group"))
 @click.argument("urls", metavar="[URL]... | -", nargs=-1)
 @click.option("--from", "lists", type=FilePath(), multiple=True, help="A file with one URL per line; may be repeated.")
 @object_option

@@ -14,6 +14,7 @@ from console.cli.options import (
     arguments_option,
     base_url_option,
     common_options,
+    complete_names,
     defs_option,
     hide_base_url,
     load_settings_of,
@@ -119,7 +120,7 @@ def run(
 
 
 @click.command()
-@click.argument("data_def", required=False)
+@click.argument("data_def", required=False, shell_complete=complete_names("data_def"))
 @defs_option
 @summary_option
 @common_options("data", "assigned")
