@@ -22,14 +22,20 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class FilePath(click.Path):
-    """A path. An empty one, as of an unset shell variable, would mean the current folder and is refused."""
+    """A path. An empty one, as of an unset shell variable, would mean the current folder and is refused.
 
-    def __init__(self, **options: Any) -> None:
+    A text that begins with one of `url_starts` is a URL, and stays a text.
+    """
+
+    def __init__(self, url_starts: tuple[str, ...] = (), **options: Any) -> None:
         super().__init__(path_type=Path, **options)
+        self._url_starts = url_starts
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("the path is empty; is a shell variable unset?", param, ctx)
+        if isinstance(value, str) and self._url_starts and value.startswith(self._url_starts):
+            return value
         if isinstance(value, str) and is_object(value):
             self.fail(f"'{value}' is not a local path; write it as `path` of an appender in the defs", param, ctx)
         return super().convert(value, param, ctx)

@@ -38,7 +38,7 @@ class OutputType(Struct, frozen=True, kw_only=True):
     """Whether the settings of its outputs have `column_types`."""
 
 
-POSTGRESQL = "postgresql"
+POSTGRESQL: Literal["postgresql"] = "postgresql"
 SCOOPI: Literal["scoopi"] = "scoopi"
 """Lines without header and quotes, as Scoopi writes them."""
 

@@ -2,8 +2,9 @@
 
 import errno
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from engine.append.formats.column_types import column_types
@@ -32,7 +33,7 @@ from engine.store.tables.row import rows
 from engine.store.tables.run import runs, supervisors
 from engine.store.tables.run.runs import Run
 
-_BATCHES = {POSTGRESQL: 5_000}
+_BATCHES: Mapping[str, int] = MappingProxyType({POSTGRESQL: 5_000})
 """The most changes that a sender of this type sends at once, if the defs set no `batch`."""
 
 

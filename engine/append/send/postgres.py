@@ -8,8 +8,8 @@ rows of the run are written again.
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import psycopg
@@ -17,6 +17,7 @@ from msgspec import Struct
 from psycopg import conninfo
 from psycopg.abc import PQGen
 
+from engine.append.formats.writer import Batch
 from engine.append.loop.lifeline import StopSignal
 from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.append.send.delivery_batch import DeliveryBatch
@@ -52,6 +53,7 @@ _SET = f"""
 UPDATE {CONSOLE_TABLE} SET last_row = %s, withdrawal = %s, epoch = %s, overwritten = %s, stale = %s, updated_at = now()
 WHERE data_def = %s AND run = %s
 """
+_MOVE = f"UPDATE {CONSOLE_TABLE} SET last_row = greatest(last_row, %s) WHERE data_def = %s AND run = %s"
 _RUNS = f"SELECT run, last_row FROM {CONSOLE_TABLE} WHERE data_def = %s AND run <> ''"
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO', true),
@@ -200,6 +202,35 @@ def prepare_tables(
     except psycopg.Error as error:
         raise UnfitTable(describe(error), "Fix it in the database, or use another.") from None
     return ""
+
+
+class ExportedTable(NamedTuple):
+    """A table, and the rows of a run that it gets."""
+
+    table: PostgresTable
+    rows: Iterable[Batch]
+
+
+def export_tables(
+    url: str, tables: Iterable[ExportedTable], data_dir: DataDir, last_given_row: int, *, run: str, ids: tuple[int, int]
+) -> None:
+    """Write rows of a run in place of those that the tables have of it, in one transaction.
+
+    `ids`: the first id of the run's rows, and the end. An appender of the run continues behind these rows.
+    Raises UnfitTable, and OutputFailed if the server fails.
+    """
+    try:
+        with contextlib.closing(connect(url, 0)) as connection, transaction(connection, 0) as db:
+            for table, batches in tables:
+                types, last = prepare(db, table, data_dir, last_given_row), 0
+                db.execute(_GET, (table.name, run))  # an appender waits until the end
+                table.delete_range(db, *ids)
+                for batch in batches:
+                    table.insert(db, batch, types)
+                    last = batch[-1][0]
+                db.execute(_MOVE, (last, table.name, run))
+    except psycopg.Error as error:
+        raise OutputFailed(describe(error), "Look after the server, or its rights.") from None
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):

@@ -57,3 +57,17 @@ def test_an_export_reports_errors(tmp_path: Path) -> None:
     harness.add(books(1))
     with pytest.raises(StorageError, match="not a database"):
         export_table(harness.db, 1, "book", SETTINGS, "sqlite", tmp_path / "text.db")
+
+
+def test_an_export_to_duckdb_replaces_only_its_table(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "duckdb", ("book", "author"))
+    job = harness.add(books(30))
+    harness.add(books(3), "author")
+    out = tmp_path / "out.duckdb"
+    out.touch()  # as a file that takes the place of another one
+    assert export_table(harness.db, 1, "author", harness.settings(), "duckdb", out) == 3
+    export_table(harness.db, 1, "book", harness.settings(), "duckdb", out)
+    harness.add(books(2), job=job)
+    assert export_table(harness.db, 1, "book", harness.settings(), "duckdb", out) == 2
+    for name in ("book", "author"):
+        assert sorted(map(repr, read("duckdb", out, name, list(COLUMNS)))) == harness.expected(name)

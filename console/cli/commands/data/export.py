@@ -4,6 +4,7 @@ import contextlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -13,10 +14,12 @@ from msgspec.structs import replace
 
 from console.cli.options import FilePath, common_options, complete_names, run_option
 from console.cli.output import open_stdout, write_stderr
+from console.cli.server_export import URL_STARTS, export_to_server
 from console.cli.warc_export import WARC, export_warc, is_warc
 from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import (
     OUTPUT_TYPES,
+    POSTGRESQL,
     SCOOPI,
     compression_of,
     default_delimiter,
@@ -40,7 +43,10 @@ _NO_RUN = 0
 @click.command()
 @click.argument("data_def", required=False, shell_complete=complete_names("data_def"))
 @click.option(
-    "--format", "format_", type=click.Choice([*OUTPUT_TYPES, WARC]), help="Default: by the suffix of -o, else csv."
+    "--format",
+    "format_",
+    type=click.Choice([*OUTPUT_TYPES, POSTGRESQL, WARC]),
+    help="Default: by the suffix of -o, else csv.",
 )
 @click.option("--changes", is_flag=True, help="What was added, changed or vanished since the run before.")
 @click.option(
@@ -52,23 +58,29 @@ _NO_RUN = 0
 @click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")
 @click.option("--bom", is_flag=True, help="Begin CSV with a byte order mark: Excel then knows that it is UTF-8.")
 @click.option("--delimiter", metavar="C", help="The character between the values of CSV; default a comma.")
-@click.option("-o", "output", type=FilePath(allow_dash=True, dir_okay=False), help="A file; - is stdout.")
+@click.option(
+    "-o", "output", type=FilePath(URL_STARTS, allow_dash=True, dir_okay=False),
+    help="A file; - is stdout; or a postgresql:// URL.",
+)  # fmt: skip
 @run_option
 @common_options("data")
 def export(
     data_def: str | None, format_: str | None, changes: bool, since: str | None, escape_formulas: bool,
-    bom: bool, delimiter: str | None, output: Path | None, run_id: str | None, data: Path,
+    bom: bool, delimiter: str | None, output: Path | str | None, run_id: str | None, data: Path,
 ) -> int:  # fmt: skip
     """Write the rows of a run from the database, at any time."""
     from console.client import find_run, open_latest_run
     from engine.append.export import rewrite_output
     from engine.store.tables.run import versions
 
+    others = {"--since": since, "--escape-formulas": escape_formulas, "--bom": bom, "--delimiter": delimiter}
+    if isinstance(output, str) or format_ == POSTGRESQL:
+        select = partial(_select_data_defs, name=data_def, tables=False)
+        return export_to_server(data, run_id, output, format_, select, **{"--changes": changes}, **others)
     if output is not None and str(output) == "-":
         output = None
     if is_warc(output, format_):
-        others = {"--changes": changes, "--since": since, "--escape-formulas": escape_formulas, "--bom": bom}
-        return export_warc(data, run_id, output, DATADEF=data_def, **others, **{"--delimiter": delimiter})
+        return export_warc(data, run_id, output, DATADEF=data_def, **{"--changes": changes}, **others)
     format_ = _choose_format(output, format_)
     extra = extra_of_output(format_)
     if extra is not None:
