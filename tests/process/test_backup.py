@@ -6,6 +6,8 @@ import os
 import signal
 import sqlite3
 import stat
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,12 +54,14 @@ def assert_private(folder: Path) -> None:
 
 
 def test_the_copy_and_the_original_both_resume_to_the_same_rows(project: Project, copied: Project, site: Site) -> None:
-    library = Library(site, shelves=5, books=6, delay=0.1)
+    library, gate = Library(site, shelves=5, books=6, delay=0.1), threading.Event()
+    last = site.pages["/shelf/4"]
+    assert isinstance(last, Page)
+    site["/shelf/4"] = replace(last, hold=gate)
     project.write(library.defs(concurrency=4))
     running = project.start()
     assert until(lambda: count(project, "rows") > 8)
     result = back_up(project, copied)
-    assert not running.exited
     assert result["run"] == project.status()["run"]
     assert_private(copied.data)
     assert copied.status()["supervisor"] is None, "that of the original works on the original alone"
@@ -66,9 +70,14 @@ def test_the_copy_and_the_original_both_resume_to_the_same_rows(project: Project
     [(done,)] = copied.query("SELECT count(*) FROM jobs WHERE state = 'DONE'")
     assert 0 < done < library.size
 
-    site.clear_log()
-    copied.crawl()
-    assert not running.exited or running.wait().code == 0, "a start of the copy kills no process of the original"
+    nodes = set(project.children("node"))
+    assert len(nodes) == 2
+    resumed = copied.start()
+    assert until(lambda: len(copied.children("node")) == 2)
+    assert nodes <= set(project.children("node")), "a start of the copy kills no process of the original"
+    gate.set()
+    assert resumed.wait().code == 0
+    copied.assert_clean()
     assert copied.count_rows("entry", "book") == library.rows()
     assert_exact_sums(copied)
     assert copied.run_with_data("state", "--verify").code == 0
