@@ -45,13 +45,18 @@ def normalize(url: str) -> str | None:
 
     Normalizing twice changes nothing.
     """
-    if _NORMAL.fullmatch(url) is not None and "xn--" not in url:
+    if is_normal(url):
         return url
     try:
         href = normalize_url(url)
     except ValueError:
         return None
     return _strip_fragment(href)
+
+
+def is_normal(url: str) -> bool:
+    """Whether normalizing would not change the URL. False for some that it would not change either."""
+    return _NORMAL.fullmatch(url) is not None and "xn--" not in url
 
 
 def join(base: str, href: str, keep_fragment: bool = False) -> str | None:

@@ -72,6 +72,7 @@ class SeedJobs:
                 (seed.userinfo, seed.body, seed.series, seed.request) for seed in batch
             )
         }  # fmt: skip
+        may_be_linked = kind is JobKind.PAGE and locator.method == "GET"
         places: dict[str, Placement] = {}
         new = []
         for url, userinfo, body, series, carried, request in batch:
@@ -81,8 +82,8 @@ class SeedJobs:
                 place = self._placements.find_or_create(self._db, group, urls.host_key(url), origin, kind)
                 places[origin] = place
                 seeded_hosts.add(place.host)
-            plain = kind is JobKind.PAGE and locator.method == "GET" and body is None
-            account = account_of(userinfo)
+            plain = may_be_linked and body is None
+            account = account_of(userinfo) if userinfo else ""
             if kind is JobKind.SITEMAP:
                 identity = sitemap_key(group, locator.name, url, body, account, rules_hash)
             else:

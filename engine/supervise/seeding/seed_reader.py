@@ -20,7 +20,7 @@ from engine.model.variables import UnusableVariable, render_authority, require_s
 from engine.supervise.seeding.seed_jobs import Seed, encode_request
 from engine.supervise.seeding.seed_template import SeedTemplate, UnusableLine
 
-_BATCH_SIZE, _MAX_BATCH_SIZE = 2_000, 20_000
+_BATCH_SIZE, _MAX_BATCH_SIZE = 2_000, 32_000
 _GROWTH = 8
 """A batch is at most this part of the seeds before it: the pages of the indexes that it changes grow with them."""
 MAX_REPORTED = 10
@@ -182,6 +182,8 @@ def read_seed(written: str, base: str | None) -> Seed | None:
 
     `base`: of relative URLs. Raises UnusableVariable.
     """
+    if urls.is_normal(written):
+        return Seed(written, "")
     bare, userinfo = urls.split_userinfo(written)
     if "%{" in written:
         require_secrets(written, os.environ)

@@ -228,8 +228,8 @@ def test_a_list_in_utf_16_is_named(harness: SeedingHarness, tmp_path: Path) -> N
 
 
 def test_batches_grow_with_the_list_within_bounds() -> None:
-    assert [seed_reader.batch_size(done) for done in (0, 16_000, 80_000, 160_000, 10**6)] == [
-        2_000, 2_000, 10_000, 20_000, 20_000
+    assert [seed_reader.batch_size(done) for done in (0, 16_000, 80_000, 256_000, 10**6)] == [
+        2_000, 2_000, 10_000, 32_000, 32_000
     ]  # fmt: skip
 
 
