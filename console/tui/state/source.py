@@ -152,10 +152,11 @@ class DataSource:
         """The newest runs with their results. An ended run is read again only if it changed."""
         if not (self.data / CRAWL).exists():
             return []
-        for past in (past_runs := history.list_runs(self.db, _MAX_RUNS)):
-            kept = self._reports.get(past.seq)
-            if kept is None or kept.past != past:
-                self._reports[past.seq] = history.read_report(self.db, past)
+        with self.db.snapshot():  # a run may be deleted meanwhile
+            for past in (past_runs := history.list_runs(self.db, _MAX_RUNS)):
+                kept = self._reports.get(past.seq)
+                if kept is None or kept.past != past:
+                    self._reports[past.seq] = history.read_report(self.db, past)
         return [self._reports[past.seq] for past in past_runs]
 
     def samples(self, run: int, since: float) -> list[Sample]:

@@ -9,7 +9,7 @@ import orjson
 from msgspec import Struct, field, json
 from msgspec.structs import asdict, replace
 
-from engine.errors import CrawlError
+from engine.errors import CrawlError, UsageError
 from engine.model.run import NO_ETA, RUN_TRANSITIONS, STAGE_TRANSITIONS, Alarm, Eta, RunState, SeedingProgress, Stage
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, source_states
@@ -143,8 +143,10 @@ def latest_unfinished(db: Database) -> Run | None:
 
 
 def get(db: Database, seq: int) -> Run:
+    """A run by its number. Raises UsageError if it was deleted since it was read."""
     run = _to_run(db.one(f"SELECT {_COLUMNS} FROM runs WHERE seq = ?", (seq,)))
-    assert run is not None
+    if run is None:
+        raise UsageError("the run was deleted meanwhile", "See `crawl-console runs`.")
     return run
 
 
