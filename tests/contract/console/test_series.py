@@ -182,6 +182,15 @@ def test_a_key_of_two_fields(added: Runs, series: Command) -> None:
     assert [cells(line)[:3] for line in lines[3:]] == [["a", "x", "1"], ["a", "y", "2"]]
 
 
+def test_the_field_does_not_identify_its_rows(added: Runs, series: Command) -> None:
+    watched = product("sku", "price")
+    for price in ("1", "2"):
+        added.add(row("a", price), row("b", "7"), data_def=watched)
+    assert series("product", "price", "--key", "a")[1].endswith("min 1, median 1.5, max 2\n")
+    assert [cells(line)[0] for line in series("product", "price")[1].splitlines()[3:]] == ["a", "b"]
+    assert "the key of product is sku, price" in series("product", "name", "--key", "a")[2]
+
+
 def test_odd_names_and_keys(added: Runs, series: Command) -> None:
     odd = 'odd"na.me'
     added.add(*(orjson.dumps({"sku": sku, odd: 3}).decode() for sku in ("https://a/?sku=1&x=2", "a\"b'c\\%", "=")))
@@ -205,6 +214,25 @@ def test_runs_by_since_and_limit(added: Runs, series: Command) -> None:
     code, out, error = series("product", "price", "--since", "nothing")
     assert (code, out) == (2, "")
     assert "unknown run 'nothing'" in error
+
+
+def test_a_deleted_run_is_absent_and_the_oldest_that_is_left_is_named(
+    added: Runs, series: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [added.add(row("a", str(number))) for number in range(4)]
+    (added.folder / "beats").mkdir()
+    with added.db.transaction():
+        added.db.execute("UPDATE runs SET state = 'DONE'")
+    with pytest.raises(SystemExit) as ended:
+        main(["runs", "delete", ids[1], "--yes", "--data", str(added.folder)])
+    assert ended.value.code == 0
+    capsys.readouterr()
+    lines = series("product", "price", "--key", "a")[1].splitlines()
+    assert [cells(line)[0] for line in lines[3:6]] == [ids[0], ids[2], ids[3]]
+    code, out, error = series("product", "price", "--since", ids[1])
+    oldest = added.db.value("SELECT id FROM runs ORDER BY seq LIMIT 1")
+    assert (code, out) == (2, "")
+    assert error == f"error: run {ids[1]} was deleted\n  The oldest run that is left is {oldest}.\n"
 
 
 @pytest.mark.parametrize(

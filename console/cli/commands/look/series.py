@@ -62,7 +62,7 @@ def series(
             return 0
         target = _read_data_def(db, runs[-1], data_def)
         path = _find_path(target, field)
-        key, wanted = choose_key(target, keys)
+        key, wanted = _choose_key(target, path[0], keys)
         query = SeriesQuery(data_def=data_def, field=path, key=key, wanted=wanted)
         found = (one for one in read_series(db, query, runs) if any(part is not None for part in one.key))
         table = _Series(data_def, field, key, runs, limit is not None)
@@ -118,12 +118,14 @@ def _find_path(data_def: "DataDef", field: str) -> tuple[str, ...]:
     )
 
 
-def choose_key(data_def: "DataDef", given: Sequence[str]) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+def _choose_key(
+    data_def: "DataDef", field: str, given: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:  # fmt: skip
     """The fields that identify a row, and the texts that fields must have. `given`: the values of `--key`.
 
-    Raises UsageError.
+    The field of the series does not identify its rows, even if it is a part of the declared key. Raises UsageError.
     """
-    names, declared = data_def.columns, data_def.key
+    names, declared = data_def.columns, tuple(name for name in data_def.key if name != field)
     own: list[str] = []
     wanted: list[tuple[str, str]] = []
     for text in given:

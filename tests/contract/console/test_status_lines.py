@@ -1,4 +1,4 @@
-"""`status --all DIR…`: several data dirs, one line each; what is wrong with one does not hide the others."""
+"""`status --all DIR…`: several data dirs, one line each, bad ones too; the Content-Signal of hosts."""
 
 import os
 from collections.abc import Callable
@@ -11,6 +11,7 @@ import pytest
 from console import client
 from console.cli.main import main
 from engine.model.run import Eta, RunState
+from engine.store.tables.host import hosts
 from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness, failed
 
@@ -65,6 +66,25 @@ def test_a_living_crawl_shows_its_speed_and_estimate(
     assert line["eta"]["bound_by"] == "a:80"
     assert "  12.5  " in (text := invoke(capsys, "--all", str(store.folder))[1])
     assert "  ETA 3:1" in text
+
+
+def test_hosts_with_the_same_content_signal_share_a_line(
+    store: StoreHarness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.seed(*[f"http://h{number}/" for number in range(7)])
+    with store.db.transaction():
+        for host in range(1, 7):
+            signal = {"search": "yes", "ai-train": "no"} if host < 6 else {"ai-input": "no"}
+            hosts.set_robots(store.db, host, 200, "", 0.0, fetched_at=1.0, content_signal=signal)
+    out = invoke(capsys, "--data", str(store.folder))[1]
+    lines = [line for line in out.splitlines() if "Content-Signal" in line]
+    assert lines == [
+        "  Content-Signal search=yes, ai-train=no: h0:80, h1:80, h2:80, h3:80 and 1 more",
+        "  Content-Signal ai-input=no: h5:80",
+    ]
+    (shown,) = [orjson.loads(line) for line in invoke(capsys, "--json", "--data", str(store.folder))[1].splitlines()]
+    signals = [host["content_signal"] for host in shown["hosts"]]
+    assert signals == [{"search": "yes", "ai-train": "no"}] * 5 + [{"ai-input": "no"}, {}]
 
 
 def damage(folder: Path) -> Path:
