@@ -25,6 +25,7 @@ class ObjectStore:
         self.numbers = count(1)
         self.fault: tuple[int, str] | None = None
         """Status and code of every answer to a write."""
+        self.is_write_only = False
         self.pause = 0.0
         """Seconds before each answer to a write."""
         self.requests: list[str] = []
@@ -69,6 +70,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         content = self.server_store.objects.get(self._path())
         self.server_store.requests.append(f"HEAD {self._path()}")
+        if self.server_store.is_write_only:
+            self._answer(403)
+            return
         if content is None:
             self._answer(404)
             return

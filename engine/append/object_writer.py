@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -26,6 +27,7 @@ _CREDENTIALS = {
 }  # fmt: skip
 _METADATA_ADDRESS = "169.254.169.254"
 """Where the library asks a cloud's machine for credentials, if the environment has none."""
+_ORIGIN = re.compile(r"Error performing [A-Z]+ (https?://[^/\s]+)")
 _MAX_REASON = 300
 
 
@@ -33,7 +35,7 @@ class _Target(Protocol):
     """Where an object is. Methods raise OSError or StorageError."""
 
     def find(self) -> tuple[int, int] | None:
-        """The size and the identity of the object; None if it does not exist."""
+        """The size and the identity of the object; None if it does not exist or must not be read."""
 
     def put(self, file: Path) -> int:
         """Put a file in the place of the object, atomically; returns the identity of the new object."""
@@ -121,10 +123,11 @@ class _StoreTarget:
 
     def find(self) -> tuple[int, int] | None:
         import obstore  # only runs with such an output have it
+        from obstore.exceptions import PermissionDeniedError
 
         try:
             found = self._call(obstore.head)
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionDeniedError):  # a key may be allowed to write alone
             return None
         return int(found["size"]), _identity_of(found)
 
@@ -134,8 +137,8 @@ class _StoreTarget:
         return _identity_of(self._call(obstore.put, file))
 
     def _call(self, operation: Callable[..., Any], *arguments: Any) -> Any:
-        """Call an operation on the object. Raises StorageError, and FileNotFoundError of `head`."""
-        from obstore.exceptions import BaseError
+        """Call an operation on the object. Raises StorageError; of `head` FileNotFoundError, PermissionDeniedError."""
+        from obstore.exceptions import BaseError, PermissionDeniedError
         from obstore.store import from_url
 
         try:
@@ -149,10 +152,12 @@ class _StoreTarget:
                     retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
                 )  # fmt: skip
             return operation(self._store, self._key, *arguments)
-        except FileNotFoundError:
-            if arguments:
-                raise StorageError(f"{self._url}: the bucket does not exist", "Create it.") from None
-            raise
+        except (FileNotFoundError, PermissionDeniedError) as error:
+            if not arguments:
+                raise
+            missing = isinstance(error, FileNotFoundError)
+            reason = "the bucket does not exist" if missing else self._describe(error)
+            raise StorageError(f"{self._url}: {reason}", "Check the store.") from None
         except (BaseError, OSError, ValueError) as error:
             raise StorageError(f"{self._url}: {self._describe(error)}", "Check the store.") from None
 
@@ -160,6 +165,9 @@ class _StoreTarget:
         line = " ".join(str(error).partition("Debug source:")[0].split())
         if _METADATA_ADDRESS in line:
             return f"no credentials; set {_CREDENTIALS[self._scheme]} in the environment"
+        origin = _ORIGIN.search(line)
+        if "error sending request" in line and origin is not None:
+            return f"{origin[1]} does not answer"
         return (line.partition(" - ")[2] or line)[:_MAX_REASON]
 
 

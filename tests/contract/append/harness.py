@@ -101,7 +101,7 @@ class Harness:
     def declare(self, name: str, columns: Iterable[str] = COLUMNS, path: Path | None = None, **more: Any) -> None:
         settings = self.settings(columns, **more)
         if self.type == "parquet":
-            settings["column_types"] = COLUMN_TYPES
+            settings.setdefault("column_types", COLUMN_TYPES)
         with self.db.transaction():
             outputs.ensure(
                 self.db, self.run.seq, appender="rows", type_=self.type, data_def=name,

@@ -174,6 +174,15 @@ def test_an_outage_is_shown_and_ends(tmp_path: Path, store: ObjectStore, fault: 
     assert recorded(harness).error is None
 
 
+def test_credentials_that_may_only_write_suffice(tmp_path: Path, store: ObjectStore) -> None:
+    store.is_write_only = True
+    harness = ObjectHarness(tmp_path, "csv", store)
+    for start in (0, 50):
+        harness.add(books(3, start=start))
+        harness.drain()
+        harness.assert_exact()
+
+
 def test_a_large_object_is_put_in_parts(tmp_path: Path, store: ObjectStore) -> None:
     harness = ObjectHarness(tmp_path, "jsonl", store)
     harness.add([{"title": "x" * 1_000_000, "price": None, "stock": None, "tags": [], "parts": []}] * 12)
@@ -188,7 +197,7 @@ def test_an_unreachable_store_is_an_error(tmp_path: Path, store: ObjectStore, mo
     harness = ObjectHarness(tmp_path, "csv", store)
     with closing(harness.appender()) as appender:
         assert until(lambda: appender.run_turn() is TurnResult.BLOCKED and recorded(harness).error is not None)
-    assert recorded(harness).error == "s3://shop/deep/book.csv: HTTP error: error sending request"
+    assert recorded(harness).error == "s3://shop/deep/book.csv: http://127.0.0.1:9 does not answer"
 
 
 def test_objects_are_left_to_loops_of_their_own(tmp_path: Path) -> None:
