@@ -15,6 +15,7 @@ from engine.model.stored_form import NO_POSITION, SourcePosition
 OutputTypeName = Literal[
     "csv",
     "jsonl",
+    "json",
     "parquet",
     "scoopi",
     "sqlite",
@@ -46,6 +47,7 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
     {
         "csv": OutputType(name="csv", suffixes=("csv",), compressible=True),
         "jsonl": OutputType(name="jsonl", suffixes=("jsonl",), compressible=True),
+        "json": OutputType(name="json", suffixes=("json",), compressible=True, whole=True),
         "parquet": OutputType(name="parquet", suffixes=("parquet",), whole=True, has_column_types=True),
         SCOOPI: OutputType(name="scoopi", suffixes=("txt",), compressible=True),
         "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),

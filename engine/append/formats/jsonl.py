@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from engine.append.formats.file_writer import FileFormat
-from engine.append.formats.row_json import decode_as_text, is_subsequence, select_fields, to_one_line
+from engine.append.formats.row_json import arrange_fields
 from engine.append.formats.writer import RowEncoder
 
 
@@ -19,14 +19,9 @@ class JsonlEncoder(RowEncoder):
 
     def rows(self, rows: Iterable[str]) -> bytes:
         """The lines of stored rows."""
-        columns = self._columns
-        lines = [to_one_line(row if self._has_declared_order(row) else select_fields(row, columns)) for row in rows]
+        lines = [arrange_fields(row, self._columns) for row in rows]
         lines.append("")
         return "\n".join(lines).encode("utf-8", "replace")
-
-    def _has_declared_order(self, row: str) -> bool:
-        names = tuple(decode_as_text(row))
-        return names == self._columns or is_subsequence(names, self._columns)
 
 
 FORMAT = FileFormat(lambda settings: JsonlEncoder(settings["columns"]))

@@ -80,6 +80,13 @@ def select_fields(row: str, names: Iterable[str]) -> str:
     return join_fields({name: fields[name] for name in names if name in fields})
 
 
+def arrange_fields(row: str, columns: tuple[str, ...]) -> str:
+    """A row with the fields of these columns in their order, in one line; its text stays where it has that order."""
+    names = tuple(decode_as_text(row))
+    has_order = names == columns or is_subsequence(names, columns)
+    return to_one_line(row if has_order else select_fields(row, columns))
+
+
 def is_nested(value: Any) -> bool:
     """Whether a value is written as JSON text: an object, or a list that holds objects or lists."""
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))

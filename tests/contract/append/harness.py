@@ -34,10 +34,10 @@ from engine.store.tables.run import nodes, runs, supervisors, versions
 from engine.supervise.nodes.appender_process import APPENDER_ENTRY
 from tests.templates import SupervisedProcess
 
-TYPES = ("csv", "jsonl", "parquet", "sqlite", "duckdb")
+TYPES = ("csv", "jsonl", "json", "parquet", "sqlite", "duckdb")
 GROWING = tuple(type_ for type_ in TYPES if not is_whole(type_))
 """Types to which rows are appended."""
-ENDINGS = {"csv": "csv", "jsonl": "jsonl", "parquet": "parquet", "sqlite": "db", "duckdb": "duckdb"}
+ENDINGS = {"csv": "csv", "jsonl": "jsonl", "json": "json", "parquet": "parquet", "sqlite": "db", "duckdb": "duckdb"}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "csv.gz": ("csv", {"compression": "gzip"}),
     "jsonl.zst": ("jsonl", {"compression": "zstd"}),
@@ -219,7 +219,7 @@ def stored_json(row: dict[str, Any]) -> str:
 
 def encoded(type_: str, value: Any) -> Any:
     """A value as an output of this type has it."""
-    if type_ in ("jsonl", "parquet"):
+    if type_ in ("jsonl", "json", "parquet"):
         return value
     if type_ == "duckdb" and not isinstance(value, list):
         return f"{value:.9f}" if isinstance(value, Decimal) else value
@@ -247,6 +247,9 @@ def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any
         assert all(len(row) == len(columns) for row in records)
         assert data.endswith(b"\r\n")
         return records
+    if type_ == "json":
+        objects = json.loads(read_bytes(path), parse_float=Decimal)
+        return [[each.get(c) for c in columns] for each in objects]
     if type_ == "jsonl":
         text = read_bytes(path).decode("utf-8")
         assert text == "" or text.endswith("\n")

@@ -39,6 +39,7 @@ _BUILT_IN, _PYTHON, _ANY = "built-in", "Python", "any"
 _OUTPUT_SUMMARIES = {
     "csv": "RFC 4180 with a header line; lines end in CRLF.",
     "jsonl": "One JSON object per line, as it is stored.",
+    "json": "One JSON array per dataDef, written whole.",
     "parquet": "One file per dataDef with typed columns, written whole.",
     "scoopi": "The values of a row in one line, with `|` between them, without header and quotes.",
     "sqlite": "One table per dataDef; rows and their cursor move in one transaction.",

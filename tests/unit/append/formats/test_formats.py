@@ -172,3 +172,16 @@ def test_an_unknown_type_is_reported_with_a_suggestion(tmp_path: Path) -> None:
     output = Output(1, "rows", "xml", "book", str(tmp_path / "x"), {"columns": ["a"]}, 0, 0, 0, None, 0, None)
     with pytest.raises(CrawlError, match="unknown output type 'xml'"):
         create_writer(output, run="r", folder=tmp_path)
+
+
+@given(st.lists(st.lists(records, max_size=3), max_size=4), st.lists(texts, min_size=1, max_size=4, unique=True))
+def test_a_json_file_is_one_array_however_its_rows_are_divided(
+    batches: list[list[dict[str, Any]]], columns: list[str]
+) -> None:
+    encoder = create_encoder("json", {"columns": columns})
+    encoder.header()
+    encoder.rows(['{"a":1}'])  # of a file that was given up
+    data = encoder.header() + b"".join(encoder.rows(map(as_stored, rows)) for rows in batches) + encoder.footer()
+    lines = create_encoder("jsonl", {"columns": columns})
+    expected = [json.loads(line) for line in lines.rows(as_stored(r) for b in batches for r in b).splitlines()]
+    assert json.loads(data) == expected
