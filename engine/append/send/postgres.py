@@ -32,7 +32,7 @@ _OLDEST = 150_000
 _LOCK = 4_871_236_905
 """Of `pg_advisory_xact_lock`: only one crawl prepares tables at a time."""
 _CREATE = f"""
-CREATE TABLE IF NOT EXISTS {CONSOLE_TABLE} (
+CREATE TABLE {CONSOLE_TABLE} (
     data_def text NOT NULL, run text NOT NULL, data_dir text NOT NULL, path text NOT NULL, last_row bigint NOT NULL,
     withdrawal bigint NOT NULL, epoch bigint NOT NULL, overwritten boolean NOT NULL, stale boolean NOT NULL,
     table_oid bigint NOT NULL, updated_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (data_def, run)
@@ -166,7 +166,8 @@ class PostgresTarget:
 def prepare(db: Connection, table: PostgresTable, data_dir: DataDir, last_given_row: int) -> list[int]:
     """Create what is missing of the table; returns its types. Raises UnfitTable."""
     db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-    db.execute(_CREATE)
+    if db.execute("SELECT to_regclass(%s)", (CONSOLE_TABLE,)).fetchone() == (None,):
+        db.execute(_CREATE)  # needs a right that the tables themselves may not need
     oid, types = table.prepare(db)
     db.execute(_FORGET, (table.name, oid))  # the table was dropped, and is another one now
     db.execute(_ADD, (table.name, "", data_dir.identity, data_dir.path, oid))
