@@ -1,6 +1,8 @@
 """The output type `parquet`: one file per dataDef; its columns have the types of the fields."""
 
+import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -10,17 +12,16 @@ from msgspec import Struct
 
 from engine.append.formats.column_types import ColumnType
 from engine.append.formats.file_writer import FileFormat
-from engine.append.formats.row_json import NumberLiteral, decode_values, encode_value, join_fields
+from engine.append.formats.row_json import NumberLiteral, decode_values, encode_value
 from engine.append.formats.writer import RowEncoder
 from engine.runtime.extras import require_extra
 
-UNFIT_COLUMN = "_unfit"
-"""The last column: JSON of the values of a row that their columns cannot hold; it gives way to a field of this name."""
 DECIMAL_PRECISION, DECIMAL_SCALE = 38, 18
 GROUP_ROWS, GROUP_CHARACTERS = 100_000, 32_000_000
 """A group of rows ends with the row that reaches one of these: memory stays flat."""
 CHUNK_ROWS = 1_000
 """Rows that are converted at once."""
+_log = logging.getLogger("appender")
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -41,11 +42,9 @@ class ParquetEncoder(RowEncoder):
 
         self._arrow = pyarrow
         self._cells = {name: _cells_of(types.get(name, "str"), pyarrow) for name in columns}
-        unfit = UNFIT_COLUMN
-        while unfit in self._cells:
-            unfit += "_"
-        fields = [(name, cells.type) for name, cells in self._cells.items()]
-        self._schema = pyarrow.schema([*fields, (unfit, pyarrow.string())])
+        self._schema = pyarrow.schema([(name, cells.type) for name, cells in self._cells.items()])
+        self._unfit = Counter[str]()
+        """By column how many values of the file do not fit it."""
         self._sink = _Sink()
         self._writer: Any = None
         self._rows: list[dict[str, Any]] = []
@@ -64,6 +63,7 @@ class ParquetEncoder(RowEncoder):
         self._sink = _Sink()
         self._writer = ParquetWriter(self._sink, self._schema, compression="zstd")
         self._rows, self._chunks = [], []
+        self._unfit.clear()
         self._group_rows = self._group_characters = 0
         return self._sink.drain()
 
@@ -84,6 +84,11 @@ class ParquetEncoder(RowEncoder):
         if self._group_rows:
             self._end_group()
         self._writer.close()
+        if self._unfit:
+            columns = ", ".join(f"{name} ({count:,})" for name, count in self._unfit.items())
+            _log.warning(
+                "values that do not fit their columns are null in parquet; exports as jsonl have them: %s", columns
+            )
         return self._sink.drain()
 
     def _end_group(self) -> None:
@@ -96,24 +101,19 @@ class ParquetEncoder(RowEncoder):
         rows, self._rows = self._rows, []
         if not rows:
             return
-        unfit: dict[int, dict[str, str]] = {}
-        arrays = [self._encode_column(name, cells, rows, unfit) for name, cells in self._cells.items()]
-        texts = [_encodable(join_fields(unfit[at])) if at in unfit else None for at in range(len(rows))]
-        arrays.append(self._arrow.array(texts, self._arrow.string()))
+        arrays = [self._encode_column(name, cells, rows) for name, cells in self._cells.items()]
         self._chunks.append(self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
 
-    def _encode_column(
-        self, name: str, cells: _Cells, rows: Sequence[dict[str, Any]], unfit: dict[int, dict[str, str]]
-    ) -> Any:
-        """The values of a column. One that does not fit is missing there, and JSON in `unfit`."""
+    def _encode_column(self, name: str, cells: _Cells, rows: Sequence[dict[str, Any]]) -> Any:
+        """The values of a column; one that does not fit is missing."""
         encode, encoded = cells.encode, []
-        for at, row in enumerate(rows):
+        for row in rows:
             value = row.get(name)
             try:
                 encoded.append(None if value is None else encode(value))
             except (ValueError, OverflowError):
                 encoded.append(None)
-                unfit.setdefault(at, {})[name] = encode_value(value)
+                self._unfit[name] += 1
         return self._arrow.array(encoded, cells.type)
 
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from engine.defs.builders.bodies import expand_body
 from engine.defs.url_patterns import expand
-from engine.http.request import BODY_ENCODERS
 from engine.model.definition import Locator, SeedColumns
 from engine.model.link import MAX_CARRIED_BYTES, Carried
 from engine.model.variables import SEED, fill, fill_url
@@ -43,6 +42,8 @@ class SeedTemplate:
         self._bodies: list[str | None] = [locator.body]
         if locator.body_pieces:
             self._bodies = [*expand_body(locator.body_pieces, locator.content_type)]
+        from engine.http.request import BODY_ENCODERS  # few crawls have such lists
+
         self._encode = BODY_ENCODERS.get(locator.content_type or "")
         texts = (*locator.headers.values(), *locator.cookies.values())
         self._fills_headers = any("%{seed." in text for text in texts)

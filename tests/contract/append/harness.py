@@ -262,8 +262,7 @@ def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any
         return [[str(value) if isinstance(value, Decimal) else value for value in row[1:]] for row in found]
     if type_ == "parquet":
         table = pyarrow.parquet.read_table(path)
-        assert table.column_names == [*columns, "_unfit"]
-        assert table.column("_unfit").null_count == table.num_rows
+        assert table.column_names == columns
         return [[_plain(row[c]) for c in columns] for row in table.to_pylist()]
     with closing(sqlite3.connect(path)) as db:
         return [list(row[1:]) for row in db.execute(f'SELECT * FROM "{name}" ORDER BY 1')]

@@ -56,10 +56,11 @@ def read(data: bytes) -> pyarrow.Table:
     return pyarrow.parquet.read_table(io.BytesIO(data))
 
 
-def read_value(column: str, value: str) -> tuple[Any, str | None]:
-    """The cell of a JSON value, and the cell of the unfit ones."""
+def read_value(column: str, value: str) -> Any:
+    """The cell of a JSON value."""
     (row,) = read(encode([f'{{"{column}":{value}}}'], columns=[column])).to_pylist()
-    return row[column], row["_unfit"]
+    assert list(row) == [column]
+    return row[column]
 
 
 def test_columns_have_the_types_of_the_fields() -> None:
@@ -76,7 +77,6 @@ def test_columns_have_the_types_of_the_fields() -> None:
         "data": pyarrow.string(), "grid": pyarrow.string(), "tags": pyarrow.list_(pyarrow.string()),
         "sizes": pyarrow.list_(pyarrow.int64()),
         "parts": pyarrow.list_(pyarrow.struct([("n", pyarrow.int64()), ("colours", pyarrow.list_(pyarrow.string()))])),
-        "_unfit": pyarrow.string(),
     }  # fmt: skip
     schema = read(encode([])).schema
     assert {name: schema.field(name).type for name in schema.names} == {
@@ -112,8 +112,9 @@ def test_columns_have_the_types_of_the_fields() -> None:
         ("parts", '[{"n":1,"colours":["red"]},{}]', [{"n": 1, "colours": ["red"]}, {"n": None, "colours": None}]),
     ],
 )
-def test_a_value_keeps_its_type(column: str, value: str, cell: Any) -> None:
-    assert read_value(column, value) == (cell, None)
+def test_a_value_keeps_its_type(column: str, value: str, cell: Any, caplog: pytest.LogCaptureFixture) -> None:
+    assert read_value(column, value) == cell
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(
@@ -139,12 +140,9 @@ def test_a_value_keeps_its_type(column: str, value: str, cell: Any) -> None:
         ("parts", '[{"n":"one"}]'),
     ],
 )
-def test_a_value_that_does_not_fit_stands_in_the_last_column(column: str, value: str) -> None:
-    assert read_value(column, value) == (None, f'{{"{column}":{value}}}')
-
-
-def test_a_field_may_have_the_name_of_the_last_column() -> None:
-    assert read(encode([], columns=["_unfit", "title"])).column_names == ["_unfit", "title", "_unfit_"]
+def test_a_value_that_does_not_fit_is_null_and_told(column: str, value: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert read_value(column, value) is None
+    assert caplog.messages[0].endswith(f"exports as jsonl have them: {column} (1)")
 
 
 json_values = st.recursive(
@@ -156,12 +154,7 @@ json_values = st.recursive(
 
 @given(st.lists(st.dictionaries(st.sampled_from(DATA_DEF.columns), json_values, max_size=4), max_size=5))
 def test_no_row_is_lost_whatever_it_holds(rows: list[dict[str, Any]]) -> None:
-    table = read(encode(json.dumps(row) for row in rows))
-    assert table.num_rows == len(rows)
-    for row, cells in zip(rows, table.to_pylist(), strict=True):
-        unfit = json.loads(cells["_unfit"] or "{}")
-        for name, value in row.items():
-            assert (name in unfit) == (value is not None and cells[name] is None)
+    assert read(encode(json.dumps(row) for row in rows)).num_rows == len(rows)
 
 
 def test_equal_rows_give_equal_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
