@@ -236,6 +236,11 @@ class Database:
         return int(self.value("PRAGMA freelist_count")) * int(self.value("PRAGMA page_size"))
 
     @property
+    def used_bytes(self) -> int:
+        """The bytes that hold something, also those that are still in the write-ahead log."""
+        return int(self.value("PRAGMA page_count")) * int(self.value("PRAGMA page_size")) - self.free_bytes
+
+    @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open: SQLite itself rolls back all of it, savepoints included, on disk errors."""
         return bool(self._connection.in_transaction)

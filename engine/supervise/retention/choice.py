@@ -11,6 +11,8 @@ from engine.store.db.connector import Database, has_no_wal
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.read.history import PastRun, list_runs
 
+_LOGS = ("-wal", "-shm")
+"""Files beside a database: they come and go, and are not counted."""
 _ENTRIES = 1_000
 """Files of one step of a measurement."""
 
@@ -51,7 +53,7 @@ def choose_runs(db: Database, data: Path, limits: Limits, now: float, *, last_do
 def measure_runs(db: Database, data: Path, chosen: Iterable[PastRun]) -> list[RunSize]:
     """About how many bytes runs take: their output folders, and their shares of crawl.db by pages and rows."""
     total = sum(past.done + past.failed + past.rows for past in list_runs(db, -1))
-    used = max(0, (data / CRAWL).stat().st_size - db.free_bytes)
+    used = db.used_bytes
     sizes = []
     for past in chosen:
         share = used * (past.done + past.failed + past.rows) // total if total else 0
@@ -60,7 +62,7 @@ def measure_runs(db: Database, data: Path, chosen: Iterable[PastRun]) -> list[Ru
 
 
 def measure_bytes(data: Path) -> int:
-    """The bytes of a data dir: all its files, without what is free for reuse in the databases."""
+    """The bytes of a data dir: all its files, without write-ahead logs and what is free in the databases."""
     return sum(iterate_bytes(data))
 
 
@@ -74,16 +76,18 @@ def iterate_bytes(data: Path) -> Iterator[int]:
         if (data / name).exists():
             db = Database.open(data / name, read_only=True, immutable=has_no_wal(data / name))
             try:
-                yield -db.free_bytes
+                yield db.used_bytes
             finally:
                 db.close()
 
 
 def _walk(folder: Path, seen: set[tuple[int, int]]) -> Iterator[int]:
     """The bytes of the files in a folder, one part after some files each; a file with several names counts once."""
-    total, count = 0, 0
+    total, count, root = 0, 0, str(folder)
     for path, _, names in os.walk(folder):
         for name in names:
+            if name.endswith(_LOGS) or (path == root and name in (CRAWL, PAGES)):
+                continue
             try:
                 status = os.stat(os.path.join(path, name))  # noqa: PTH116, PTH118 - much faster
             except OSError:

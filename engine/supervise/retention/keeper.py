@@ -13,7 +13,6 @@ from engine.errors import CrawlError, plural
 from engine.model.run import Limits
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, PAGES
 from engine.store.pages.documents import PageStore
 from engine.store.tables.job import sequences
 from engine.store.tables.run import deleted_runs, events
@@ -27,8 +26,6 @@ _STEP_SECONDS = 0.05
 """Of one tick."""
 _START_SECONDS, _END_SHARE = 10.0, 0.1
 """What a start may take, and an end at least; and the share of the run's time that its end may take."""
-_CHECKPOINT_SECONDS = 0.1
-"""For emptying a write-ahead log, which counts as a part of the data dir."""
 _EVENTS = 2_000
 """Of one transaction."""
 
@@ -114,9 +111,10 @@ class Retention:
     def _tidy_start(self) -> Iterator[object]:
         """As `_tidy`, but the new run counts as one of those that `keep_runs` keeps only once it is DONE."""
         yield from self._tidy(new_runs=1)
-        if (keep := self._settings.keep_runs) is not None:
-            for size in self._choose(Limits(keep=keep), last_done=self._run):
-                self._tell("INFO", f"{_describe(size)} will be deleted when this run is DONE: keep_runs is {keep:,}")
+        keep = self._settings.keep_runs
+        chosen = self._choose(Limits(keep=keep), last_done=self._run) if keep is not None else []
+        if chosen:
+            self._tell("INFO", f"{_describe(chosen)} to be deleted when this run is DONE: keep_runs is {keep:,}")
 
     def _tidy(self, new_runs: int = 0) -> Iterator[object]:
         yield from self._finish_left()
@@ -139,9 +137,6 @@ class Retention:
 
     def _delete_oldest(self) -> Iterator[object]:
         assert self._limit is not None
-        for name in (CRAWL, PAGES):
-            with contextlib.closing(Database.open(self._data / name, busy_seconds=_CHECKPOINT_SECONDS)) as database:
-                yield database.checkpoint(_CHECKPOINT_SECONDS)
         oldest = self._choose(Limits(max_bytes=self._limit.max_bytes))[:1]
         self._limit.is_exhausted = not oldest
         yield from self._delete_runs(oldest, f"max_data is {self._limit.max_bytes / 1e6:,.1f} MB")
@@ -149,8 +144,9 @@ class Retention:
     def _delete_runs(self, chosen: "list[RunSize]", why: str) -> Iterator[object]:
         from engine.supervise.retention.deletion import begin_deletion, delete_left
 
+        if chosen:
+            self._tell("INFO", f"{_describe(chosen)} deleted: {why}")
         for size in chosen:
-            self._tell("INFO", f"{_describe(size)} is deleted: {why}")
             begin_deletion(self._db, size.past.seq)
             yield None
         yield from delete_left(self._db, self._data, with_documents=True, stop=self._is_over)
@@ -176,6 +172,12 @@ class Retention:
             events.add(self._db, self._run, [Event(time.time(), level, "supervisor", "tidy", text)])
 
 
-def _describe(size: "RunSize") -> str:
-    day = time.strftime("%Y-%m-%d", time.localtime(size.past.created_at))
-    return f"run {size.past.id} of {day} ({plural(size.past.rows, 'row')}, about {size.bytes / 1e6:,.1f} MB)"
+def _describe(chosen: "list[RunSize]") -> str:
+    """`run 3fa2c1 of 2026-11-20 (80 rows, about 1.2 MB)`, or several from the oldest to the newest."""
+    first, last = (
+        f"{size.past.id} of {time.strftime('%Y-%m-%d', time.localtime(size.past.created_at))}"
+        for size in (chosen[0], chosen[-1])
+    )
+    which = f"run {first}" if len(chosen) == 1 else f"{len(chosen):,} runs from {first} to {last}"
+    rows, total = sum(size.past.rows for size in chosen), sum(size.bytes for size in chosen)
+    return f"{which} ({plural(rows, 'row')}, about {total / 1e6:,.1f} MB)"

@@ -72,9 +72,9 @@ def test_a_start_keeps_one_run_more_and_says_what_goes_at_the_end(now: StoreHarn
     assert ids(now) == done[1:]
     first, second = told(now)
     assert first.startswith(f"run {done[0]} of ")
-    assert first.endswith(" is deleted: keep_runs is 2")
+    assert first.endswith(" deleted: keep_runs is 2")
     assert second.startswith(f"run {done[1]} of ")
-    assert second.endswith(" will be deleted when this run is DONE: keep_runs is 2")
+    assert second.endswith(" to be deleted when this run is DONE: keep_runs is 2")
     with now.db.transaction():
         runs.set_state(now.db, now.run, RunState.DRAINING)
         runs.set_state(now.db, now.run, RunState.DONE)
