@@ -29,6 +29,8 @@ class DataLimit:
         """Whether the size is that of now, and not that before something was deleted."""
         self.is_exhausted = False
         """Whether no run is left that may be deleted."""
+        self.is_deleting = False
+        """Whether runs are being deleted: until that is over, the alarm stays, and no job is leased."""
 
     @property
     def alarm(self) -> str:
@@ -44,6 +46,8 @@ class DataLimit:
 
     def check(self) -> None:
         """Continue to measure for a moment, if it is due."""
+        if self.is_deleting:
+            return
         now = time.monotonic()
         if self._parts is None:
             if now < self._next_at:
@@ -69,4 +73,4 @@ class DataLimit:
 
     def measure_again(self) -> None:
         """Something was deleted: measure at once. Until then the alarm stays."""
-        self._parts, self._next_at, self.is_measured = None, 0.0, False
+        self._parts, self._next_at, self.is_measured, self.is_deleting = None, 0.0, False, False

@@ -15,7 +15,7 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.pages.documents import PageStore
 from engine.store.tables.job import sequences
-from engine.store.tables.run import deleted_runs, events
+from engine.store.tables.run import deleted_runs, events, runs
 from engine.store.tables.run.events import Event
 
 if TYPE_CHECKING:
@@ -85,8 +85,10 @@ class Retention:
         if self._work is None:
             if not self._limit.alarm or not self._limit.is_measured:
                 return
-            if sequences.count(self._db, self._run, "taken", kind=None):
+            is_held = "disk" in (runs.get(self._db, self._run).paused or "")  # until then nodes may lease jobs
+            if not is_held or sequences.count(self._db, self._run, "taken", kind=None):
                 return
+            self._limit.is_deleting = True
             self._begin(self._delete_oldest(), float("inf"))
         if self.step():
             self._limit.measure_again()

@@ -179,6 +179,33 @@ def test_a_full_data_dir_loses_its_oldest_runs_while_no_job_is_leased(now: Store
     guard.close()
 
 
+def test_no_job_is_leased_before_and_while_old_runs_are_deleted(
+    now: StoreHarness, done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease may name a document that no job refers to yet."""
+    limit = DataLimit(now.folder, 1_000)
+    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    retention = retention_of(now, limit)
+    assert measure(limit)
+    retention.make_room()
+    assert ids(now) == done, "nodes do not know of the pause yet"
+    guard.check()
+    guard.record()
+    monkeypatch.setattr(keeper, "_STEP_SECONDS", 5e-5)
+    while ids(now) == done:
+        retention.make_room()
+    limit.max_bytes = 10_000_000  # as if the first steps had made enough room
+    assert deleted_runs.list_open(now.db)
+    while deleted_runs.list_open(now.db) or runs.get(now.db, now.run).paused:
+        assert runs.get(now.db, now.run).paused == "disk"
+        retention.make_room()
+        guard._checked_at = guard._attempted_at = limit._next_at = 0.0
+        guard.check()
+        guard.record()
+    assert ids(now) == done[1:]
+    guard.close()
+
+
 def test_files_with_several_names_and_free_space_do_not_count(now: StoreHarness) -> None:
     before = measure_bytes(now.folder)
     (now.folder / "output" / "a").write_bytes(b"x" * 1_000)
