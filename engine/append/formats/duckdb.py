@@ -304,8 +304,11 @@ def fill_table(path: Path, name: str, settings: Mapping[str, Any], batches: Iter
     if path.exists() and not path.stat().st_size:
         path.unlink()  # DuckDB refuses an empty file
     writer = DuckdbWriter(path, "", TypedTable(name, build_columns(settings, _ladder)), mode=0o666)
-    with contextlib.closing(writer):
-        return writer.prepare(batches).rows
+    try:
+        with contextlib.closing(writer):
+            return writer.prepare(batches).rows
+    except DamagedDuckdb as error:
+        raise StorageError(error.message, "Name a new file, or a DuckDB database that may be written.") from None
 
 
 def _read_as(type_: SqlType) -> str:

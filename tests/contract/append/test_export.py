@@ -69,5 +69,8 @@ def test_an_export_to_duckdb_replaces_only_its_table(tmp_path: Path) -> None:
     export_table(harness.db, 1, "book", harness.settings(), "duckdb", out)
     harness.add(books(2), job=job)
     assert export_table(harness.db, 1, "book", harness.settings(), "duckdb", out) == 2
+    (tmp_path / "text.duckdb").write_text("not a database")
+    with pytest.raises(StorageError, match="not a valid DuckDB database file"):
+        export_table(harness.db, 1, "book", harness.settings(), "duckdb", tmp_path / "text.duckdb")
     for name in ("book", "author"):
         assert sorted(map(repr, read("duckdb", out, name, list(COLUMNS)))) == harness.expected(name)
