@@ -18,12 +18,13 @@ from msgspec import Struct
 from engine.append.formats.file_writer import fsync_dir
 from engine.errors import StorageError, UsageError
 from engine.runtime.disk_space import is_full
-from engine.store.db.connector import Database, DatabaseBusy, has_no_wal
+from engine.store.db.connector import Database, DatabaseBusy, is_immutable
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
 from engine.store.tables.output import outputs
 from engine.store.tables.run import nodes, runs, supervisors
+from engine.store.transactions import delete_run
 
 _LEFT_OUT = (CRAWL, PAGES, "queue.db", "keys.db", "supervisor.lock", "hosts.clock", "beats")
 _BESIDE_DATABASES = ("-wal", "-shm", "-journal")
@@ -84,12 +85,13 @@ class _Copy:
         self._copy_database(crawl, partial)
         if (self._data / PAGES).exists():
             path = self._data / PAGES
-            with contextlib.closing(Database.open(path, read_only=True, immutable=has_no_wal(path))) as pages:
+            with contextlib.closing(Database.open(path, read_only=True, immutable=is_immutable(path))) as pages:
                 self._copy_database(pages, self._target / PAGES)
         run = self._detach(partial)
         for path in sorted(self._data.iterdir()):
             if not path.name.startswith((*_LEFT_OUT, ".")):
                 self._copy(path, self._target / path.name, follow=True)
+        self._delete_runs(crawl, partial)
         os.sync()
         partial.rename(self._target / CRAWL)
         fsync_dir(self._target)
@@ -115,6 +117,14 @@ class _Copy:
                 documents.mark_pruned(copy, lost)
             self._unfinished = "" if unfinished is None else unfinished.id
         return run
+
+    def _delete_runs(self, crawl: Database, partial: Path) -> None:
+        """Delete the runs whose files were deleted before they were copied; the next start deletes their rows."""
+        left = set(runs.list_ids(crawl, -1))
+        with contextlib.closing(Database.open(partial)) as copy:
+            for run in runs.list_ids(copy, -1):
+                if run not in left and (gone := runs.get_by_id(copy, run)) is not None:
+                    delete_run.begin(copy, gone.seq, time.time())
 
     def _copy(self, source: Path, target: Path, *, follow: bool = False) -> None:
         """Copy a file, link or folder; what is gone meanwhile, or of another kind, is left out."""
@@ -143,7 +153,7 @@ class _Copy:
             if is_database and source.parent.name == self._unfinished:
                 return  # it may be ahead of the rows of this copy: a resumed run writes it again
             if magic == _SQLITE:
-                with contextlib.closing(Database.open(source, read_only=True, immutable=has_no_wal(source))) as db:
+                with contextlib.closing(Database.open(source, read_only=True, immutable=is_immutable(source))) as db:
                     self._copy_database(db, target)
                 return
             if source.name.endswith(_BESIDE_DATABASES) and source.with_name(source.name.rpartition("-")[0]).exists():
