@@ -47,9 +47,8 @@ def open_latest_run(data: Path, *, run_id: str | None = None, write: bool = Fals
     Raises NoRun and other UsageErrors, StorageError, DatabaseBusy.
     """
     path = data / CRAWL
-    no_run = NoRun(f"{data}: no run yet", "Start one with `crawl-console run`, or give --data.")
     if not _has_file(path):
-        raise no_run
+        raise _no_run(data)
     immutable = not write and is_immutable(path)
     db = Database.open(
         path, read_only=not write, immutable=immutable, busy_seconds=BUSY_SECONDS if write else _READ_BUSY_SECONDS
@@ -58,7 +57,7 @@ def open_latest_run(data: Path, *, run_id: str | None = None, write: bool = Fals
         with check_unchanged(path) if immutable else contextlib.nullcontext():
             run = runs.latest(db) if has_tables(db) else None
             if run is None:
-                raise no_run
+                raise _no_run(data)
             yield db, run if run_id is None else find_run(db, run_id)
     finally:
         db.close()
@@ -100,23 +99,29 @@ def choose_arguments(
 def open_alone(data: Path, command: str) -> Iterator[Database]:
     """The database while no crawl can run, since this process holds the lock of the data dir.
 
-    Raises LockHeld if a crawl runs, and as `open_latest_run`.
+    Raises LockHeld if a crawl or another such command runs, NoRun if there never was a run, StorageError, DatabaseBusy.
     """
     from engine.supervise.nodes.leftovers import fence_leftovers
 
-    with open_latest_run(data):
-        pass  # the lock would make a folder that does not exist
+    database = open_database(data)  # before the lock, which would make a folder that does not exist
+    if database is None:
+        raise _no_run(data)
+    database.close()
     try:
         lock = Lock.acquire(data)
     except LockHeld as held:
-        remedy = "Nothing was changed. Wait for the end of its run, or stop it with `crawl-console cancel`."
+        remedy = "Nothing was changed. Wait for its end; `crawl-console cancel` stops a crawl."
         raise LockHeld(f"{command}: {held.message}", remedy) from held
     try:
-        with open_latest_run(data, write=True) as (db, _):
+        with contextlib.closing(Database.open(data / CRAWL)) as db:
             fence_leftovers(db, data)  # a node of a killed supervisor may still work
             yield db
     finally:
         lock.release()
+
+
+def _no_run(data: Path) -> NoRun:
+    return NoRun(f"{data}: no run yet", "Start one with `crawl-console run`, or give --data.")
 
 
 def find_run(db: Database, id_: str) -> Run:

@@ -79,11 +79,11 @@ def _lock_held_error(folder: Path) -> LockHeld:
     while True:
         holder = read_holder(folder)
         if holder is not None and identity_of(holder.pid) == holder.identity:
-            run = f", run {holder.run}" if holder.run else ""
-            message = f"{folder}: held by another supervisor (pid {holder.pid}{run})"
+            who = f"supervisor (pid {holder.pid}, run {holder.run})" if holder.run else f"process (pid {holder.pid})"
+            message = f"{folder}: held by another {who}"
             break
         if time.monotonic() >= deadline:
-            message = f"{folder}: held by another supervisor"
+            message = f"{folder}: held by another process"
             break
         time.sleep(0.02)
     return LockHeld(

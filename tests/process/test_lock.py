@@ -45,7 +45,7 @@ def start_many(project: Project, site: Site, count: int, seconds: float) -> floa
             done = running.wait()
             assert done.code == 4, done.err
             assert done.out == ""
-            named = re.search(r"held by another supervisor \(pid (\d+)", done.err)
+            named = re.search(r"held by another (?:supervisor|process) \(pid (\d+)", done.err)
             assert named, done.err
             assert int(named[1]) == winner[0].pid
     done = winner[0].wait()

@@ -40,7 +40,7 @@ class StoredDocument(Struct, frozen=True):
     run: str
     """The id of the run that fetched it; empty: that run was deleted."""
     checked_run: str
-    """The id of the run to which its site said so; empty: to none."""
+    """The id of the run to which its site said so; empty: to none, or that run was deleted."""
     is_pruned: int
     is_record: int
     """1: kept for people to read, such as the beginning of an answer that failed."""

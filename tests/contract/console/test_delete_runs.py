@@ -287,6 +287,18 @@ def test_the_last_run_of_all_may_go_with_its_links(cli: Cli, db: Database, tmp_p
     assert cli("runs")[1].endswith("no run yet; start one with `crawl-console run`\n")
 
 
+def test_a_page_names_a_deleted_run_that_found_it_unchanged(cli: Cli, db: Database, tmp_path: Path) -> None:
+    first, second, last = (crawl(tmp_path, {"1": "a"}, at=at) for at in (1.0, 2.0, 3.0))
+    [(page,)] = db.all("SELECT d.id FROM documents d JOIN runs r ON r.seq = d.run WHERE r.id = ?", (last,))
+    with db.transaction():
+        db.execute("UPDATE documents SET checked_at = 9, checked_run = (SELECT seq FROM runs WHERE id = ?)", (second,))
+    assert f", by run {second}\n" in cli("pages", "show", str(page))[1]
+    assert cli("runs", "delete", first, second, "--yes")[0] == 0
+    shown = cli("pages", "show", str(page))[1]
+    assert f" by run {last}\n" in shown
+    assert ", by a run that was deleted\n" in shown
+
+
 def test_a_run_in_use_is_refused_and_the_pages_of_another_go_later(cli: Cli, db: Database, tmp_path: Path) -> None:
     made = crawl_again(tmp_path, 3, 3)
     with db.transaction():

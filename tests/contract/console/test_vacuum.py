@@ -70,7 +70,7 @@ def test_it_is_refused_while_a_crawl_runs(cli: Cli, data: Path) -> None:
     code, out, error = cli("vacuum")
     held.release()
     assert (code, out) == (4, "")
-    assert error.startswith(f"error: vacuum: {data}: held by another supervisor")
+    assert error.startswith(f"error: vacuum: {data}: held by another process")
 
 
 def test_without_a_run_it_is_refused(cli: Cli, tmp_path: Path) -> None:
@@ -78,6 +78,17 @@ def test_without_a_run_it_is_refused(cli: Cli, tmp_path: Path) -> None:
     assert (code, out) == (2, "")
     assert "no run yet" in error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_it_works_after_the_last_run_was_deleted(cli: Cli, data: Path) -> None:
+    ids = [run["run"] for run in json.loads(cli("runs", "--json")[1])["runs"]]
+    assert cli("runs", "delete", *ids, "--yes", "--force")[0] == 0
+    pruned = json.loads(cli("pages", "prune", "--keep", "0", "--yes", "--json")[1])
+    assert pruned["pruned"] > 0
+    assert pruned["left"] == 0
+    assert cli("files", "prune", "--keep", "0", "--yes")[0] == 0
+    shrunk = json.loads(cli("vacuum", "--json")[1])[PAGES]
+    assert shrunk["after"] < shrunk["before"]
 
 
 def test_without_space_it_is_refused_and_nothing_changes(cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

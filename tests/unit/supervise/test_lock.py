@@ -122,7 +122,7 @@ def test_a_holder_that_has_not_written_its_identity_is_not_named(tmp_path: Path)
     (tmp_path / LOCK_NAME).write_text(json.dumps(other_record))
     with pytest.raises(LockHeld) as held:
         Lock.acquire(tmp_path)
-    assert held.value.message == f"{tmp_path}: held by another supervisor"
+    assert held.value.message == f"{tmp_path}: held by another process"
     lock.release()
 
 

@@ -155,12 +155,14 @@ def _find(db: "Database", data: Path, page: str) -> "StoredDocument":
 
 
 def _details(document: "StoredDocument", headers: tuple[tuple[str, str], ...]) -> Iterator[str]:
-    run = f"run {document.run}" if document.run else "a run that was deleted"
+    run, checked_run = (
+        f"run {id_}" if id_ else "a run that was deleted" for id_ in (document.run, document.checked_run)
+    )
     yield f"page {document.id}  {without_credentials(document.url)}"
     yield f"  {document.status} {document.content_type}, {document.size:,} bytes; --body writes them"
     yield f"  fetched {format_date_time(document.fetched_at)} by {run}"
     if document.checked_at is not None:
-        yield f"  unchanged {format_date_time(document.checked_at)}, run {document.checked_run}"
+        yield f"  unchanged {format_date_time(document.checked_at)}, by {checked_run}"
     for name, value in headers:
         yield f"    {name}: {value}"
 
