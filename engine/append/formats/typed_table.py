@@ -128,7 +128,7 @@ def _encode_column(values: Sequence[Any], ladder: Ladder, place: int) -> tuple[i
         encode = ladder.steps[place].encode
         try:
             return place, [None if value is None else encode(value) for value in values]
-        except ValueError:
+        except (ValueError, OverflowError):
             if place + 1 == len(ladder.steps):
                 raise
             place += 1

@@ -82,9 +82,7 @@ class PostgresTable(TypedTable):
         """`settings`: of the output."""
         super().__init__(name, build_columns(settings, _ladder))
         place_of = {field: place for place, field in enumerate(settings["columns"])}
-        key = settings.get("key", ())
-        self._key_missing = [field for field in key if field not in place_of]
-        self.key = [] if self._key_missing else [self.column_names[place_of[field]] for field in key]
+        self.key = [self.column_names[place_of[field]] for field in settings.get("key", ())]
         self._projection = projection_of(settings)
         self._quoted_key = ", ".join(map(quote_name, self.key))
         names = [self.row_column, *self.column_names]
@@ -102,11 +100,6 @@ class PostgresTable(TypedTable):
             raise UnfitTable(
                 f"'{(too_long or names)[0]}' cannot be a name in PostgreSQL",
                 "Rename it; a name has at most 63 bytes.",
-            )
-        if self._key_missing:
-            raise UnfitTable(
-                f"the key of {self.name} is not in the columns of the output: {', '.join(self._key_missing)}",
-                "Add it to `columns`; a part of a price cannot be a key.",
             )
         found = db.execute(_FIND, (self.quoted_name,)).fetchone()
         if found is None:

@@ -68,6 +68,12 @@ def _check_columns(node: YamlNode, appender: AppenderDef, data_def: DataDef, pro
         if columns.count(name) > 1:
             message = f"`flatten`: two columns of '{data_def.name}' would be named '{name}'; rename the field"
             problems.add(node.key_place("flatten"), "same-column", message)
+    written = data_def.output_columns(appender.columns, flatten=appender.flatten)
+    for name in data_def.key if appender.type == POSTGRESQL else ():
+        if (name,) not in written:
+            message = f"the table needs the column '{name}', which is in the `key` of '{data_def.name}'"
+            place = node.key_place("columns" if (name,) in paths else "flatten")
+            problems.add(place, "missing-column", f"{message}; add it to `columns`, or omit `flatten`")
     names = list(dict.fromkeys([*columns, *(path[0] for path in paths)]))
     for item in node.list_of("columns"):
         if item.text in names:
@@ -203,7 +209,7 @@ def _check_files(
     suffix = output_type.suffixes[0] if output_type else suffix_of(type_, catalog) if kind else type_
     files = {(path or f"{DATA_DEF}.{suffix}").replace(DATA_DEF, data_def) for data_def in chosen}
     for file in sorted(files):
-        other = writers.setdefault(fold_file_name(posixpath.normpath(file)), name)
+        other = writers.setdefault(fold_file_name(posixpath.normpath(local_path_of(file) or file)), name)
         if other != name:
             message = f"'{name}' and '{other}' would both write '{file}'; give one of them its own `path` or `dataDefs`"
             problems.add(entry.place, "same-file", message)

@@ -25,6 +25,7 @@ _CREDENTIAL = re.compile(
     r"auth|cookie|token|secret|passw|api.?key|sess|credential|jwt|csrf|(?:^|[-_])sid$", re.IGNORECASE
 )
 """Names of headers and cookies that carry credentials."""
+_DATABASE_PASSWORD = re.compile(r"postgres(?:ql)?://(?:[^/?#]*?:([^/?#]*)@|.*[?&]password=([^&]*))")
 UNSET = "unset-variable"
 """The code of a problem: the secret of a variable cannot be read."""
 _BODIES = frozenset({"body", "form", "json"})
@@ -81,7 +82,8 @@ def _is_literal_secret(path: Keys, text: str) -> bool:
         return _CREDENTIAL.search(path[-1]) is not None and not has_secrets(text) and holds_literal(text)
     if not _BODIES.isdisjoint(path):
         return False
-    password = urls.split_userinfo(text)[1].partition(":")[2]
+    database = _DATABASE_PASSWORD.match(text)
+    password = (database[1] or database[2]) if database else urls.split_userinfo(text)[1].partition(":")[2]
     return bool(password) and not has_secrets(password)
 
 

@@ -46,6 +46,28 @@ def test_what_a_database_needs(tmp_path: Path, appender: str, problem: str | Non
     assert all(text.startswith(problem or "") for text in found), found
 
 
+@pytest.mark.parametrize(
+    ("key", "columns", "problem"),
+    [
+        ("[title]", "columns: [title]", None),
+        ("[title]", "columns: [price]", "title"),
+        ("[price]", "flatten: true", "price"),
+    ],
+)
+def test_a_table_needs_the_columns_of_its_key(tmp_path: Path, key: str, columns: str, problem: str | None) -> None:
+    fields = "fields: {title: {selector: h1}, price: {selector: b, type: price}}"
+    (tmp_path / "defs.yml").write_text(
+        DEFS.format(appender=f"{{type: postgresql, {URL}, {columns}}}").replace(
+            "fields: {title: {selector: h1}}", f"key: {key}, {fields}"
+        )
+    )
+    if problem is None:
+        load(tmp_path)
+        return
+    with pytest.raises(DefsError, match=f"missing-column the table needs the column '{problem}'"):
+        load(tmp_path)
+
+
 def test_a_missing_library_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
     for type_ in ("duckdb", "postgresql"):

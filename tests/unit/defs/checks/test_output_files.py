@@ -88,6 +88,7 @@ def test_a_path_may_hold_names_and_be_absolute(tmp_path: Path, path: str) -> Non
         ),
         ("{path: {dataDef}.csv}", "8:22", "; quote a path that contains braces"),
         ("{path: /srv/all.csv}", "8:7", "same-file one csv file cannot hold several dataDefs; write {dataDef} in"),
+        ('{path: "file:///srv/{dataDef}.csv"}\n  y: {path: "/srv/{dataDef}.csv"}', "9:3", "same-file 'y'"),
         ('{path: "/srv//{dataDef}.csv"}\n  y: {path: "/srv/{dataDef}.csv"}', "9:3", "same-file 'y' and 'x' would both"),
         ("{type: sqlite, path: all.db.gz}", "8:21", "conflict `path`: sqlite files are not compressed; omit the last"),
         ("{bom: yes}", "8:12", "wrong-type `bom` must be true or false, not the text 'yes'"),

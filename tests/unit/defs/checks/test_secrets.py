@@ -15,6 +15,12 @@ taskGroups: {g: {page: {dataDef: d}}}
 dataDefs: {d: {fields: {b: {selector: b}}LINKS}}
 hosts: {a.example: {delay: 0HOST}}
 """
+DATABASE = """\
+locatorGroups: {g: {locators: [{url: 'https://a.example/'}]}}
+taskGroups: {g: {page: {dataDef: d}}}
+dataDefs: {d: {fields: {b: {selector: b}}}}
+appenders: {a: {type: postgresql, url: 'URL'}}
+"""
 
 
 def write(folder: Path, headers: str = "headers: {}", host: str = "", links: str = "") -> Path:
@@ -43,6 +49,23 @@ def test_check_warns_of_literals_where_secrets_stand(
     warnings = [w for w in load(write(tmp_path, headers, host)).warnings if w.code == "literal-secret"]
     assert [f"{w.line}:{w.column}" for w in warnings] == ([] if expected is None else [expected])
     assert "pw" not in str([w.message for w in warnings])
+
+
+@pytest.mark.parametrize(
+    ("url", "is_literal"),
+    [
+        ("postgresql://u:pw@db.example:5432/shop", True),
+        ("postgresql://u@db.example/shop?sslmode=require&password=pw", True),
+        ("postgresql://u:%{env.PW}@db.example/shop", False),
+        ("postgresql://u@db.example/shop?password=%{file./run/pw}", False),
+        ("postgresql://u@db.example:5432/shop", False),
+        ("%{env.DATABASE_URL}", False),
+    ],
+)
+def test_check_warns_of_the_password_of_a_database(tmp_path: Path, url: str, *, is_literal: bool) -> None:
+    (tmp_path / "crawl.yml").write_text(DATABASE.replace("URL", url))
+    codes = [warning.code for warning in load(tmp_path).warnings]
+    assert codes == ["literal-secret"] * is_literal
 
 
 def test_a_file_is_beside_the_defs_and_a_problem_has_the_place_of_its_variable(tmp_path: Path) -> None:
