@@ -15,7 +15,7 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)  # time limits are tested by the bench and with the stopwatch
 settings.load_profile("untimed")
 
-pytest_plugins = ["tests.postgres_server"]
+pytest_plugins = ["tests.object_store", "tests.postgres_server"]
 _STATE_HOME = pytest.StashKey[str]()
 
 

@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+import pytest
+
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "crawler", "AWS_SECRET_ACCESS_KEY": "s3cret-key", "AWS_REGION": "us-east-1"}
 
 
@@ -61,6 +63,15 @@ def running_store() -> Iterator[ObjectStore]:
         yield store
     finally:
         store.close()
+
+
+@pytest.fixture
+def object_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """A store that the environment names."""
+    with running_store() as store:
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        yield store
 
 
 class _Handler(BaseHTTPRequestHandler):

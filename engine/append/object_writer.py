@@ -44,6 +44,8 @@ class _Target(Protocol):
 class ObjectWriter(Writer):
     """Writes one object. `writer` writes its file at `spool`, which is deleted when it was put."""
 
+    is_whole = True
+
     def __init__(self, target: _Target, writer: Writer, spool: Path) -> None:
         self._target = target
         self._writer = writer
@@ -54,11 +56,6 @@ class ObjectWriter(Writer):
     def is_open(self) -> bool:
         """Whether the object was compared with its record."""
         return self._is_checked
-
-    @property
-    def is_whole(self) -> bool:
-        """True: objects cannot grow."""
-        return True
 
     def restore(self, output: Output) -> bool:
         """Whether the object is the recorded one. The first one of a run replaces that of an earlier run later."""

@@ -12,15 +12,7 @@ from msgspec import Struct, field
 from engine.model.declaration import BatchSize, Character, DefKey, HeaderValue, OutputPath, Seconds, SenderUrl, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
 
-OutputTypeName = Literal[
-    "csv",
-    "jsonl",
-    "json",
-    "parquet",
-    "scoopi",
-    "sqlite",
-    "duckdb",
-]
+OutputTypeName = Literal["csv", "jsonl", "json", "parquet", "scoopi", "sqlite", "duckdb"]
 
 
 class OutputType(Struct, frozen=True, kw_only=True):
@@ -58,11 +50,7 @@ _BY_SUFFIX = tuple(type_ for type_ in OUTPUT_TYPES.values() if type_.name != SCO
 """Types that a suffix stands for; `.txt` may be anything."""
 STORE_SCHEMES: tuple[str, ...] = ("s3", "gs", "az", "file")
 """What the URL of an object may begin with."""
-SENDER_TYPES: tuple[str, ...] = (
-    "http",
-    "command",
-    POSTGRESQL,
-)
+SENDER_TYPES: tuple[str, ...] = ("http", "command", POSTGRESQL)
 """Types without a file: rows are sent to a URL, to a program, or to a database."""
 DATA_DEF = "{dataDef}"
 PATH_NAMES = (DATA_DEF, "{run.id}", "{run.date}", "{run.time}")

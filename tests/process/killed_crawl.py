@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import sqlite3
+import time
 
 from .library import Library
 from .project import Project, Running, until
@@ -50,13 +52,16 @@ def victims(project: Project, running: Running, kind: str, rng: random.Random) -
     return [rng.choice(pids)] if pids else []
 
 
-def rerun_under_kills(project: Project, kind: str, rng: random.Random, *, count: str, until_at_most: int) -> None:
-    """A new run that is killed four times, each time once `count`, a query, gives a random number; then it may end."""
+def rerun_under_kills(
+    project: Project, kind: str, rng: random.Random, *arguments: str, count: str, until_at_most: int
+) -> None:
+    """A run that is killed four times, each soon after `count`, a query, gives a random number; then it may end."""
     for attempt in range(8):
-        running = project.start("--backups", "1", nodes=2)
+        running = project.start("--backups", "1", *arguments, nodes=2)
         if attempt < 4:
             goal = rng.randint(1, until_at_most)
-            until(lambda running=running, goal=goal: running.exited or project.query(count)[0][0] >= goal)
+            until(lambda running=running, goal=goal: running.exited or _read_count(project, count) >= goal)
+            time.sleep(rng.uniform(0, 0.3))
             if not running.exited:
                 kill(*victims(project, running, kind, rng))
         done = running.wait()
@@ -65,3 +70,10 @@ def rerun_under_kills(project: Project, kind: str, rng: random.Random, *, count:
         project.assert_no_process_left()
     assert done.code == 0, done.err
     project.assert_clean(done)
+
+
+def _read_count(project: Project, query: str) -> int:
+    try:
+        return int(project.query(query)[0][0])
+    except sqlite3.OperationalError:
+        return 0  # the database is not created yet

@@ -3,32 +3,21 @@
 import io
 import json
 import random
-import sqlite3
-import time
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 import pyarrow.parquet
 import pytest
 
-from tests.object_store import ObjectStore, running_store
+from tests.object_store import ObjectStore
 from tests.sample import sampled
 
-from .killed_crawl import KINDS, kill, victims
+from .killed_crawl import KINDS, rerun_under_kills
 from .library import Library
 from .project import Project, until
 from .site import Site
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    with running_store() as store:
-        for name, value in store.environment.items():
-            monkeypatch.setenv(name, value)
-        yield store
 
 
 OUTPUTS = """\
@@ -53,14 +42,14 @@ def outputs(project: Project) -> dict[str, dict[str, Any]]:
     return {output["name"]: output for output in project.status()["appenders"]}
 
 
-def assert_exact(project: Project, store: ObjectStore, library: Library) -> None:
+def assert_exact(project: Project, object_store: ObjectStore, library: Library) -> None:
     """Each output has each row once, every version of an object was whole, and no spool is left."""
     rows = library.rows()
     run = project.status()["run"]
     for name, field in (("book", "isbn"), ("entry", "title")):
         expected = sorted(value for data_def, value, _ in rows.elements() if data_def == name)
         assert values(project.output(f"{name}.parquet").read_bytes(), field) == expected
-        versions = [values(content, field) for content in store.versions[f"/lake/{name}/{run}.parquet"]]
+        versions = [values(content, field) for content in object_store.versions[f"/lake/{name}/{run}.parquet"]]
         assert versions[-1] == expected
         assert all(set(version) <= set(expected) for version in versions)
         lines = (project.folder / "share" / f"{name}.jsonl").read_text("utf-8").splitlines()
@@ -69,14 +58,14 @@ def assert_exact(project: Project, store: ObjectStore, library: Library) -> None
     assert not [path for path in project.output(".objects").rglob("*") if path.is_file()]
 
 
-def test_parquet_and_objects_have_every_row(project: Project, site: Site, store: ObjectStore) -> None:
+def test_parquet_and_objects_have_every_row(project: Project, site: Site, object_store: ObjectStore) -> None:
     library = Library(site, shelves=3, books=5)
     write_defs(project, library)
     done = project.crawl(nodes=1)
-    assert_exact(project, store, library)
+    assert_exact(project, object_store, library)
     assert {output["backlog"] for output in outputs(project).values()} == {0}
     assert {output["error"] for output in outputs(project).values()} == {None}
-    assert len(store.versions) == 3, "each dataDef has its object, those without rows, too"
+    assert len(object_store.versions) == 3, "each dataDef has its object, those without rows, too"
     assert "s3cret-key" not in done.out + done.err + project.logs()
     for name in ("crawl.db", "pages.db"):
         assert b"s3cret-key" not in (project.data / name).read_bytes()
@@ -85,24 +74,24 @@ def test_parquet_and_objects_have_every_row(project: Project, site: Site, store:
     assert values(exported.read_bytes(), "isbn") == values(project.output("book.parquet").read_bytes(), "isbn")
 
 
-def test_a_store_that_hangs_delays_no_other_output(project: Project, site: Site, store: ObjectStore) -> None:
+def test_a_store_that_hangs_delays_no_other_output(project: Project, site: Site, object_store: ObjectStore) -> None:
     library = Library(site, shelves=3, books=5, delay=0.1)
     write_defs(project, library)
-    store.pause = 2.5
+    object_store.pause = 2.5
     running = project.start("--set", "output_every=0.2", nodes=1)
-    assert until(lambda: store.requests)
+    assert until(lambda: object_store.requests)
     assert until(lambda: project.output("book.csv").exists() and len(project.rows("book")) == 15)
     assert until(lambda: outputs(project)["columns/book"]["backlog"] == 0)
     assert outputs(project)["lake/book"]["backlog"] > 0
-    store.pause = 0.0
+    object_store.pause = 0.0
     assert running.wait().code == 0
-    assert_exact(project, store, library)
+    assert_exact(project, object_store, library)
 
 
-def test_the_next_run_writes_what_a_full_store_refused(project: Project, site: Site, store: ObjectStore) -> None:
+def test_the_next_run_writes_what_a_full_store_refused(project: Project, site: Site, object_store: ObjectStore) -> None:
     library = Library(site, shelves=3, books=5)
     write_defs(project, library)
-    store.fault = (403, "QuotaExceeded")
+    object_store.fault = (403, "QuotaExceeded")
     done = project.crawl("--set", "send_drain=1", code=3, nodes=1)
     assert "s3://lake/" in done.err
     assert "QuotaExceeded" in done.err
@@ -110,44 +99,22 @@ def test_the_next_run_writes_what_a_full_store_refused(project: Project, site: S
     assert (failed["rows"], failed["backlog"]) == (0, 15)
     assert "QuotaExceeded" in failed["error"]
     assert outputs(project)["columns/book"]["backlog"] == 0
-    store.fault = None
+    object_store.fault = None
     site.clear_log()
     project.crawl(nodes=1)
     assert site.paths == []
-    assert_exact(project, store, library)
-
-
-def crawl_under_kills(project: Project, kind: str, rng: random.Random, goal: int) -> None:
-    """A crawl that is killed four times, each time at another of `goal` rows; then it ends by itself."""
-    for attempt in range(8):
-        running = project.start("--backups", "1", "--set", "output_every=0.2", nodes=2)
-        if attempt < 4:
-            rows = rng.randint(1, goal)
-            until(lambda running=running, rows=rows: running.exited or count_rows(project) >= rows)
-            time.sleep(rng.uniform(0, 0.3))
-            if not running.exited:
-                kill(*victims(project, running, kind, rng))
-        done = running.wait()
-        if done.code == 0:
-            break
-        project.assert_no_process_left()
-    assert done.code == 0, done.err
-    project.assert_clean(done)
-
-
-def count_rows(project: Project) -> int:
-    try:
-        return int(project.query("SELECT count(*) FROM rows")[0][0])
-    except sqlite3.OperationalError:
-        return 0  # the database is not created yet
+    assert_exact(project, object_store, library)
 
 
 @pytest.mark.parametrize(("kind", "seed"), sampled(list(product(KINDS, range(3))), 1))
 def test_kills_leave_whole_outputs_exact(
-    project: Project, site: Site, store: ObjectStore, kind: str, seed: int
+    project: Project, site: Site, object_store: ObjectStore, kind: str, seed: int
 ) -> None:
     library = Library(site, shelves=6, books=6, delay=0.03)
     write_defs(project, library)
-    store.pause = 0.02
-    crawl_under_kills(project, kind, random.Random(f"{kind} {seed}"), library.size)
-    assert_exact(project, store, library)
+    object_store.pause = 0.02
+    rng = random.Random(f"{kind} {seed}")
+    rerun_under_kills(
+        project, kind, rng, "--set", "output_every=0.2", count="SELECT count(*) FROM rows", until_at_most=library.size
+    )
+    assert_exact(project, object_store, library)

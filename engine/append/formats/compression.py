@@ -25,7 +25,6 @@ class CompressedEncoder(RowEncoder):
 
     @property
     def has_footer(self) -> bool:
-        """As of the other encoder."""
         return self._encoder.has_footer
 
     def header(self) -> bytes:
@@ -33,12 +32,10 @@ class CompressedEncoder(RowEncoder):
         return self._compress(self._encoder.header())
 
     def rows(self, rows: Iterable[str]) -> bytes:
-        """The piece of stored rows."""
         data = self._encoder.rows(rows)
         return self._compress(data) if data else b""
 
     def footer(self) -> bytes:
-        """The last piece."""
         return self._compress(self._encoder.footer())
 
 

@@ -31,7 +31,7 @@ from engine.append.formats.typed_table import (
     encode_number,
     encode_text,
 )
-from engine.append.formats.writer import Batch, FileState
+from engine.append.formats.writer import Batch, FileState, Writer
 from engine.errors import StorageError
 from engine.store.tables.output.outputs import Output
 
@@ -92,7 +92,7 @@ class DamagedDuckdb(StorageError):
     """The file is not a DuckDB database, or lacks blocks."""
 
 
-class DuckdbWriter:
+class DuckdbWriter(Writer):
     """Writes one table of the database at `path`; `run` is the id of the run whose rows it holds."""
 
     def __init__(self, path: Path, run: str, table: TypedTable, *, mode: int = 0o600) -> None:
@@ -112,11 +112,6 @@ class DuckdbWriter:
     def is_open(self) -> bool:
         """Whether the content of the table is known; the file itself may be closed."""
         return self._rows is not None
-
-    @property
-    def is_whole(self) -> bool:
-        """False: rows are appended."""
-        return False
 
     def restore(self, output: Output) -> bool:
         """Delete rows behind the recorded cursor; False if the table is missing, of another run, or lacks rows."""
@@ -157,9 +152,6 @@ class DuckdbWriter:
                 rows, last = rows + len(batch), batch[-1][0]
             self._write_cursor(db, last, rows)
         return self._file_state(rows)
-
-    def swap_in(self) -> None:
-        """Do nothing: the transaction of `prepare` already replaced the table."""
 
     def close(self) -> None:
         """Close the database; its last connection merges the WAL."""

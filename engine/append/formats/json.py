@@ -10,17 +10,13 @@ from engine.append.formats.writer import RowEncoder
 class JsonEncoder(RowEncoder):
     """Rows of one dataDef as a JSON array in UTF-8, with the declared columns in their order."""
 
+    has_footer = True
+
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = tuple(columns)
         self._separator = b"\n"
 
-    @property
-    def has_footer(self) -> bool:
-        """True: the end of the array."""
-        return True
-
     def header(self) -> bytes:
-        """The start of the array."""
         self._separator = b"\n"
         return b"["
 
@@ -33,7 +29,6 @@ class JsonEncoder(RowEncoder):
         return start + ",\n".join(lines).encode("utf-8", "replace")
 
     def footer(self) -> bytes:
-        """The end of the array."""
         return b"\n]\n"
 
 

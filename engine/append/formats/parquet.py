@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from engine.append.formats.column_types import ColumnType
 from engine.append.formats.file_writer import FileFormat
-from engine.append.formats.row_json import NumberLiteral, decode_values, encode_value
+from engine.append.formats.row_json import NumberLiteral, decode_values, encodable
+from engine.append.formats.typed_table import encode_list, encode_text, require_text
 from engine.append.formats.writer import RowEncoder
 from engine.runtime.extras import require_extra
 
@@ -35,6 +36,8 @@ class _Cells(Struct, frozen=True):
 class ParquetEncoder(RowEncoder):
     """Rows of one dataDef as the bytes of a Parquet file. Equal rows give equal bytes, however they are divided."""
 
+    has_footer = True
+
     def __init__(self, columns: Sequence[str], types: Mapping[str, ColumnType]) -> None:
         """`types`: of columns; others are texts. Raises UsageError if the library is not installed."""
         require_extra("parquet", "the output type parquet")
@@ -50,11 +53,6 @@ class ParquetEncoder(RowEncoder):
         self._rows: list[dict[str, Any]] = []
         self._chunks: list[Any] = []
         self._group_rows = self._group_characters = 0
-
-    @property
-    def has_footer(self) -> bool:
-        """True: the footer is the index of the file."""
-        return True
 
     def header(self) -> bytes:
         """Begin a new file."""
@@ -135,10 +133,9 @@ class _Sink:
         return self._at
 
     def flush(self) -> None:
-        """Do nothing."""
+        """Do nothing, as `close`."""
 
-    def close(self) -> None:
-        """Do nothing."""
+    close = flush
 
     def drain(self) -> bytes:
         data, self._parts = b"".join(self._parts), []
@@ -148,37 +145,21 @@ class _Sink:
 def _cells_of(type_: ColumnType, arrow: Any) -> _Cells:
     if isinstance(type_, Mapping):
         items = _cells_of(type_["list"], arrow)
-        return _Cells(arrow.list_(items.type), _list_encoder(items.encode))
+        return _Cells(arrow.list_(items.type), encode_list(items.encode))
     if isinstance(type_, list):
         fields = {name: _cells_of(inner, arrow) for name, inner in type_}
         struct = arrow.struct([(name, inner.type) for name, inner in fields.items()])
         return _Cells(struct, _object_encoder({name: inner.encode for name, inner in fields.items()}))
-    match type_:
-        case "int":
-            return _Cells(arrow.int64(), _integer)
-        case "float":
-            return _Cells(arrow.float64(), _float)
-        case "decimal":
-            return _Cells(arrow.decimal128(DECIMAL_PRECISION, DECIMAL_SCALE), _decimal)
-        case "bool":
-            return _Cells(arrow.bool_(), _bool)
-        case "date":
-            return _Cells(arrow.date32(), _date)
-        case "datetime":
-            return _Cells(arrow.timestamp("us"), _datetime)
-        case "instant":
-            return _Cells(arrow.timestamp("us", "UTC"), _instant)
-    return _Cells(arrow.string(), _text)
-
-
-def _list_encoder(encode_item: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A single value is a list of one."""
-
-    def encode(value: Any) -> list[Any]:
-        items = value if isinstance(value, list) else [value]
-        return [None if item is None else encode_item(item) for item in items]
-
-    return encode
+    scalars = {
+        "int": _Cells(arrow.int64(), _integer),
+        "float": _Cells(arrow.float64(), _float),
+        "decimal": _Cells(arrow.decimal128(DECIMAL_PRECISION, DECIMAL_SCALE), _decimal),
+        "bool": _Cells(arrow.bool_(), _bool),
+        "date": _Cells(arrow.date32(), _date),
+        "datetime": _Cells(arrow.timestamp("us"), _datetime),
+        "instant": _Cells(arrow.timestamp("us", "UTC"), _instant),
+    }
+    return scalars.get(type_) or _Cells(arrow.string(), _text)
 
 
 def _object_encoder(fields: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
@@ -191,8 +172,7 @@ def _object_encoder(fields: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any
 
 
 def _text(value: Any) -> str:
-    """A text as it is; any other value as JSON."""
-    return _encodable(value if type(value) is str else encode_value(value))
+    return encodable(encode_text(value))
 
 
 def _number(value: Any) -> NumberLiteral:
@@ -234,32 +214,21 @@ def _bool(value: Any) -> bool:
     return value
 
 
-def _iso_text(value: Any) -> str:
-    if type(value) is not str:
-        raise ValueError
-    return value
-
-
 def _date(value: Any) -> date:
-    return date.fromisoformat(_iso_text(value))
+    return date.fromisoformat(require_text(value))
 
 
 def _datetime(value: Any) -> datetime:
     """A time with a zone in UTC; one without as it is written; a date at midnight."""
-    moment = datetime.fromisoformat(_iso_text(value))
+    moment = datetime.fromisoformat(require_text(value))
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def _instant(value: Any) -> datetime:
-    moment = datetime.fromisoformat(_iso_text(value))
+    moment = datetime.fromisoformat(require_text(value))
     if moment.tzinfo is None:
         raise ValueError
     return moment.astimezone(UTC)
-
-
-def _encodable(text: str) -> str:
-    """The text without lone surrogates."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 FORMAT = FileFormat(lambda settings: ParquetEncoder(settings["columns"], settings.get("column_types", {})))

@@ -87,6 +87,11 @@ def arrange_fields(row: str, columns: tuple[str, ...]) -> str:
     return to_one_line(row if has_order else select_fields(row, columns))
 
 
+def encodable(text: str) -> str:
+    """The text with `?` for each lone surrogate, which UTF-8 does not have."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def is_nested(value: Any) -> bool:
     """Whether a value is written as JSON text: an object, or a list that holds objects or lists."""
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))

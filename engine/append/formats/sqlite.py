@@ -6,9 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.append.formats.row_json import NumberLiteral, decode_values, is_nested, split_fields, to_one_line
+from engine.append.formats.row_json import (
+    NumberLiteral,
+    decode_values,
+    encodable,
+    is_nested,
+    split_fields,
+    to_one_line,
+)
 from engine.append.formats.table_names import quote_name, unique_names
-from engine.append.formats.writer import Batch, FileState
+from engine.append.formats.writer import Batch, FileState, Writer
 from engine.errors import StorageError
 from engine.model.record import to_text
 from engine.store.db.connector import Database, has_no_wal, sqlite3
@@ -133,7 +140,7 @@ class TableReader:
         self._expected.close()
 
 
-class SqliteWriter:
+class SqliteWriter(Writer):
     """Writes one table of the database at `path`; `run` is the id of the run whose rows it holds."""
 
     def __init__(self, path: Path, run: str, table: OutputTable, *, mode: int = 0o600) -> None:
@@ -149,11 +156,6 @@ class SqliteWriter:
     def is_open(self) -> bool:
         """Whether the file is open."""
         return self._db is not None
-
-    @property
-    def is_whole(self) -> bool:
-        """False: rows are inserted."""
-        return False
 
     def restore(self, output: Output) -> bool:
         """Delete rows behind the recorded cursor; False if the table is missing, of another run, or lacks rows."""
@@ -190,9 +192,6 @@ class SqliteWriter:
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         return self._create_table(self._open(), batches)
-
-    def swap_in(self) -> None:
-        """Do nothing: the transaction of `prepare` already replaced the table."""
 
     def close(self) -> None:
         """Close the database; the last connection merges its WAL."""
@@ -300,7 +299,7 @@ def fill_table(path: Path, name: str, settings: Mapping[str, Any], batches: Iter
 
 
 def _encodable(value: Any) -> Any:
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return encodable(value) if isinstance(value, str) else value
 
 
 def _is_damaged(error: StorageError) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from engine.append.formats.column_types import ColumnType
-from engine.append.formats.row_json import NumberLiteral, decode_values, encode_value
+from engine.append.formats.row_json import NumberLiteral, decode_values, encodable, encode_value
 from engine.append.formats.table_names import quote_name, unique_names
 from engine.append.formats.writer import Batch
 
@@ -103,16 +103,16 @@ def encode_bool(value: Any) -> str:
 
 def encode_date(value: Any) -> str:
     """A date without a time of day."""
-    return date.fromisoformat(_require_text(value)).isoformat()
+    return date.fromisoformat(require_text(value)).isoformat()
 
 
 def encode_moment(value: Any) -> str:
     """A date with a time of day, in UTC; one without a time zone stays as it is."""
-    moment = datetime.fromisoformat(_require_text(value))
+    moment = datetime.fromisoformat(require_text(value))
     return (moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)).isoformat()
 
 
-def encode_list(encode_item: Callable[[Any], Cell]) -> Callable[[Any], Cell]:
+def encode_list(encode_item: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     """Encodes a list whose items are all of one type; a single value is a list of one."""
 
     def encode(value: Any) -> list[Any]:
@@ -134,7 +134,8 @@ def _encode_column(values: Sequence[Any], ladder: Ladder, place: int) -> tuple[i
             place += 1
 
 
-def _require_text(value: Any) -> str:
+def require_text(value: Any) -> str:
+    """The value, if it is a text. Raises ValueError."""
     if type(value) is not str:
         raise ValueError
     return value
@@ -150,7 +151,7 @@ def _clean(value: Any) -> Any:
     if isinstance(value, NumberLiteral):
         return value
     if isinstance(value, str):
-        return value.replace("\0", "").encode("utf-8", "replace").decode()
+        return encodable(value.replace("\0", ""))
     if isinstance(value, list):
         return [_clean(item) for item in value]
     if isinstance(value, dict):

@@ -42,6 +42,7 @@ class Writer(Protocol):
     @property
     def is_whole(self) -> bool:
         """Whether nothing is appended: `prepare` writes the whole output each time. Known once `restore` was called."""
+        return False
 
     def restore(self, output: Output) -> bool:
         """Cut the file back to its record; False if that is impossible and the file must be rebuilt."""
@@ -53,7 +54,11 @@ class Writer(Protocol):
         """Write the whole output again, durably; a crash leaves the old one unchanged."""
 
     def swap_in(self) -> int | None:
-        """Replace the old output with the prepared one. Returns its identity if `prepare` did not know it."""
+        """Replace the old output with the prepared one. Returns its identity if `prepare` did not know it.
+
+        Does nothing for a database: the transaction of `prepare` has replaced the table.
+        """
+        return None
 
     def close(self) -> None:
         """Close the file; may be called again."""
@@ -131,30 +136,23 @@ class _ProjectedWriter(Writer):
 
     @property
     def is_open(self) -> bool:
-        """Whether the file is open."""
         return self._writer.is_open
 
     @property
     def is_whole(self) -> bool:
-        """As of the other writer."""
         return self._writer.is_whole
 
     def restore(self, output: Output) -> bool:
-        """As of the other writer."""
         return self._writer.restore(output)
 
     def append(self, output: Output, batch: Batch) -> FileState:
-        """Append the projected rows."""
         return self._writer.append(output, self._projection.apply(batch))
 
     def prepare(self, batches: Iterable[Batch]) -> FileState:
-        """Write the projected rows of the whole output again."""
         return self._writer.prepare(map(self._projection.apply, batches))
 
     def swap_in(self) -> int | None:
-        """As of the other writer."""
         return self._writer.swap_in()
 
     def close(self) -> None:
-        """As of the other writer."""
         self._writer.close()

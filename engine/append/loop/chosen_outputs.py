@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from engine.append.formats.writer import Writer, create_writer
 from engine.model.output_type import is_object, is_whole
@@ -73,7 +73,8 @@ class BuiltInOutputs:
 class WholeOutputs:
     """Chooses the whole outputs of one appender: writing one takes long, and must not delay the files that grow."""
 
-    def __init__(self, appender: str, kind: Literal["whole", "object"] = "whole") -> None:
+    def __init__(self, appender: str, kind: str = "whole") -> None:
+        """`kind`: `whole` or `object`, as of `loop_kind`."""
         self._appender = appender
         self._kind = kind
         self.backs_off = kind == "object"

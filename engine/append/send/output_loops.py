@@ -98,7 +98,7 @@ class OutputLoops:
             )
             give_up = self._settings.send_drain if key[0] in ("sender", "object") else GIVE_UP_SECONDS
             if key[0] in ("encoder", "whole", "object"):
-                chosen: EncodedOutput | WholeOutputs = WholeOutputs(key[1], "object" if key[0] == "object" else "whole")
+                chosen: EncodedOutput | WholeOutputs = WholeOutputs(key[1], key[0])
                 if key[0] == "encoder":
                     chosen = EncodedOutput(key[1], key[2], targets.create_process)
                 folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
@@ -123,7 +123,7 @@ class _TargetFactory:
 
     def __init__(
         self, data: Path, db: Database, run: int, link: TemplateLink, settings: Settings, control: LoopControl, *,
-        epoch: int = 0,
+        epoch: int,
     ) -> None:  # fmt: skip
         self._data = data
         self._db = db

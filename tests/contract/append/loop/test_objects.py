@@ -1,6 +1,5 @@
 """Outputs that are objects of a store: put as a whole, never partial, exact after kills and outages."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,7 @@ from engine.append.loop.chosen_outputs import BuiltInOutputs, WholeOutputs
 from engine.append.loop.turns import TurnResult
 from engine.store.tables.output import outputs
 from tests.contract.append.harness import GROWING, TYPES, Harness, books, encoded, read, recorded, run_until_idle, until
-from tests.object_store import ObjectStore, running_store
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    with running_store() as store:
-        for name, value in store.environment.items():
-            monkeypatch.setenv(name, value)
-        yield store
+from tests.object_store import ObjectStore
 
 
 class ObjectHarness(Harness):
@@ -54,14 +45,14 @@ class ObjectHarness(Harness):
 
 
 @pytest.fixture(params=["file", "s3"])
-def harness(request: pytest.FixtureRequest, tmp_path: Path, store: ObjectStore) -> ObjectHarness:
-    return ObjectHarness(tmp_path, "csv", store if request.param == "s3" else None)
+def harness(request: pytest.FixtureRequest, tmp_path: Path, object_store: ObjectStore) -> ObjectHarness:
+    return ObjectHarness(tmp_path, "csv", object_store if request.param == "s3" else None)
 
 
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("remote", [True, False], ids=["s3", "file"])
-def test_every_type_may_be_an_object(tmp_path: Path, store: ObjectStore, type_: str, remote: bool) -> None:
-    harness = ObjectHarness(tmp_path, type_, store if remote else None)
+def test_every_type_may_be_an_object(tmp_path: Path, object_store: ObjectStore, type_: str, remote: bool) -> None:
+    harness = ObjectHarness(tmp_path, type_, object_store if remote else None)
     job = harness.add(books(30))
     harness.drain()
     harness.assert_exact()
@@ -108,12 +99,12 @@ def test_an_object_that_was_changed_or_deleted_is_put_again(harness: ObjectHarne
         harness.assert_exact()
 
 
-def test_an_unchanged_object_is_not_put_again(store: ObjectStore, tmp_path: Path) -> None:
-    harness = ObjectHarness(tmp_path, "csv", store)
+def test_an_unchanged_object_is_not_put_again(object_store: ObjectStore, tmp_path: Path) -> None:
+    harness = ObjectHarness(tmp_path, "csv", object_store)
     harness.add(books(3))
     harness.drain()
     harness.drain()
-    assert len(store.versions["/shop/deep/book.csv"]) == 1
+    assert len(object_store.versions["/shop/deep/book.csv"]) == 1
 
 
 @pytest.mark.parametrize("point", ["set_pending", "put", "finish_rebuild"])
@@ -156,10 +147,12 @@ def test_a_kill_at_any_point_leaves_a_whole_object(
         ((404, "NoSuchBucket"), "the bucket does not exist"),
     ],
 )
-def test_an_outage_is_shown_and_ends(tmp_path: Path, store: ObjectStore, fault: tuple[int, str], message: str) -> None:
-    harness = ObjectHarness(tmp_path, "csv", store)
+def test_an_outage_is_shown_and_ends(
+    tmp_path: Path, object_store: ObjectStore, fault: tuple[int, str], message: str
+) -> None:
+    harness = ObjectHarness(tmp_path, "csv", object_store)
     harness.add(books(3))
-    store.fault = fault
+    object_store.fault = fault
     with closing(harness.appender()) as appender:
         assert until(lambda: appender.run_turn() is TurnResult.BLOCKED and recorded(harness).error is not None)
         error = recorded(harness).error
@@ -168,33 +161,35 @@ def test_an_outage_is_shown_and_ends(tmp_path: Path, store: ObjectStore, fault: 
         assert message in error
         assert "s3cret-key" not in error
         assert harness.has_backlog()
-        store.fault = None
+        object_store.fault = None
         run_until_idle(appender)
     harness.assert_exact()
     assert recorded(harness).error is None
 
 
-def test_credentials_that_may_only_write_suffice(tmp_path: Path, store: ObjectStore) -> None:
-    store.is_write_only = True
-    harness = ObjectHarness(tmp_path, "csv", store)
+def test_credentials_that_may_only_write_suffice(tmp_path: Path, object_store: ObjectStore) -> None:
+    object_store.is_write_only = True
+    harness = ObjectHarness(tmp_path, "csv", object_store)
     for start in (0, 50):
         harness.add(books(3, start=start))
         harness.drain()
         harness.assert_exact()
 
 
-def test_a_large_object_is_put_in_parts(tmp_path: Path, store: ObjectStore) -> None:
-    harness = ObjectHarness(tmp_path, "jsonl", store)
+def test_a_large_object_is_put_in_parts(tmp_path: Path, object_store: ObjectStore) -> None:
+    harness = ObjectHarness(tmp_path, "jsonl", object_store)
     harness.add([{"title": "x" * 1_000_000, "price": None, "stock": None, "tags": [], "parts": []}] * 12)
     harness.drain()
     harness.assert_exact()
-    assert any("partNumber=3" in request for request in store.requests)
-    assert not store.uploads
+    assert any("partNumber=3" in request for request in object_store.requests)
+    assert not object_store.uploads
 
 
-def test_an_unreachable_store_is_an_error(tmp_path: Path, store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_store_is_an_error(
+    tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    harness = ObjectHarness(tmp_path, "csv", store)
+    harness = ObjectHarness(tmp_path, "csv", object_store)
     with closing(harness.appender()) as appender:
         assert until(lambda: appender.run_turn() is TurnResult.BLOCKED and recorded(harness).error is not None)
     assert recorded(harness).error == "s3://shop/deep/book.csv: http://127.0.0.1:9 does not answer"
