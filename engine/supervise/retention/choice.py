@@ -39,12 +39,13 @@ def choose_runs(db: Database, data: Path, limits: Limits, now: float, *, last_do
     past_runs = list_runs(db, -1)
     newest = {past.seq for past in past_runs[: limits.keep]} if limits.keep is not None else set()
     excess = 0 if limits.max_bytes is None else measure_bytes(data) - limits.max_bytes
+    share = _bytes_per_record(db, data, past_runs)
     chosen = []
     for past in list_prunable(past_runs, last_done):
         is_old = limits.older_than is not None and now - past.created_at > limits.older_than
         is_surplus = limits.keep is not None and past.seq not in newest
         if is_old or is_surplus or excess > 0:
-            [size] = measure_runs(db, data, [past])
+            size = _measure_run(data, past, share)
             chosen.append(size)
             excess -= size.bytes
     return chosen
@@ -52,13 +53,22 @@ def choose_runs(db: Database, data: Path, limits: Limits, now: float, *, last_do
 
 def measure_runs(db: Database, data: Path, chosen: Iterable[PastRun]) -> list[RunSize]:
     """About how many bytes runs take: their output folders, and their shares of crawl.db by pages and rows."""
-    total = sum(past.done + past.failed + past.rows for past in list_runs(db, -1))
-    used = db.used_bytes
-    sizes = []
-    for past in chosen:
-        share = used * (past.done + past.failed + past.rows) // total if total else 0
-        sizes.append(RunSize(past, sum(_walk(data / "output" / past.id, set())) + share))
-    return sizes
+    share = _bytes_per_record(db, data, list_runs(db, -1))
+    return [_measure_run(data, past, share) for past in chosen]
+
+
+def _measure_run(data: Path, past: PastRun, share: float) -> RunSize:
+    return RunSize(past, sum(_walk(data / "output" / past.id, set())) + int(share * _count_records(past)))
+
+
+def _bytes_per_record(db: Database, data: Path, past_runs: Iterable[PastRun]) -> float:
+    """The bytes of crawl.db for a page or row."""
+    total = sum(map(_count_records, past_runs))
+    return max(0, (data / CRAWL).stat().st_size - db.free_bytes) / total if total else 0.0
+
+
+def _count_records(past: PastRun) -> int:
+    return past.done + past.failed + past.rows
 
 
 def measure_bytes(data: Path) -> int:

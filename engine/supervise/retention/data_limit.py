@@ -71,6 +71,8 @@ class DataLimit:
         if not self._is_full:
             self.is_exhausted = False
 
-    def measure_again(self) -> None:
-        """Something was deleted: measure at once. Until then the alarm stays."""
-        self._parts, self._next_at, self.is_measured, self.is_deleting = None, 0.0, False, False
+    def end_deletion(self) -> None:
+        """Measure again: at once, if something was deleted. Until then the alarm stays."""
+        self._parts, self.is_measured, self.is_deleting = None, False, False
+        if not self.is_exhausted:
+            self._next_at = 0.0

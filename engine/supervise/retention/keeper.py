@@ -91,7 +91,7 @@ class Retention:
             self._limit.is_deleting = True
             self._begin(self._delete_oldest(), float("inf"))
         if self.step():
-            self._limit.measure_again()
+            self._limit.end_deletion()
 
     @property
     def _is_limited(self) -> bool:

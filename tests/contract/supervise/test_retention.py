@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.model.run import RunState
+from engine.model.run import Limits, RunState
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
+from engine.store.read.history import PastRun, list_runs
 from engine.store.tables.run import deleted_runs, events, runs
 from engine.store.tables.run.events import Event
 from engine.supervise.disk_guard import DiskGuard
-from engine.supervise.retention import keeper
+from engine.supervise.retention import choice, keeper
 from engine.supervise.retention.choice import measure_bytes
 from engine.supervise.retention.data_limit import DataLimit
 from engine.supervise.retention.deletion import begin_deletion
@@ -140,7 +141,8 @@ def test_a_failure_is_told_and_ends_it(now: StoreHarness, done: list[str]) -> No
 
 
 def measure(limit: DataLimit) -> str:
-    limit.measure_again()
+    limit.end_deletion()
+    limit._next_at = 0.0
     while not limit.is_measured:
         limit.check()
     return limit.alarm
@@ -170,6 +172,8 @@ def test_a_full_data_dir_loses_its_oldest_runs_while_no_job_is_leased(now: Store
     retention.make_room()
     assert ids(now) == done[2:], "the last DONE run stays"
     assert "no run is left to delete" in limit.alarm
+    limit.check()
+    assert not limit.is_measured, "without a deletion it waits as usual"
     limit.max_bytes = measure_bytes(now.folder) * 2
     assert measure(limit) == ""
     guard._checked_at = guard._attempted_at = 0.0
@@ -204,6 +208,20 @@ def test_no_job_is_leased_before_and_while_old_runs_are_deleted(
         guard.record()
     assert ids(now) == done[1:]
     guard.close()
+
+
+def test_many_runs_are_listed_once(now: StoreHarness, done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick of the supervisor must not wait for as many lists as there are runs."""
+    listed = list[int]()
+
+    def list_once(db: Database, count: int) -> list[PastRun]:
+        listed.append(count)
+        return list_runs(db, count)
+
+    monkeypatch.setattr(choice, "list_runs", list_once)
+    chosen = choice.choose_runs(now.db, now.folder, Limits(keep=1), 0.0)
+    assert [size.past.id for size in chosen] == done[:2]
+    assert listed == [-1]
 
 
 def test_files_with_several_names_and_free_space_do_not_count(now: StoreHarness) -> None:
