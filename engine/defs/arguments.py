@@ -6,7 +6,7 @@ from functools import partial
 
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Keys, YamlNode, iter_scalars
-from engine.errors import UsageError, suggest
+from engine.errors import UsageError, find_similar, suggest
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import fill, fill_url
 
@@ -53,13 +53,16 @@ def resolve_arguments(root: YamlNode, arguments: Mapping[str, str], problems: Pr
     never searched for variables.
     """
     used: set[str] = set()
+    unset: list[SourcePosition] = []
 
     def look_up(name: str, place: SourcePosition) -> str:
         used.add(name)
         value = arguments.get(name)
         if value is None:
-            hint = suggest(name, sorted(arguments))
+            similar = find_similar(name, sorted(arguments))
+            hint = f" (did you mean '{similar}'?)" if similar is not None else ""
             problems.add(place, UNSET, f"`%{{arg.{name}}}` has no value{hint}: give -a {name}=VALUE")
+            unset.append(place)
             return name
         return value
 
@@ -78,6 +81,8 @@ def resolve_arguments(root: YamlNode, arguments: Mapping[str, str], problems: Pr
                 node.place, "unknown-variable",
                 "`%{arg.NAME}` is not available here; it is in locators, hosts, appenders, links, `next` and `value`",
             )  # fmt: skip
+    for place in unset:
+        problems.close(place)
     return frozenset(used)
 
 

@@ -17,9 +17,12 @@ class Problems(Struct):
     _problems: dict[Problem, None] = field(default_factory=dict)
     has_errors: bool = False
     """Whether there is any problem other than warnings."""
+    _closed: set[SourcePosition] = field(default_factory=set)
 
     def add(self, place: SourcePosition, code: str, message: str, *, warning: bool = False) -> None:
         """Adds a problem. A warning does not make the defs invalid."""
+        if place in self._closed:
+            return
         text = escape_unprintable(message)
         problem = Problem(
             file=place.file, line=place.line, column=place.column, code=code, message=text, warning=warning
@@ -30,6 +33,10 @@ class Problems(Struct):
     def warn(self, place: SourcePosition, code: str, message: str) -> None:
         """Adds a warning."""
         self.add(place, code, message, warning=True)
+
+    def close(self, place: SourcePosition) -> None:
+        """Drop further problems of a place: they would follow from those it has."""
+        self._closed.add(place)
 
     def in_file_order(self, files: tuple[str, ...]) -> list[Problem]:
         """All problems: those without a file first, then by file in the given order, line and column."""

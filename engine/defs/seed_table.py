@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.defs.url_list import ListPosition, UrlList, require_utf8, shown_path, unreadable
-from engine.errors import UsageError
+from engine.errors import UsageError, plural
 from engine.model.definition import SeedColumns
 
 _MAX_RECORD_LINES = 100
@@ -55,7 +55,7 @@ class SeedTable(UrlList):
             elif not any(fields):
                 continue
             elif len(fields) != len(header):
-                yield number, f"{len(fields)} columns, and the header has {len(header)}"
+                yield number, f"{plural(len(fields), 'column')}, and the header has {len(header)}"
             else:
                 yield number, dict(zip(header, fields, strict=True))
 
@@ -126,8 +126,11 @@ def _read_record(lines: _RecordLines, delimiter: str) -> list[str] | str | None:
         return next(csv.reader(feed(), delimiter=delimiter, strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
         lines.give_back(more)
-        is_open = more or "unexpected end" in str(error)
-        return "a quote is not closed" if is_open else f"the line is torn: {error}"
+        if more or "unexpected end" in str(error):
+            return "a quote is not closed"
+        if "new-line" in str(error):
+            return "a carriage return stands outside quotes; end lines with a line feed"
+        return f"the line is torn: {error}"
 
 
 def _read_header(path: str, lines: _RecordLines, columns: SeedColumns) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def test_values_are_in_the_rows_of_a_page_and_of_those_it_links_to(project: Proj
     )
     reviews = project.count_rows("review")
     assert sorted(reviews.elements()) == sorted(("review", f"review {n}", str(n)) for n in range(ITEMS))
-    assert "seeds.csv:43: 1 columns, and the header has 2" in done.err + running.err
+    assert "seeds.csv:43: 1 column, and the header has 2" in done.err + running.err
     assert "seeds.csv:44: a quote is not closed" in done.err + running.err
     path = project.defs / "crawl.yml"
     path.write_text(path.read_text().replace("review: {fields: {", 'review: {fields: {shop: {value: "%{seed.shop}"}, '))

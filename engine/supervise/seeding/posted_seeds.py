@@ -21,7 +21,7 @@ from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import Run
 from engine.store.transactions.retry import ensure_accepting
 from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
-from engine.supervise.seeding.seed_reader import LIST_CACHE_KB, batch_size
+from engine.supervise.seeding.seed_reader import LIST_CACHE_KB
 from engine.supervise.wal_guard import WalGuard
 
 _WAL_PAUSE = 0.1
@@ -65,9 +65,7 @@ class SeedPoster:
         group; earlier batches stay.
         """
         entries = iter(written)
-        done = 0
-        while part := list(islice(entries, batch_size(done))):
-            done += len(part)
+        while part := list(islice(entries, self._jobs.batch_size)):
             seeds = [seed for place, url in part if (seed := self._resolve(place, url)) is not None]
             if seeds:
                 created = retry_busy(partial(self._add, seeds))

@@ -1,6 +1,7 @@
 """Creates the jobs of seeds inside an open transaction."""
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ from engine.store.tables.job.jobs import NewLocator
 from engine.store.tables.outcome import Placement
 from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
+
+_FIRST_BATCH, _LEAST_BATCH, _LARGEST_BATCH = 2_000, 500, 32_000
+_BATCH_SECONDS = 0.3
+"""Nodes, appender and commands wait while a batch is written: after a slower one the next is smaller."""
 
 
 class Seed(NamedTuple):
@@ -44,17 +49,23 @@ class SeedJobs:
         self._run = run
         self._definitions = definitions
         self._placements = placements
+        self.batch_size = _FIRST_BATCH
+        """The number of seeds to add in the next transaction."""
+        self._added = 0
 
     @contextlib.contextmanager
     def placing(self) -> Iterator[None]:
         """A transaction; its placements are cached once it is committed."""
+        self._added = 0
         try:
             with self._db.transaction():
+                began = time.monotonic()
                 yield
         except BaseException:
             self._placements.rollback_cache()
             raise
         self._placements.commit_cache()
+        self.batch_size = next_batch_size(self.batch_size, self._added, time.monotonic() - began)
 
     def add(self, group: str, locator: Locator, batch: Sequence[Seed], kind: JobKind) -> set[int]:
         """Create the jobs of seeds; returns their hosts, which must be readmitted."""
@@ -95,12 +106,22 @@ class SeedJobs:
                 )
             )  # fmt: skip
         jobs.add_locators(self._db, new)
+        self._added += len(batch)
         return seeded_hosts
 
     def readmit(self, seeded_hosts: set[int]) -> None:
         """Count these hosts as named in the defs: jobs that the address guard skipped on them are requeued."""
         for key in hosts.mark_named(self._db, seeded_hosts):
             placement.readmit_host(self._db, self._run, key, self._placements.host_policy(key))
+
+
+def next_batch_size(size: int, added: int, seconds: float) -> int:
+    """The size of the batch after one that should have `size` seeds, and took `seconds` for those it had."""
+    if seconds > _BATCH_SECONDS:
+        return max(_LEAST_BATCH, min(size, int(added * _BATCH_SECONDS / seconds)))
+    if added < size:
+        return size
+    return min(_LARGEST_BATCH, 2 * size, int(size * _BATCH_SECONDS / max(seconds, 0.001)))
 
 
 def create_placements(run: int, definitions: Definitions, settings: Settings) -> PlacementCache:

@@ -20,9 +20,6 @@ from engine.model.variables import UnusableVariable, render_authority, require_s
 from engine.supervise.seeding.seed_jobs import Seed, encode_request
 from engine.supervise.seeding.seed_template import SeedTemplate, UnusableLine
 
-_BATCH_SIZE, _MAX_BATCH_SIZE = 2_000, 32_000
-_GROWTH = 8
-"""A batch is at most this part of the seeds before it: the pages of the indexes that it changes grow with them."""
 MAX_REPORTED = 10
 """Texts about seeds of a locator without a job; the others are counted."""
 LIST_CACHE_KB = 48_000
@@ -229,9 +226,9 @@ class Batch(NamedTuple):
     is_last: bool
 
 
-def take_batch(seeds: _Seeds, done: int) -> Batch:
-    """The next seeds; empty, and not the last, if none can be read now. `done`: seeds of the locator before them."""
-    size, batch = batch_size(done), list[Seed]()
+def take_batch(seeds: _Seeds, size: int) -> Batch:
+    """The next `size` seeds; empty, and not the last, if none can be read now."""
+    batch = list[Seed]()
     for seed in seeds:
         if seed is None:
             return Batch(batch, is_last=False)
@@ -239,8 +236,3 @@ def take_batch(seeds: _Seeds, done: int) -> Batch:
         if len(batch) == size:
             return Batch(batch, is_last=False)
     return Batch(batch, is_last=True)
-
-
-def batch_size(done: int) -> int:
-    """The number of seeds of the batch after `done` of them."""
-    return max(_BATCH_SIZE, min(done // _GROWTH, _MAX_BATCH_SIZE))

@@ -11,6 +11,7 @@ from engine.defs.url_patterns import expand
 from engine.model.definition import Locator, SeedColumns
 from engine.model.link import MAX_CARRIED_BYTES, Carried
 from engine.model.variables import SEED, fill, fill_url
+from engine.urls import without_credentials
 
 _VARIABLE = re.compile(r"%%\{|%\{seed\.([^{}]*)\}")
 
@@ -73,7 +74,11 @@ class SeedTemplate:
 
     def _carried(self, values: Mapping[str, str]) -> str:
         names = self._columns.columns or values
-        text = Carried(values={f"{SEED}{name}": values[name] for name in names if name}).to_json()
+        known = {f"{SEED}{name}": values[name] for name in names if name}
+        url = f"{SEED}{self._columns.url}"
+        if "@" in known.get(url, ""):
+            known[url] = without_credentials(known[url])
+        text = Carried(values=known).to_json()
         if len(text.encode()) > MAX_CARRIED_BYTES:
             raise UnusableLine(f"its values take more than {MAX_CARRIED_BYTES:,} bytes; choose some with `columns`")
         return text

@@ -171,7 +171,7 @@ class Seeder:
         for kind, seeds in self.reader.list_seeds(locator, start if start.offset else None):
             is_last = False
             while not is_last:
-                batch, is_last = take_batch(seeds, progress.seeds)
+                batch, is_last = take_batch(seeds, self._jobs.batch_size)
                 reached = self._reached(progress, len(batch))
                 if reached != progress:
                     write = partial(self._write_batch, group, locator, batch, kind, reached)

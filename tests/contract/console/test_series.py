@@ -166,7 +166,15 @@ def test_without_a_declared_key_the_user_names_it(added: Runs, series: Command) 
     code, _, error = series("product", "price", "--key", "skew")
     assert code == 2
     assert "--key skew: product has no field 'skew'" in error
-    assert "name the field that identifies a row, of sku, price, name" in error
+    assert "Name the field that identifies a row, of sku, price, name" in error
+
+
+def test_the_key_itself_needs_another_field_that_identifies_a_row(added: Runs, series: Command) -> None:
+    added.add(row("a", "1"))
+    code, _, error = series("product", "sku")
+    assert code == 2
+    assert "sku is the `key` of product\n  Name the field that identifies a row: --key FIELD." in error
+    assert series("product", "sku", "--key", "name")[1].startswith("product.sku of name x\n")
 
 
 def test_a_key_of_two_fields(added: Runs, series: Command) -> None:

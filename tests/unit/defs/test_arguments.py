@@ -58,6 +58,14 @@ def test_an_argument_without_a_value_is_a_problem_at_its_place(tmp_path: Path) -
     assert problem.message == "`%{arg.city}` has no value (did you mean 'ciyt'?): give -a city=VALUE"
 
 
+def test_nothing_else_is_said_of_a_text_without_its_value(tmp_path: Path) -> None:
+    with pytest.raises(DefsError) as caught:
+        load_text(tmp_path, DEFS, **{name: value for name, value in VALUES.items() if name != "delay"})
+    assert [(problem.code, problem.message) for problem in caught.value.problems] == [
+        (UNSET, "`%{arg.delay}` has no value: give -a delay=VALUE")
+    ]
+
+
 def test_a_selector_cannot_hold_an_argument(tmp_path: Path) -> None:
     text = DEFS.replace("selector: h1", "selector: '%{arg.q}'")
     with pytest.raises(DefsError, match="not available here; it is in locators, hosts"):

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.run import RunState
 from engine.store.db.connector import Database
@@ -10,6 +12,7 @@ from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.run import runs, versions
 from engine.store.transactions.placement import PlacementCache
+from engine.supervise.seeding import seed_jobs
 from engine.supervise.seeding.seeder import Seeder
 
 SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
@@ -46,3 +49,9 @@ class SeedingHarness:
 
     def state(self) -> RunState:
         return runs.get(self.db, self.run).state
+
+
+def fix_batch_size(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Write batches of so many seeds, however long they take."""
+    monkeypatch.setattr(seed_jobs, "_FIRST_BATCH", size)
+    monkeypatch.setattr(seed_jobs, "next_batch_size", lambda *_: size)

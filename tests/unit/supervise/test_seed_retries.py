@@ -10,11 +10,10 @@ from engine.errors import UsageError
 from engine.model.definition import Locator, LocatorGroup
 from engine.store.db.connector import DatabaseBusy
 from engine.store.tables.run import checkpoints
-from engine.supervise.seeding import seed_reader
 from engine.supervise.seeding import seeder as seeding
 from engine.supervise.seeding.seeder import Seeder
 
-from .seeding_harness import SHOP, SeedingHarness
+from .seeding_harness import SHOP, SeedingHarness, fix_batch_size
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def test_after_its_retries_a_list_ends_the_seeding(
 def test_a_list_that_breaks_off_is_seeded_once(
     harness: SeedingHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    fix_batch_size(monkeypatch, 2)
     read_from = UrlList.read_from
     starts: list[ListPosition] = []
 

@@ -7,9 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine.model.definition import Locator, LocatorGroup
-from engine.supervise.seeding import seed_reader
 
-from .seeding_harness import SeedingHarness
+from .seeding_harness import SeedingHarness, fix_batch_size
 
 SEARCH = Locator(
     name="l", urls=("http://a/{x,y}",), method="POST", body="q={tea,coffee}&n={1..3}&k=%{env.K}",
@@ -45,7 +44,7 @@ def test_each_combination_is_a_job_with_its_body(harness: SeedingHarness) -> Non
 def test_an_interrupted_product_is_seeded_again_without_duplicates(
     harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 5)
+    fix_batch_size(monkeypatch, 5)
     made = harness.seeding(GROUP)
     for _ in range(3):
         made.step()

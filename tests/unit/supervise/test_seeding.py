@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -20,11 +22,11 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables.job import locators, sequences
 from engine.store.tables.run import checkpoints, runs
-from engine.supervise.seeding import seed_reader
-from engine.supervise.seeding.seed_jobs import encode_request
+from engine.supervise.seeding import seed_jobs
+from engine.supervise.seeding.seed_jobs import encode_request, next_batch_size
 from engine.supervise.seeding.seeder import check_seedable
 
-from .seeding_harness import SHOP, SeedingHarness
+from .seeding_harness import SHOP, SeedingHarness, fix_batch_size
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def test_every_url_of_every_locator_becomes_a_job_and_the_run_ready(harness: See
 def test_steps_return_the_sequences_to_ring_while_seeding_continues(
     harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    fix_batch_size(monkeypatch, 2)
     made = harness.seeding(SHOP)
     rung = []
     while not made.done:
@@ -74,7 +76,7 @@ def test_a_complete_group_is_not_seeded_again(harness: SeedingHarness) -> None:
 def test_an_interrupted_group_is_seeded_again_without_duplicates(
     harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    fix_batch_size(monkeypatch, 2)
     made = harness.seeding(SHOP)
     for _ in range(2):
         made.step()
@@ -88,7 +90,7 @@ def test_an_interrupted_group_is_seeded_again_without_duplicates(
 def test_a_busy_database_delays_seeding_and_loses_no_seed(
     harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    fix_batch_size(monkeypatch, 2)
     made = harness.seeding(SHOP)
     for _ in range(at):
         made.step()
@@ -167,7 +169,7 @@ def test_a_file_that_is_missing_is_named(harness: SeedingHarness, tmp_path: Path
 def test_an_interrupted_list_is_read_on_from_its_last_line(
     harness: SeedingHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    fix_batch_size(monkeypatch, 2)
     listed = tmp_path / "urls.txt"
     listed.write_text("".join(f"http://a/{number}\n" for number in range(10)))
     group = LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://b/",), from_file=str(listed)),))
@@ -196,7 +198,7 @@ def test_an_interrupted_list_is_read_on_from_its_last_line(
 def test_an_interrupted_list_that_changed_is_read_from_its_start(
     harness: SeedingHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    fix_batch_size(monkeypatch, 2)
     listed = tmp_path / "urls.txt"
     listed.write_text("".join(f"http://a/{number}\n" for number in range(6)))
     group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
@@ -227,10 +229,33 @@ def test_a_list_in_utf_16_is_named(harness: SeedingHarness, tmp_path: Path) -> N
         harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),)))
 
 
-def test_batches_grow_with_the_list_within_bounds() -> None:
-    assert [seed_reader.batch_size(done) for done in (0, 16_000, 80_000, 256_000, 10**6)] == [
-        2_000, 2_000, 10_000, 32_000, 32_000
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "added", "seconds", "following"),
+    [
+        (2_000, 2_000, 0.01, 4_000),  # doubled at most
+        (8_000, 8_000, 0.25, 9_600),
+        (32_000, 32_000, 0.01, 32_000),
+        (8_000, 8_000, 1.2, 2_000),  # others waited for so long
+        (2_000, 2_000, 6.0, 500),
+        (8_000, 30, 0.01, 8_000),  # too few to judge
+        (8_000, 0, 0.01, 8_000),
+    ],
+)
+def test_a_batch_is_as_large_as_others_can_wait_for(size: int, added: int, seconds: float, following: int) -> None:
+    assert next_batch_size(size, added, seconds) == following
+
+
+def test_after_a_slow_transaction_the_next_batch_is_smaller(
+    harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = count(0.0, 1.2)
+    monkeypatch.setattr(seed_jobs, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    made = harness.seeding(LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://a/{1..9000}",)),)))
+    sizes = []
+    while not made.done:
+        made.step()
+        sizes.append(len(harness.urls()))
+    assert sizes[1:5] == [2_000, 2_500, 3_000, 3_500]
 
 
 @pytest.mark.parametrize("name", ["u:canary@h.example/x", "htp:/u:canary@h.example", "data/u:ca/canary@h"])
@@ -270,7 +295,7 @@ def test_a_sitemap_and_a_page_at_one_url_are_two_jobs(harness: SeedingHarness) -
 
 
 def test_seeds_are_never_all_in_memory(harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 100)
+    fix_batch_size(monkeypatch, 100)
     made = harness.seeding(LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://a/{1..90000}",)),)))
     for _ in range(3):
         made.step()

@@ -9,9 +9,8 @@ import pytest
 from engine.defs.loader import load
 from engine.errors import DefsError, UsageError
 from engine.model.definition import Locator, LocatorGroup, SeedColumns
-from engine.supervise.seeding import seed_reader
 
-from .seeding_harness import SeedingHarness
+from .seeding_harness import SeedingHarness, fix_batch_size
 
 COMMAS = SeedColumns()
 
@@ -70,7 +69,7 @@ def test_values_fill_urls_headers_and_bodies_and_are_encoded_there(harness: Seed
 def test_an_interrupted_file_is_read_on_and_a_url_keeps_the_values_of_its_first_line(
     harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    fix_batch_size(monkeypatch, 2)
     lines = [f'"{number}\n",http://a/{number}\n' for number in range(7)]
     group = table(harness, "sku,url\n" + "".join(lines) + "late,http://a/0\n")
     made = harness.seeding(group)
@@ -82,13 +81,22 @@ def test_an_interrupted_file_is_read_on_and_a_url_keeps_the_values_of_its_first_
     assert [values["seed.sku"] for values in carried(harness)] == [f"{number}\n" for number in range(7)]
 
 
+def test_pages_do_not_know_the_password_of_their_url(harness: SeedingHarness) -> None:
+    harness.seed(table(harness, "sku,url,note\n1,http://u:canary@a/,x:y@z\n"))
+    assert harness.urls() == ["http://a/"]
+    assert carried(harness) == [{"seed.sku": "1", "seed.url": "http://a/", "seed.note": "x:y@z"}]
+    [(request,)] = harness.db.all("SELECT request FROM locators")
+    assert orjson.loads(request)["userinfo"] == "u:canary"
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("1", "1 columns, and the header has 2"),
+        ("1", "1 column, and the header has 2"),
         ("1,http://a/x,3", "3 columns, and the header has 2"),
         ('1,"http://a/x', "a quote is not closed"),
         ('1,"http://a/"x', "the line is torn: ',' expected after '\"'"),
+        ("1,http://a/x\r2,http://a/y", "a carriage return stands outside quotes; end lines with a line feed"),
         ("1,", "the column 'url' is empty"),
         ("1,nothing", "no usable URL: nothing (a relative URL, and no base is set)"),
         (b"1,http://a/\xe9", "the line is not UTF-8"),

@@ -142,11 +142,12 @@ def _choose_key(
         else:
             raise UsageError(
                 f"--key {text}: {data_def.name} has no field '{text}'{suggest(text, list(names))}",
-                f"It has no `key`: name the field that identifies a row, of {', '.join(names)}.",
+                f"Name the field that identifies a row, of {', '.join(names)}.",
             )
     key = declared or tuple(own) or tuple(dict.fromkeys(name for name, _ in wanted))
     if not key:
-        raise UsageError(f"{data_def.name} has no `key`", "Name the field that identifies a row: --key FIELD.")
+        problem = f"{field} is the `key` of {data_def.name}" if data_def.key else f"{data_def.name} has no `key`"
+        raise UsageError(problem, "Name the field that identifies a row: --key FIELD.")
     return key, tuple(wanted)
 
 
