@@ -121,6 +121,11 @@ def plural(number: int, noun: str) -> str:
     return f"{shown} {noun}{'es' if noun.endswith(_SIBILANTS) else 's'}"
 
 
+def megabytes(number: float) -> str:
+    """Bytes as `1,234.5 MB`."""
+    return f"{number / 1e6:,.1f} MB"
+
+
 def one_line(text: str) -> str:
     """The text on one line, safe to show: unprintable characters as `?`, at most 200 characters."""
     words = " ".join(text.split())

@@ -144,6 +144,9 @@ def common_options(*used: str) -> Callable[[Command], Command]:
     return add
 
 
+LIMIT_NAMES = "--older-than P30D, --keep N or --max-size BYTES"
+
+
 def limit_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add `--older-than`, `--keep` and `--max-size`, of which one is given at most, as `limits`; and `--yes`."""
 

@@ -1,5 +1,6 @@
 """Reads the page that `try`, `test` and `shell` work on: a URL, file or stored page; formats rows."""
 
+import contextlib
 import re
 import sys
 import time
@@ -66,15 +67,15 @@ def find_stored_page(data: Path, job: int) -> FoundPage:
     from console.client import require_database_path
     from engine.preview.stored_pages import page_origin, stored_document
     from engine.store.db.connector import Database, is_immutable
-    from engine.store.db.schema import PAGES
     from engine.store.pages.documents import PageStore
     from engine.store.read import worked_pages
     from engine.store.tables.run import runs
 
     path = require_database_path(data)
-    db = Database.open(path, read_only=True, immutable=is_immutable(path))
-    pages = PageStore(data, read_only=True, immutable=is_immutable(data / PAGES))
-    try:
+    with (
+        contextlib.closing(Database.open(path, read_only=True, immutable=is_immutable(path))) as db,
+        contextlib.closing(PageStore.open_read_only(data)) as pages,
+    ):
         page = worked_pages.get_by_job(db, job)
         run = runs.latest(db) if page is None else runs.get(db, page.run)
         if page is None or run is None:
@@ -82,9 +83,6 @@ def find_stored_page(data: Path, job: int) -> FoundPage:
         document = stored_document(pages, page)
         _require_ok(document)
         return FoundPage(document=document, origin=page_origin(page, run))
-    finally:
-        pages.close()
-        db.close()
 
 
 def _require_ok(document: TrialDocument) -> None:

@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING
 
 from console.cli.output import show_count
 from console.format import format_date_time, plural
-from engine.errors import LockHeld, UsageError
+from engine.errors import LockHeld, UsageError, megabytes
 from engine.supervise.lock import Lock
 
 if TYPE_CHECKING:
     from engine.store.db.connector import Database
-    from engine.store.tables.run.runs import Run
     from engine.supervise.retention.choice import RunSize
-
-
-def megabytes(number: int) -> str:
-    return f"{number / 1e6:,.1f} MB"
 
 
 @contextlib.contextmanager
@@ -107,7 +102,7 @@ def _refresh_state_file(db: "Database", data: Path) -> None:
     from engine.store.tables.run import runs
     from engine.supervise.checkpoints.state_file import STATE_FILE_NAME, StateFile
 
-    latest: Run | None = runs.latest(db)
+    latest = runs.latest(db)
     if latest is None:
         (data / STATE_FILE_NAME).unlink(missing_ok=True)
     else:

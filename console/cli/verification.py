@@ -43,19 +43,14 @@ def verify_run(data: Path, run_id: str | None, *, as_json: bool) -> int:
 
 @contextlib.contextmanager
 def _open_pages(data: Path) -> "Iterator[PageStore | None]":
-    from engine.store.db.connector import is_immutable
     from engine.store.db.schema import PAGES
     from engine.store.pages.documents import PageStore
 
-    path = data / PAGES
-    if not path.exists():
+    if not (data / PAGES).exists():
         yield None
         return
-    pages = PageStore(data, read_only=True, immutable=is_immutable(path))
-    try:
+    with contextlib.closing(PageStore.open_read_only(data)) as pages:
         yield pages
-    finally:
-        pages.close()
 
 
 def _lines(result: "Verification") -> list[str]:

@@ -23,8 +23,6 @@ def is_warc(output: Path | None, format_: str | None) -> bool:
 def export_warc(data: Path, run_id: str | None, output: Path | None, **others: object) -> int:
     """Write the pages. `others`: options that say something of rows. Raises UsageError, StorageError."""
     from console.client import open_latest_run
-    from engine.store.db.connector import is_immutable
-    from engine.store.db.schema import PAGES
     from engine.store.pages.documents import PageStore
 
     for name, value in others.items():
@@ -41,8 +39,7 @@ def export_warc(data: Path, run_id: str | None, output: Path | None, **others: o
     with contextlib.ExitStack() as stack:
         db, run = stack.enter_context(open_latest_run(data, run_id=run_id))
         stack.enter_context(db.snapshot())
-        pages = PageStore(data, read_only=True, immutable=is_immutable(data / PAGES))
-        stack.callback(pages.close)
+        pages = stack.enter_context(contextlib.closing(PageStore.open_read_only(data)))
         add = stack.enter_context(show_count("pages written"))
         try:
             with contextlib.nullcontext(sys.stdout.buffer) if output is None else open_replacement(output) as stream:

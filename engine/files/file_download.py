@@ -15,6 +15,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from msgspec import Struct
 
+from engine.errors import megabytes
 from engine.files.file_part import FilePart, PartNote
 from engine.http.byte_budget import NoRoom
 from engine.http.decompress import open_decompressor
@@ -277,8 +278,8 @@ class FileDownload:
             return
         if free < self._limits.min_free:
             raise NoRoom
-        text = f"no room on the disk for {needed / 1e6:,.1f} MB: {free / 1e6:,.1f} MB free"
-        raise FetchFailed(f"{text}, min_free is {self._limits.min_free / 1e6:,.1f} MB", kind="file", retryable=True)
+        text = f"no room on the disk for {megabytes(needed)}: {megabytes(free)} free"
+        raise FetchFailed(f"{text}, min_free is {megabytes(self._limits.min_free)}", kind="file", retryable=True)
 
     async def _on_disk(self, work: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs) -> _T:
         """Work on the part, in a thread."""

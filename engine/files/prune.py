@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from engine.model.file import FILES_FOLDER
 from engine.model.run import Limits
 from engine.runtime.file_folder import FileFolder
 from engine.store.db.connector import Database
-from engine.store.read.history import PastRun, list_runs
+from engine.store.read.history import PastRun, list_prunable, list_runs
 from engine.store.tables.row import files
 
 _BATCH = 500
@@ -40,7 +40,7 @@ def choose_files(db: Database, data: Path, limits: Limits) -> FileChoice:
     newest_first = list_runs(db, -1)
     newest = {run.seq for run in newest_first[: limits.keep]}
     choice = _measure(db, data, (), total)
-    for run in reversed(_list_prunable(newest_first)):
+    for run in list_prunable(newest_first):
         if limits.older_than is not None and now - run.created_at <= limits.older_than:
             break
         if limits.keep is not None and run.seq in newest:
@@ -51,9 +51,7 @@ def choose_files(db: Database, data: Path, limits: Limits) -> FileChoice:
     return choice
 
 
-def prune_files(
-    db: Database, data: Path, choice: FileChoice, *, stop: Callable[[], bool] = lambda: False
-) -> Iterator[int]:
+def prune_files(db: Database, data: Path, choice: FileChoice) -> Iterator[int]:
     """Delete files that no other run needs; yields after each batch how many. Raises OSError, DatabaseBusy.
 
     Only while no crawl runs. A file is forgotten before it is deleted; after a kill in between, the next call for its
@@ -61,8 +59,6 @@ def prune_files(
     """
     ids = [unneeded.id for unneeded in files.iterate_unneeded(db, [run.seq for run in choice.runs])]
     for start in range(0, len(ids), _BATCH):
-        if stop():
-            return
         with db.transaction():
             files.delete(db, ids[start : start + _BATCH])
     for run in choice.runs:
@@ -70,17 +66,10 @@ def prune_files(
         folder.remove_parts()
         unlisted = [path for path in _list_files(folder.path) if f"{FILES_FOLDER}/{path.name}" not in listed]
         for start in range(0, len(unlisted), _BATCH):
-            if stop():
-                return
-            for path in unlisted[start : start + _BATCH]:
+            batch = unlisted[start : start + _BATCH]
+            for path in batch:
                 path.unlink(missing_ok=True)
-            yield len(unlisted[start : start + _BATCH])
-
-
-def _list_prunable(newest_first: Sequence[PastRun]) -> list[PastRun]:
-    done = [run.seq for run in newest_first if run.state == "DONE"]
-    kept = {run.seq for run in newest_first[:1] if run.state != "DONE"} | set(done[:1])
-    return [run for run in newest_first if run.seq not in kept]
+            yield len(batch)
 
 
 def _measure(db: Database, data: Path, chosen: tuple[PastRun, ...], total: int) -> FileChoice:

@@ -16,8 +16,7 @@ from engine.preview.extraction_client import ExtractionClient
 from engine.preview.page_trial import PageTrial
 from engine.preview.row_changes import RowChange, compare_rows
 from engine.preview.stored_pages import page_origin, stored_document
-from engine.store.db.connector import Database, is_immutable
-from engine.store.db.schema import PAGES
+from engine.store.db.connector import Database
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
@@ -108,7 +107,7 @@ def plan_defs(
     settings = replace(client.settings, base_url=client.settings.base_url or run.base_url)
     definitions = complete_tables(definitions, settings)
     current = PreparedDefs.from_definitions(versions.read(db, run.defs_version))
-    with contextlib.closing(PageStore(folder, read_only=True, immutable=is_immutable(folder / PAGES))) as bodies:
+    with contextlib.closing(PageStore.open_read_only(folder)) as bodies:
         new = PreparedDefs.from_definitions(definitions)
         return _compare(db, bodies, run, current, new, client, full=full, on_page=on_page)
 

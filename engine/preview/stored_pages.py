@@ -18,7 +18,7 @@ from engine.preview.page_trial import PageOrigin, PageTrial, find_data_def, grou
 from engine.preview.row_changes import RowChange, compare_rows
 from engine.settings import Settings
 from engine.store.db.connector import Database, is_immutable
-from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
+from engine.store.db.file_header import CRAWL, check_data_dir
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
@@ -86,9 +86,7 @@ def preview_stored_pages(
                 Database.open(folder / CRAWL, read_only=True, immutable=is_immutable(folder / CRAWL), busy_seconds=2)
             )
         )
-        bodies = stack.enter_context(
-            contextlib.closing(PageStore(folder, read_only=True, immutable=is_immutable(folder / PAGES)))
-        )
+        bodies = stack.enter_context(contextlib.closing(PageStore.open_read_only(folder)))
         trial = PageTrial(definitions, target, client or stack.enter_context(ExtractionClient(client_settings)))
         run = runs.latest(db)
         if run is None:

@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from engine.errors import megabytes
+
 CHECK_INTERVAL = 1.0
 """Seconds between two checks: rare enough for every lease, and often enough for a disk that fills."""
 _MIN_FREE_FILES = 50
@@ -52,7 +54,7 @@ class DiskSpaceMonitor:
             free = free_bytes(path)
             if free is not None and free < required:
                 return (
-                    f"disk nearly full: {free / 1e6:,.1f} MB free, min_free is {self._min_free / 1e6:,.1f} MB;"
+                    f"disk nearly full: {megabytes(free)} free, min_free is {megabytes(self._min_free)};"
                     f" no new jobs until there is space at {path}"
                 )
         return ""

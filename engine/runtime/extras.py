@@ -28,6 +28,12 @@ def extra_of_output(type_: str) -> Extra | None:
     return next((extra for extra in _LIBRARIES if extra == type_), None)
 
 
+def require_extra_of(type_: str, user: str) -> None:
+    """As `require_extra`, for an output type."""
+    if (extra := extra_of_output(type_)) is not None:
+        require_extra(extra, user)
+
+
 def has_extra(extra: Extra) -> bool:
     """Whether the library is installed; it is not imported."""
     return find_spec(_LIBRARIES[extra]) is not None

@@ -25,7 +25,7 @@ from engine.model.output_type import (
     local_path_of,
     output_type_of,
 )
-from engine.runtime.extras import extra_of_output, require_extra
+from engine.runtime.extras import require_extra_of
 from engine.store.db.connector import Database
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.output.outputs import Output
@@ -209,9 +209,7 @@ def appender_for_file(output_file: Path) -> AppenderDef:
     type_ = output_type_of(output_file)
     if type_ is None:
         raise UsageError(f"-o {output_file}: unknown suffix '{output_file.suffix}'", f"Use {describe_suffixes()}.")
-    extra = extra_of_output(type_.name)
-    if extra is not None:
-        require_extra(extra, f"-o {output_file}")
+    require_extra_of(type_.name, f"-o {output_file}")
     if compression_of(output_file) and not type_.compressible:
         raise UsageError(f"-o {output_file}: {type_.name} files are not compressed", f"Omit '{output_file.suffix}'.")
     return AppenderDef(name="flag", type=type_.name, delimiter=default_delimiter(type_.name))

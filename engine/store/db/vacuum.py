@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.errors import StorageError
+from engine.errors import StorageError, megabytes
 from engine.runtime.disk_space import free_bytes
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
@@ -48,6 +48,6 @@ def _check_space(path: Path, used: int) -> None:
     free, needed = free_bytes(path.parent), 2 * used + _MARGIN
     if free is not None and free < needed:
         raise StorageError(
-            f"{path}: {free / 1e6:,.1f} MB are free on the disk, {needed / 1e6:,.1f} MB are needed",
+            f"{path}: {megabytes(free)} are free on the disk, {megabytes(needed)} are needed",
             "Nothing was changed. Free some space, and run the command again.",
         )

@@ -11,7 +11,7 @@ import orjson
 from engine.errors import StorageError, plural
 from engine.model.content_digest import body_digest, document_digest
 from engine.model.job import StoredPage
-from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, id_list, placeholders
+from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, id_list, is_immutable, placeholders
 from engine.store.db.schema import PAGES
 from engine.store.pages.body import Body
 from engine.store.pages.packing import BodyCompressor
@@ -174,6 +174,11 @@ class PageStore:
         if not read_only:
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         self._compressor = BodyCompressor(self._db)
+
+    @classmethod
+    def open_read_only(cls, folder: Path) -> "PageStore":
+        """The bodies of a data dir, also of one that may not be written."""
+        return cls(folder, read_only=True, immutable=is_immutable(folder / PAGES))
 
     def add(self, documents: Sequence[NewDocument]) -> list[int]:
         """Store bodies durably; returns the ids of their pages, in order. A body that `equal_page` has is not repeated.

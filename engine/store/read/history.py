@@ -1,6 +1,7 @@
 """Reads the runs of a data dir, newest first, with their totals and their warnings."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -38,6 +39,16 @@ class PastRun(Struct, frozen=True):
 
 def list_runs(db: Database, count: int) -> list[PastRun]:
     return [PastRun(*row[:8], *map(int, row[8:])) for row in db.all(_LIST_RUNS, (count,))]
+
+
+def list_prunable(past_runs: Sequence[PastRun], last_done: int | None = None) -> list[PastRun]:
+    """The runs that limits may delete, the oldest first: the latest one stays if it is unfinished, and the last DONE.
+
+    `past_runs`: all runs, the newest first. `last_done`: one that counts as the last DONE.
+    """
+    done = [past.seq for past in past_runs if past.state == "DONE" or past.seq == last_done]
+    kept = {past.seq for past in past_runs[:1] if past.state != "DONE"} | set(done[:1])
+    return [past for past in reversed(past_runs) if past.seq not in kept]
 
 
 _MAX_GROUPS, _MAX_REASONS = 1_000, 10

@@ -1,7 +1,7 @@
 """Chooses the runs that the limits of a data dir no longer allow, the oldest first."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -9,7 +9,7 @@ from msgspec import Struct
 from engine.model.run import Limits
 from engine.store.db.connector import Database, has_no_wal
 from engine.store.db.schema import CRAWL, PAGES
-from engine.store.read.history import PastRun, list_runs
+from engine.store.read.history import PastRun, list_prunable, list_runs
 
 _LOGS = ("-wal", "-shm")
 """Files beside a database: they come and go, and are not counted."""
@@ -22,16 +22,6 @@ class RunSize(Struct, frozen=True):
 
     past: PastRun
     bytes: int
-
-
-def list_prunable(past_runs: Sequence[PastRun], last_done: int | None = None) -> list[PastRun]:
-    """The runs that limits may delete, the oldest first: the latest one stays if it is unfinished, and the last DONE.
-
-    `past_runs`: all runs, the newest first. `last_done`: one that counts as the last DONE.
-    """
-    done = [past.seq for past in past_runs if past.state == "DONE" or past.seq == last_done]
-    kept = {past.seq for past in past_runs[:1] if past.state != "DONE"} | set(done[:1])
-    return [past for past in reversed(past_runs) if past.seq not in kept]
 
 
 def choose_runs(db: Database, data: Path, limits: Limits, now: float, *, last_done: int | None = None) -> list[RunSize]:

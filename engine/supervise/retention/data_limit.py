@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.errors import CrawlError
+from engine.errors import CrawlError, megabytes
 from engine.supervise.retention.choice import iterate_bytes
 
 _STEP_SECONDS, _PAUSE_SECONDS, _PAUSE_FACTOR = 0.005, 1.0, 20.0
@@ -42,7 +42,7 @@ class DataLimit:
             if self.is_exhausted
             else "no new jobs until old runs are deleted"
         )
-        return f"data directory full: {self._used / 1e6:,.1f} MB, max_data is {self.max_bytes / 1e6:,.1f} MB; {then}"
+        return f"data directory full: {megabytes(self._used)}, max_data is {megabytes(self.max_bytes)}; {then}"
 
     def check(self) -> None:
         """Continue to measure for a moment, if it is due."""

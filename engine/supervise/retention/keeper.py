@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import CrawlError, plural
+from engine.errors import CrawlError, megabytes, plural
 from engine.model.run import Limits
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -128,7 +128,7 @@ class Retention:
         if settings.keep_events is not None:
             yield from self._delete_events(settings.keep_events)
         while settings.max_data is not None and (oldest := self._choose(Limits(max_bytes=settings.max_data))[:1]):
-            yield from self._delete_runs(oldest, f"max_data is {settings.max_data / 1e6:,.1f} MB")
+            yield from self._delete_runs(oldest, f"max_data is {megabytes(settings.max_data)}")
 
     def _choose(self, limits: Limits, *, last_done: int | None = None) -> "list[RunSize]":
         """The runs that limits no longer allow, but for the one of this supervisor."""
@@ -141,7 +141,7 @@ class Retention:
         assert self._limit is not None
         oldest = self._choose(Limits(max_bytes=self._limit.max_bytes))[:1]
         self._limit.is_exhausted = not oldest
-        yield from self._delete_runs(oldest, f"max_data is {self._limit.max_bytes / 1e6:,.1f} MB")
+        yield from self._delete_runs(oldest, f"max_data is {megabytes(self._limit.max_bytes)}")
 
     def _delete_runs(self, chosen: "list[RunSize]", why: str) -> Iterator[object]:
         from engine.supervise.retention.deletion import begin_deletion, delete_left
@@ -160,7 +160,7 @@ class Retention:
             choice = choose_documents(self._db, pages, Limits(older_than=age))
             yield None
             if len(choice.ids):
-                count, size = plural(len(choice.ids), "older stored page"), f"{choice.bytes / 1e6:,.1f} MB"
+                count, size = plural(len(choice.ids), "older stored page"), megabytes(choice.bytes)
                 self._tell("INFO", f"to be deleted: {count} ({size}), by keep_pages")
                 yield from prune_documents(self._db, pages, choice, stop=self._is_over)
 
@@ -182,4 +182,4 @@ def _describe(chosen: "list[RunSize]") -> str:
     )
     which = f"run {first}" if len(chosen) == 1 else f"{len(chosen):,} runs from {first} to {last}"
     rows, total = sum(size.past.rows for size in chosen), sum(size.bytes for size in chosen)
-    return f"{which} ({plural(rows, 'row')}, about {total / 1e6:,.1f} MB)"
+    return f"{which} ({plural(rows, 'row')}, about {megabytes(total)})"

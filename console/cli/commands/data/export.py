@@ -28,7 +28,7 @@ from engine.model.output_type import (
     is_shared_file,
     output_type_of,
 )
-from engine.runtime.extras import extra_of_output, require_extra
+from engine.runtime.extras import require_extra_of
 
 if TYPE_CHECKING:
     from engine.append.loop.only_new import SeenRows
@@ -82,9 +82,7 @@ def export(
     if is_warc(output, format_):
         return export_warc(data, run_id, output, DATADEF=data_def, **{"--changes": changes}, **others)
     format_ = _choose_format(output, format_)
-    extra = extra_of_output(format_)
-    if extra is not None:
-        require_extra(extra, f"the format {format_}")
+    require_extra_of(format_, f"the format {format_}")
     csv_options = _csv_options(escape_formulas=escape_formulas, bom=bom, delimiter=delimiter)
     for name in csv_options if format_ != "csv" else ():
         raise UsageError(
@@ -148,15 +146,11 @@ def export(
 
 def _csv_options(*, escape_formulas: bool, bom: bool, delimiter: str | None) -> dict[str, Any]:
     """The settings that flags change. Raises UsageError."""
-    options: dict[str, Any] = {
-        name: True for name, given in (("escape_formulas", escape_formulas), ("bom", bom)) if given
-    }
-    if delimiter is None:
-        return options
     written = "\t" if delimiter == "\\t" else delimiter
-    if len(written) != 1 or written in '"\r\n':
+    if written is not None and (len(written) != 1 or written in '"\r\n'):
         raise UsageError(f"--delimiter {delimiter!r}: not one character, other than a quote", "Use , or ; or \\t.")
-    return options | {"delimiter": written}
+    given = {"escape_formulas": escape_formulas or None, "bom": bom or None, "delimiter": written}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _find_own_output(

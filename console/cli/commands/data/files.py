@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import common_options, limit_options, object_option
+from console.cli.options import LIMIT_NAMES, common_options, limit_options, object_option
 from console.cli.output import confirm, show_count, write_json, write_lines
 from console.format import format_size, plural
 from engine.errors import StorageError, UsageError
@@ -25,7 +25,7 @@ def files(what: str, limits: "Limits", yes: bool, as_json: bool, data: Path) -> 
     from engine.files.prune import choose_files, prune_files
 
     if limits.is_empty:
-        raise UsageError(f"files {what}: no limit", "Give --older-than P30D, --keep N or --max-size BYTES.")
+        raise UsageError(f"files {what}: no limit", f"Give {LIMIT_NAMES}.")
     with open_alone(data, f"files {what}") as db:
         try:
             choice = choose_files(db, data, limits)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import common_options, limit_options, lines_option, run_option
+from console.cli.options import LIMIT_NAMES, common_options, limit_options, lines_option, run_option
 from console.cli.output import confirm, open_stdout, show_count, write_json, write_lines, write_stderr
 from console.format import format_date_time, format_size, plural
 from engine.errors import UsageError
@@ -60,7 +60,7 @@ def _check_usage(what: str, page: str | None, limits: "Limits", *, body: bool, l
     if what != "prune" and (yes or not limits.is_empty):
         raise UsageError(f"pages {what}: limits and --yes have no effect", "Use them with `pages prune`.")
     if what == "prune" and limits.is_empty:
-        raise UsageError("pages prune: no limit", "Give --older-than P30D, --keep N or --max-size BYTES.")
+        raise UsageError("pages prune: no limit", f"Give {LIMIT_NAMES}.")
 
 
 def _list(data: Path, match: str | None, run_id: str | None, *, as_json: bool) -> int:
@@ -109,15 +109,13 @@ def _as_dict(document: "StoredDocument") -> dict[str, Any]:
 
 def _show(data: Path, page: str, *, body: bool, as_json: bool) -> int:
     from console.client import open_latest_run
-    from engine.store.db.connector import is_immutable
-    from engine.store.db.schema import PAGES
     from engine.store.pages.documents import PageStore
 
     if body and as_json:
         raise UsageError("--body and --json exclude each other", "Use one of them.")
     with open_latest_run(data) as (db, _):
         document = _find(db, data, page)
-    with contextlib.closing(PageStore(data, read_only=True, immutable=is_immutable(data / PAGES))) as stored:
+    with contextlib.closing(PageStore.open_read_only(data)) as stored:
         headers = stored.list_headers([document.id]).get(document.id, ())
         content = stored.read(document.id) if body else None
     if body and content is None:
@@ -176,7 +174,8 @@ def _prune(data: Path, limits: "Limits", *, yes: bool, as_json: bool) -> int:
         choice = choose_documents(db, stored, limits)
         count = len(choice.ids)
         size, left = f"{format_size(choice.bytes)}B", f"{format_size(choice.left)}B"
-        if not confirm("pages prune", _announce(data, count, size, left), yes=yes):
+        text = f"{data}: {plural(count, 'page')} will be deleted, {size}; pages of {left} stay"
+        if not confirm("pages prune", [text] if count else [], yes=yes):
             return 130
         with show_count("pages deleted", shown=not as_json) as on_batch:
             for deleted in prune_documents(db, stored, choice):
@@ -186,7 +185,3 @@ def _prune(data: Path, limits: "Limits", *, yes: bool, as_json: bool) -> int:
     else:
         write_lines(f"{plural(count, 'page')} deleted, {size}; pages of {left} stay")
     return 0
-
-
-def _announce(data: Path, count: int, size: str, left: str) -> list[str]:
-    return [f"{data}: {plural(count, 'page')} will be deleted, {size}; pages of {left} stay"] if count else []

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, common_options, complete_names, limit_options
+from console.cli.options import LIMIT_NAMES, Number, common_options, complete_names, limit_options
 from console.cli.output import confirm, write_json, write_lines, write_stderr
-from console.cli.tidy import check_deletable, delete_runs, describe_size, megabytes, try_lock
+from console.cli.tidy import check_deletable, delete_runs, describe_size, try_lock
 from console.format import format_clock, format_date_time, plural
-from engine.errors import UsageError
+from engine.errors import UsageError, megabytes
 from engine.model.run import Limits
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from engine.store.tables.run.runs import Run
     from engine.supervise.retention.choice import RunSize
 
-_LIMIT_NAMES = "--older-than P30D, --keep N or --max-size BYTES"
 _DEFAULT_LIMIT = 20
 
 
@@ -48,7 +47,7 @@ def runs(
             raise UsageError(f"runs {what}: limits, --force and --yes have no effect", "Use them with `runs delete`.")
         return _look(what, run_ids, limit, as_json, data)
     if limit is not None:
-        raise UsageError(f"runs {what}: --limit has no effect", f"Give {_LIMIT_NAMES}.")
+        raise UsageError(f"runs {what}: --limit has no effect", f"Give {LIMIT_NAMES}.")
     if run_ids and what == "prune":
         raise UsageError(f"runs prune {run_ids[0]}: `prune` takes no RUN", f"Write `runs delete {run_ids[0]}`.")
     if run_ids and not limits.is_empty:
@@ -58,7 +57,7 @@ def runs(
     if limits.is_empty and what == "prune":
         limits = _limits_of_settings(assigned)
     elif limits.is_empty and not run_ids:
-        raise UsageError("runs delete: neither RUN nor a limit", f"Name the runs, or give {_LIMIT_NAMES}.")
+        raise UsageError("runs delete: neither RUN nor a limit", f"Name the runs, or give {LIMIT_NAMES}.")
     return _delete(what, run_ids, limits, as_json, data, force=force, yes=yes)
 
 
@@ -76,14 +75,12 @@ def _look(what: str, run_ids: Sequence[str], limit: int | None, as_json: bool, d
     view = snapshot.EMPTY_SNAPSHOT
     db = open_database(data)
     if db is not None:
-        try:
+        with contextlib.closing(db):
             if what == "list":
                 past_runs = history.list_runs(db, limit or _DEFAULT_LIMIT)
             else:
                 shown = latest(db) if run is None else find_run(db, run)
                 view = snapshot.read(db, run=shown.seq) if shown is not None else view
-        finally:
-            db.close()
     if as_json:
         listed = {"runs": [_run_as_dict(past) for past in past_runs]}
         write_json(listed if what == "list" else snapshot.build_report(view, exit_code=None))
@@ -102,9 +99,7 @@ def _limits_of_settings(assigned: dict[str, str]) -> Limits:
     settings = load_settings(assigned)
     limits = Limits(keep=settings.keep_runs, max_bytes=settings.max_data)
     if limits.is_empty:
-        raise UsageError(
-            "runs prune: no limit", f"Give {_LIMIT_NAMES}, or set keep_runs or max_data in crawl.toml."
-        )  # fmt: skip
+        raise UsageError("runs prune: no limit", f"Give {LIMIT_NAMES}, or set keep_runs or max_data in crawl.toml.")
     return limits
 
 

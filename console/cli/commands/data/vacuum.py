@@ -6,7 +6,7 @@ import click
 
 from console.cli.options import common_options, object_option
 from console.cli.output import write_json, write_lines
-from console.cli.tidy import megabytes
+from engine.errors import megabytes
 
 
 @click.command()
