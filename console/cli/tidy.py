@@ -82,13 +82,13 @@ def check_deletable(db: "Database", run: int, id_: str, *, force: bool, locked: 
     is_latest = latest is not None and latest.seq == run
     if not locked and is_latest:
         raise UsageError(
-            f"run {id_} is in use: a supervisor holds {db.path.parent}",
-            "Stop it with `crawl-console cancel`, or wait for its end.",
+            f"run {id_} is in use: another process holds {db.path.parent}",
+            "Wait for its end; `crawl-console cancel` stops a crawl.",
         )
     if not locked and runs.list_done_ids(db)[:1] == [id_]:
         raise UsageError(
-            f"run {id_} is in use: output/latest leads to it until the run that is at work is DONE",
-            "Delete it when that run has ended.",
+            f"run {id_} is in use: another process holds {db.path.parent}, and output/latest leads to this run",
+            "Wait for its end; after a crawl that is DONE, output/latest leads to its run.",
         )
     if latest is not None and is_latest and latest.state != "DONE" and not force:
         raise UsageError(

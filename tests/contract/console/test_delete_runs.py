@@ -313,7 +313,7 @@ def test_a_run_in_use_is_refused_and_the_pages_of_another_go_later(cli: Cli, db:
             assert f"run {arguments[0]} is in use" in error
         code, _, error = cli("runs", "delete", made[0], "--yes")
         assert code == 0
-        assert "stored pages that no run needs go when its run ends" in error
+        assert "stored pages that no run needs go when a crawl ends or starts" in error
         assert db.value("SELECT count(*) FROM documents") == documents_before
         with pytest.raises(LockHeld):
             Lock.acquire(tmp_path)

@@ -136,7 +136,9 @@ def _delete(
     else:
         write_lines(f"{plural(len(deleted), 'run')} deleted: {megabytes(before)} → {megabytes(after)}")
     if deferred:
-        write_stderr("a supervisor holds the data directory: stored pages that no run needs go when its run ends")
+        write_stderr(
+            "another process holds the data directory: stored pages that no run needs go when a crawl ends or starts"
+        )
     elif limits.max_bytes is not None and after > limits.max_bytes:
         write_stderr(f"more than {megabytes(limits.max_bytes)} are left, and no other run may go")
     return 0
