@@ -11,8 +11,6 @@ from engine.runtime.extras import require_extra
 if TYPE_CHECKING:
     from engine.model.definition import DataDef, Definitions
 
-URL_STARTS = ("postgresql://", "postgres://")
-
 
 def export_to_server(
     data: Path, run_id: str | None, output: Path | str | None, format_: str | None,

@@ -52,6 +52,7 @@ STORE_SCHEMES: tuple[str, ...] = ("s3", "gs", "az", "file")
 """What the URL of an object may begin with."""
 SENDER_TYPES: tuple[str, ...] = ("http", "command", POSTGRESQL)
 """Types without a file: rows are sent to a URL, to a program, or to a database."""
+DATABASE_URL_STARTS = ("postgresql://", "postgres://")
 DATA_DEF = "{dataDef}"
 PATH_NAMES = (DATA_DEF, "{run.id}", "{run.date}", "{run.time}")
 """What a `path` may hold, in its order."""
@@ -72,6 +73,11 @@ def is_shared_file(type_: str) -> bool:
 def has_column_types(type_: str) -> bool:
     """Whether the settings of outputs of a type have the types of their columns; False for plugin types."""
     return type_ == POSTGRESQL or (type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].has_column_types)
+
+
+def can_delimit(text: str) -> bool:
+    """Whether a text can stand between the values of CSV."""
+    return len(text) == 1 and text not in '"\r\n'
 
 
 def is_object(path: str) -> bool:

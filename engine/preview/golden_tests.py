@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.append.formats.row_json import join_fields, to_one_line
+from engine.append.replaced_file import open_replacement
 from engine.defs.page_meta import PageMeta, read_meta, write_meta
 from engine.defs.problems import Problems
 from engine.defs.yaml.sources import format_display_path, tests_folder
@@ -134,10 +135,9 @@ def find_reasons(trial: PageTrial, document: TrialDocument, result: TrialResult)
 def update_rows(result: GoldenResult) -> None:
     """Make the rows as they are now the golden ones. Raises StorageError."""
     path = result.test.folder / ROWS
-    beside = path.with_name(f".{ROWS}.new")
     try:
-        beside.write_text(_rows_text(result.rows), "utf-8")
-        beside.replace(path)
+        with open_replacement(path) as stream:
+            stream.write(_rows_text(result.rows).encode())
     except OSError as error:
         raise StorageError(f"{path}: {reason_of(error)}", "Check permissions and disk space.") from error
 

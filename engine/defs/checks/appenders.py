@@ -1,7 +1,6 @@
 """Checks the appenders: their types, which may be plugin classes, and the files that they write."""
 
 import posixpath
-import re
 
 from engine.defs.builders.definitions import APPENDER_CLASSES, kind_of, suffix_of
 from engine.defs.builders.steps import check_options, check_run
@@ -13,12 +12,14 @@ from engine.errors import suggest
 from engine.model.definition import DataDef, Definitions
 from engine.model.output_type import (
     DATA_DEF,
+    DATABASE_URL_STARTS,
     OUTPUT_TYPES,
     POSTGRESQL,
     SCOOPI,
     SENDER_TYPES,
     AppenderDef,
     AppenderKind,
+    can_delimit,
     compression_of,
     is_object,
     local_path_of,
@@ -31,7 +32,6 @@ _CSV_KEYS, _FILE_KEYS = frozenset({"delimiter", "escapeFormulas", "bom", "quotin
 _COLUMN_KEYS, _CLASS_KEYS = frozenset({"columns", "flatten"}), frozenset({"options", "limit"})
 HTTP_KEYS, COMMAND_KEYS = frozenset({"url", "headers", "batch", "limit"}), frozenset({"run", "batch", "limit"})
 DATABASE_KEYS = frozenset({"url", "batch", "limit", "columns", "flatten"})
-_DATABASE_URL = re.compile(r"postgres(?:ql)?://")
 _TYPE_KEYS = _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
 
 
@@ -151,7 +151,7 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
             problems.add(node.key_place("type"), "missing-key", "`type: http` needs `url`: where to post the rows")
     if type_ == POSTGRESQL:
         _check_database(node, problems)
-    elif _DATABASE_URL.match(node.text_of("url") or ""):
+    elif (node.text_of("url") or "").startswith(DATABASE_URL_STARTS):
         problems.add(node.key_place("url"), "bad-url", f"a postgresql:// URL needs `type: {POSTGRESQL}`")
     if type_ == "command":
         check_run(node, "`type: command`", catalog, problems)
@@ -164,8 +164,7 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
         problems.add(
             node.key_place("path"), "conflict", f"`path`: {type_} files are not compressed; omit the last ending"
         )
-    delimiter = node.text_of("delimiter") or ","
-    if delimiter in '"\r\n':
+    if (delimiter := node.text_of("delimiter")) and len(delimiter) == 1 and not can_delimit(delimiter):
         problems.add(node.key_place("delimiter"), "out-of-range", "`delimiter` cannot be a quote or a line break")
 
 

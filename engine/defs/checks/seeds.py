@@ -9,6 +9,7 @@ from engine.defs.url_list import shown_path
 from engine.defs.yaml.node import YamlNode, iter_scalars
 from engine.errors import UsageError, suggest
 from engine.model.definition import Definitions, Locator
+from engine.model.output_type import can_delimit
 from engine.model.variables import SEED, variable_names
 
 _REQUEST_KEYS = ("url", "urls", "headers", "cookies", "body", "form", "json")
@@ -60,7 +61,7 @@ def _check_locator(node: YamlNode, locator: Locator, problems: Problems) -> None
         problems.add(place, "conflict", "a CSV file of seeds cannot be stdin; write it to a file")
     if "sitemap" in node.entries:
         problems.add(place, "conflict", "a CSV file of seeds cannot stand beside `sitemap`; write two locators")
-    if len(table.delimiter) != 1 or table.delimiter in '"\r\n':
+    if not can_delimit(table.delimiter):
         problems.add(place, "bad-delimiter", "`delimiter` must be one character, such as `;`, and no quote")
     wanted = [*table.columns, *(() if locator.urls else (table.url,))]
     for name in wanted if header else ():

@@ -17,7 +17,7 @@ from engine.extract.select.selector_syntax import pattern_problem, selector_prob
 from engine.model import bounds, variables
 from engine.model.axis import IndexRange
 from engine.model.bounds import is_within
-from engine.model.output_type import PATH_NAME, PATH_NAMES, STORE_SCHEMES
+from engine.model.output_type import DATABASE_URL_STARTS, PATH_NAME, PATH_NAMES, STORE_SCHEMES
 from engine.settings.values import duration_seconds, parse_seconds, parse_share
 from engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
 
@@ -223,7 +223,7 @@ def _base_url_problem(text: str) -> str | None:
 def _sender_url_problem(text: str) -> str | None:
     if text.startswith(variables.SECRET_STARTS):
         return None
-    if re.match(r"postgres(?:ql)?://", text):
+    if text.startswith(DATABASE_URL_STARTS):
         return None
     if not re.match(r"https?://", text, re.IGNORECASE):
         return "must be an absolute http:// or https:// URL, or postgresql://"

@@ -14,13 +14,15 @@ from msgspec.structs import replace
 
 from console.cli.options import FilePath, common_options, complete_names, run_option
 from console.cli.output import open_stdout, write_stderr
-from console.cli.server_export import URL_STARTS, export_to_server
+from console.cli.server_export import export_to_server
 from console.cli.warc_export import WARC, export_warc, is_warc
 from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import (
+    DATABASE_URL_STARTS,
     OUTPUT_TYPES,
     POSTGRESQL,
     SCOOPI,
+    can_delimit,
     compression_of,
     default_delimiter,
     describe_suffixes,
@@ -59,7 +61,7 @@ _NO_RUN = 0
 @click.option("--bom", is_flag=True, help="Begin CSV with a byte order mark: Excel then knows that it is UTF-8.")
 @click.option("--delimiter", metavar="C", help="The character between the values of CSV; default a comma.")
 @click.option(
-    "-o", "output", type=FilePath(URL_STARTS, allow_dash=True, dir_okay=False),
+    "-o", "output", type=FilePath(DATABASE_URL_STARTS, allow_dash=True, dir_okay=False),
     help="A file; - is stdout; or a postgresql:// URL.",
 )  # fmt: skip
 @run_option
@@ -147,7 +149,7 @@ def export(
 def _csv_options(*, escape_formulas: bool, bom: bool, delimiter: str | None) -> dict[str, Any]:
     """The settings that flags change. Raises UsageError."""
     written = "\t" if delimiter == "\\t" else delimiter
-    if written is not None and (len(written) != 1 or written in '"\r\n'):
+    if written is not None and not can_delimit(written):
         raise UsageError(f"--delimiter {delimiter!r}: not one character, other than a quote", "Use , or ; or \\t.")
     given = {"escape_formulas": escape_formulas or None, "bom": bom or None, "delimiter": written}
     return {name: value for name, value in given.items() if value is not None}
