@@ -63,10 +63,13 @@ def open_latest_run(data: Path, *, run_id: str | None = None, write: bool = Fals
         db.close()
 
 
-def read_arguments(data: Path) -> dict[str, str]:
-    """The values of `-a` of the latest run; empty without a run. Raises StorageError, DatabaseBusy."""
+def read_arguments(data: Path, run_id: str | None = None) -> dict[str, str]:
+    """The values of `-a` of the latest run, or that of an id; empty without a run.
+
+    Raises UsageError on an unknown id, StorageError, DatabaseBusy.
+    """
     try:
-        with open_latest_run(data) as (db, run):
+        with open_latest_run(data, run_id=run_id) as (db, run):
             return runs.get_arguments(db, run.seq)
     except NoRun:
         return {}

@@ -227,11 +227,16 @@ def load_settings_of(
 
 
 def load_defs(
-    defs: Path, assigned: Mapping[str, str], arguments: Mapping[str, str], data: Path | None = None, **flags: Any
+    defs: Path,
+    assigned: Mapping[str, str],
+    arguments: Mapping[str, str],
+    data: Path | None = None,
+    run_id: str | None = None,
+    **flags: Any,
 ) -> "tuple[Definitions, Settings]":
     """Load defs; writes their warnings to stderr. `flags` as above. Raises DefsError, UsageError.
 
-    `data`: without arguments, those of its latest run count.
+    `data`: without arguments, those of its latest run count, or of the run `run_id`.
     """
     from console.cli.output import write_stderr
     from engine.defs.arguments import require_used
@@ -242,7 +247,7 @@ def load_defs(
     if data is not None and not arguments:
         from console.client import read_arguments
 
-        values = read_arguments(data)
+        values = read_arguments(data, run_id)
     loaded = load(defs, settings.default_steps, keep_documents=settings.documents, arguments=values)
     require_used(arguments, loaded.arguments)
     write_stderr(*map(str, loaded.warnings))

@@ -31,4 +31,6 @@ def test_a_resumed_run_keeps_its_arguments(project: Project, site: Site) -> None
     assert rows == [('{"title":"rome 1","city":"rome"}',), ('{"title":"rome 2","city":"rome"}',)]
     fresh = project.crawl("-a", "city=oslo", nodes=1)
     assert fresh.summary["rows"] == {"page": 2}
+    earlier = project.run_with_data("plan", "--run", done.summary["run"], "--defs", str(project.defs))
+    assert (earlier.code, earlier.out) == (0, "the defs on disk have the meaning of v1: nothing would change\n")
     assert [path for path in site.paths if path.startswith("/oslo")] == ["/oslo/1", "/oslo/2"]

@@ -39,7 +39,7 @@ def plan(
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.plan import plan_defs
 
-    definitions, settings = load_defs(defs, assigned, arguments, data, base_url=base_url)
+    definitions, settings = load_defs(defs, assigned, arguments, data, run_id, base_url=base_url)
     with (
         open_latest_run(data, run_id=run_id) as (db, run),
         ExtractionClient(settings) as client,
