@@ -56,7 +56,7 @@ def _open_pages(data: Path) -> "Iterator[PageStore | None]":
 def _lines(result: "Verification") -> list[str]:
     table = align_columns([_HEADINGS, *map(_row, result.groups)])
     outputs = [
-        f"{output.path} ({output.data_def}): {output.status.replace('_', ' ')}: {output.reason}"
+        f"{output.path} ({output.data_def}): {output.status.replace('_', ' ')}: {output.reason}".lstrip()
         for output in result.outputs
         if output.status != "valid"
     ]

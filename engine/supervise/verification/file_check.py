@@ -43,6 +43,21 @@ class _Differences:
             self._problem = f"{self._first}, and more than {_MAX_DIFFERENCES:,} other differences"
 
 
+def _decompress(fd: int, output: Output) -> int | None:
+    """Replace an open file by a temporary one with its decompressed bytes; returns their number, None if damaged."""
+    if "compression" not in output.settings:
+        return output.bytes
+    with tempfile.TemporaryFile() as target:
+        try:
+            with os.fdopen(os.dup(fd), "rb") as source:
+                decompress_into(source, output.settings["compression"], target, length=output.bytes)
+        except DecompressionFailed:
+            return None
+        target.flush()
+        os.dup2(target.fileno(), fd, inheritable=False)
+        return target.tell()
+
+
 class FileCheck(_Differences):
     """Compares one file with rows that come in order. Raises OSError."""
 
@@ -51,7 +66,6 @@ class FileCheck(_Differences):
         super().__init__(output)
         format_ = load_format(output.type)
         self._is_quoted = isinstance(format_, FileFormat) and format_.is_quoted
-        method = output.settings.get("compression")
         self._encoder = encoder
         self._size = output.bytes
         self._at, self._line = 0, 1
@@ -59,12 +73,14 @@ class FileCheck(_Differences):
         length, header = os.fstat(self._fd).st_size, encoder.header()
         if length < output.bytes or (is_final and length > output.bytes):
             self._problem = f"{length:,} bytes instead of {output.bytes:,}"
-        elif method is not None and not self._decompress(method):
-            self._problem = f"it is not whole {method} data"
-        elif self._read(len(header), 0) != header:
-            self._problem = "its header differs"
+        elif (size := _decompress(self._fd, output)) is None:
+            self._problem = f"it is not whole {output.settings['compression']} data"
         else:
-            self._skip(header)
+            self._size = size
+            if self._read(len(header), 0) != header:
+                self._problem = "its header differs"
+            else:
+                self._skip(header)
 
     def check(self, batch: Sequence[CheckedRow]) -> None:
         """Compare the next rows of the output's dataDef."""
@@ -92,19 +108,6 @@ class FileCheck(_Differences):
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
-
-    def _decompress(self, method: str) -> bool:
-        """Replace the open file by a temporary one with its decompressed bytes; False if it is damaged."""
-        with tempfile.TemporaryFile() as target:
-            try:
-                with os.fdopen(os.dup(self._fd), "rb") as source:
-                    decompress_into(source, method, target, length=self._size)
-            except DecompressionFailed:
-                return False
-            self._size = target.tell()
-            target.flush()
-            os.dup2(target.fileno(), self._fd, inheritable=False)
-        return True
 
     def _check_row(self, expected: bytes | None, following: Sequence[bytes | None]) -> None:
         """Compare one row, and find where the file continues."""
@@ -170,11 +173,15 @@ class WholeCheck(_Differences):
     def __init__(self, output: Output, encoder: RowEncoder) -> None:
         super().__init__(output)
         self._encoder = encoder
-        self._at = 0
+        self._at = self._size = 0
         self._fd = os.open(output.path, os.O_RDONLY | os.O_CLOEXEC)
         length = os.fstat(self._fd).st_size
         if length != output.bytes:
             self._problem = f"{length:,} bytes instead of {output.bytes:,}"
+        elif (size := _decompress(self._fd, output)) is None:
+            self._problem = f"it is not whole {output.settings['compression']} data"
+        else:
+            self._size = size
         self._compare(encoder.header())
 
     def check(self, batch: Sequence[CheckedRow]) -> None:
@@ -184,6 +191,8 @@ class WholeCheck(_Differences):
     def finish(self) -> None:
         """Compare the end of the file with that of the rows."""
         self._compare(self._encoder.footer())
+        if not self._problem and self._at != self._size:
+            self._problem = f"its rows end at byte {self._at:,} of {self._size:,}"
 
     def close(self) -> None:
         """Close the file."""

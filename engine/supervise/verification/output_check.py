@@ -99,6 +99,8 @@ class OutputChecks:
             one.skipped = "an object is not compared"
         elif output.dirty or output.pending:
             one.skipped = "it is written again by the next run"
+        elif not output.path:
+            one.skipped = f"rows that the appender '{output.appender}' sends are not compared"
         elif output.type not in OUTPUT_TYPES:
             one.skipped = "a class of your own writes it"
         elif output.type == "duckdb":

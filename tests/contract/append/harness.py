@@ -41,6 +41,7 @@ ENDINGS = {"csv": "csv", "jsonl": "jsonl", "json": "json", "parquet": "parquet",
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "csv.gz": ("csv", {"compression": "gzip"}),
     "jsonl.zst": ("jsonl", {"compression": "zstd"}),
+    "json.gz": ("json", {"compression": "gzip"}),
     "csv with a mark": ("csv", {"bom": True, "quoting": "all"}),
     "absolute": ("csv", {}),
 }

@@ -99,7 +99,7 @@ def test_flattened_columns_are_written_rewritten_and_verified(tmp_path: Path, ty
     assert read(harness.type, harness.path(), "book", COLUMNS) == expected
 
 
-@pytest.mark.parametrize("kind", ["csv.gz", "jsonl.zst"])
+@pytest.mark.parametrize("kind", ["csv.gz", "jsonl.zst", "json.gz"])
 def test_a_damaged_compressed_file_is_found(tmp_path: Path, kind: str) -> None:
     harness = Harness(tmp_path, kind)
     harness.add(books(40))
