@@ -2,6 +2,7 @@
 
 import os
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -38,17 +39,19 @@ def choose_files(db: Database, data: Path, limits: Limits) -> FileChoice:
     """
     total, now = _measure_all(data), time.time()
     newest_first = list_runs(db, -1)
-    newest = {run.seq for run in newest_first[: limits.keep]}
-    choice = _measure(db, data, (), total)
-    for run in list_prunable(newest_first):
-        if limits.older_than is not None and now - run.created_at <= limits.older_than:
-            break
-        if limits.keep is not None and run.seq in newest:
-            break
-        if limits.max_bytes is not None and choice.left <= limits.max_bytes:
-            break
-        choice = _measure(db, data, (*choice.runs, run), total)
-    return choice
+    chosen = list_prunable(newest_first)
+    if limits.older_than is not None:
+        chosen = [run for run in chosen if now - run.created_at > limits.older_than]
+    if limits.keep is not None:
+        newest = {run.seq for run in newest_first[: limits.keep]}
+        chosen = [run for run in chosen if run.seq not in newest]
+
+    def measure(count: int) -> FileChoice:
+        return _measure(db, data, tuple(chosen[:count]), total)
+
+    if (max_bytes := limits.max_bytes) is None:
+        return measure(len(chosen))
+    return measure(bisect_left(range(len(chosen)), x=True, key=lambda count: measure(count).left <= max_bytes))
 
 
 def prune_files(db: Database, data: Path, choice: FileChoice) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,9 @@ import pytest
 from engine.files.prune import FileChoice, choose_files, prune_files
 from engine.model.run import Limits
 from engine.runtime.file_folder import FileFolder
+from engine.store.db.connector import Database
 from engine.store.tables.row import files
+from engine.store.tables.row.files import UnneededFile
 from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 
@@ -101,6 +103,23 @@ def test_limits_of_age_and_bytes(downloads: Downloads, limits: dict[str, float],
         downloads.add_run(*contents)
     downloads.prune(**limits)
     assert downloads.on_disk() == left
+
+
+@pytest.mark.parametrize(("limits", "most"), [({"keep": 1}, 1), ({"max_bytes": 12 * SIZE}, 7)])
+def test_many_runs_are_not_measured_one_by_one(
+    downloads: Downloads, monkeypatch: pytest.MonkeyPatch, limits: dict[str, float], most: int
+) -> None:
+    for number in range(40):
+        downloads.add_run(chr(ord("A") + number))
+    measured, iterate = list[int](), files.iterate_unneeded
+
+    def count(db: Database, chosen: Sequence[int]) -> Iterator[UnneededFile]:
+        measured.append(len(chosen))
+        return iterate(db, chosen)
+
+    monkeypatch.setattr(files, "iterate_unneeded", count)
+    assert downloads.choose(**limits).files == (28 if "max_bytes" in limits else 39)
+    assert len(measured) <= most
 
 
 def test_a_file_with_a_name_elsewhere_frees_nothing(downloads: Downloads, tmp_path: Path) -> None:
