@@ -137,7 +137,7 @@ def find_run(db: Database, id_: str) -> Run:
                 f"run {id_} was deleted", f"The oldest run that is left is {oldest}." if oldest else "No run is left."
             )
         latest = runs.list_ids(db, _MAX_RUNS_LISTED)
-        raise UsageError(f"unknown run '{id_}'{suggest(id_, latest)}", f"The latest are: {', '.join(latest)}.")
+        raise UsageError(f"unknown run '{id_}'{suggest(id_, latest)}", "`crawl-console runs` lists the runs.")
     return run
 
 

@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from engine.errors import UsageError
 from engine.model import bounds
-from engine.model.output_type import is_object
 
 if TYPE_CHECKING:
     from engine.errors import Problem
@@ -36,13 +35,16 @@ class FilePath(click.Path):
             self.fail("the path is empty; is a shell variable unset?", param, ctx)
         if isinstance(value, str) and self._url_starts and value.startswith(self._url_starts):
             return value
-        if isinstance(value, str) and is_object(value):
-            self.fail(f"'{value}' is not a local path; write it as `path` of an appender in the defs", param, ctx)
+        if isinstance(value, str) and "://" in value:  # its authority may hold a password
+            start = value.partition("://")[0]
+            self.fail(f"'{start}://…' is not a local path; the defs name such a target in an appender", param, ctx)
         return super().convert(value, param, ctx)
 
 
 class Number(click.IntRange):
     """A whole number within bounds."""
+
+    name = "integer"
 
     def __init__(self, limits: Meta = bounds.POSITIVE_COUNT) -> None:
         least, most = bounds.limits_of(limits)

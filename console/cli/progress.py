@@ -150,7 +150,8 @@ class Progress:
         for warning in view.warnings:
             self._write(f"  WARNING {clean(warning.text)}\n")
         for output in view.appenders:
-            self._write(f"  {plural(output.rows, 'row'):>13}  {output.name}  {output.path}\n")
+            line = f"  {plural(output.rows, 'row'):>13}  {output.name}  {output.path}"
+            self._write(f"{line.rstrip()}\n")
         if view.run.state in ("CANCELLED", "KILLED", "FAILED"):
             self._write("`crawl-console run` resumes it\n")
 

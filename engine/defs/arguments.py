@@ -39,10 +39,9 @@ def require_used(arguments: Mapping[str, str], used: frozenset[str]) -> None:
     """Raise UsageError if the defs use no argument of one of these names."""
     for name in arguments:
         if name not in used:
-            listed = ", ".join(sorted(used)) or "none"
             raise UsageError(
                 f"-a {name}: the defs have no `%{{arg.{name}}}`{suggest(name, sorted(used))}",
-                f"Their arguments are: {listed}.",
+                "Correct its name, or leave it out.",
             )
 
 

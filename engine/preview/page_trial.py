@@ -68,12 +68,11 @@ def describe_rejections(result: TrialResult) -> Iterator[str]:
 
 
 def find_data_def(definitions: Definitions, name: str) -> DataDef:
-    """The dataDef of that name. Raises UsageError, which lists the existing names."""
+    """The dataDef of that name. Raises UsageError, which suggests existing names."""
     data_def = definitions.data_def(name)
     if data_def is None:
         names = [d.name for d in definitions.data_defs]
-        listed = ", ".join(names) or "none"
-        raise UsageError(f"unknown dataDef '{name}'{suggest(name, names)}", f"The defs have: {listed}.")
+        raise UsageError(f"unknown dataDef '{name}'{suggest(name, names)}", "Check its name in the defs.")
     return data_def
 
 

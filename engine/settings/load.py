@@ -152,4 +152,6 @@ def find_setting(settings: Sequence[Setting], name: str) -> Setting:
 
 
 def _unknown(name: str, place: str) -> UsageError:
-    return UsageError(f"{place}: unknown setting '{name}'{suggest(name, list(_NAMES))}", "See `docs/settings.md`.")
+    return UsageError(
+        f"{place}: unknown setting '{name}'{suggest(name, list(_NAMES))}", "`crawl-console config` lists the settings."
+    )

@@ -231,7 +231,7 @@ def export_tables(
                     last = batch[-1][0]
                 db.execute(_MOVE, (last, table.name, run))
     except psycopg.Error as error:
-        raise OutputFailed(describe(error), "Look after the server, or its rights.") from None
+        raise OutputFailed(describe(error), "Check the server, and the rights of the user.") from None
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):

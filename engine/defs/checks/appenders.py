@@ -23,6 +23,7 @@ from engine.model.output_type import (
     compression_of,
     is_object,
     local_path_of,
+    output_type_of,
 )
 from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import METHODS, PluginClass
@@ -159,6 +160,12 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
     if is_object(path) and local_path_of(path) is None and not has_extra("objectstore"):
         message = f"`path` needs a library that is not installed; install it: {install_hint('objectstore')}"
         problems.add(node.key_place("path"), "missing-library", message)
+    by_ending = output_type_of(path)
+    if "type" not in node.entries and by_ending is not None and by_ending.name != "csv":
+        message = (
+            f"`path` ends as a {by_ending.name} file, and without `type` it is csv; write `type: {by_ending.name}`"
+        )
+        problems.add(node.key_place("path"), "conflict", message)
     output_type = OUTPUT_TYPES.get(type_)
     if output_type is not None and not output_type.compressible and compression_of(path):
         problems.add(

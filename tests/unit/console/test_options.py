@@ -1,8 +1,9 @@
-"""The command line of the detached supervisor holds no password."""
+"""The options of commands: wrong values, and a detached supervisor whose command line holds no password."""
 
+import click
 import pytest
 
-from console.cli.options import hide_base_url, without_option
+from console.cli.options import FilePath, Number, hide_base_url, without_option
 
 SECRET = "http://us:canary@h/"
 
@@ -29,3 +30,15 @@ def test_other_arguments_stay(base_url: str | None) -> None:
 def test_an_option_of_the_console_alone_is_not_passed_on() -> None:
     words = ["run", "--refresh", "0.5", "--nodes", "2", "--refresh=3", "--defs", "x"]
     assert without_option(words, "--refresh") == ["run", "--nodes", "2", "--defs", "x"]
+
+
+@pytest.mark.parametrize("url", ["postgresql://us:canary@h/db", "s3://bucket/x.csv", "file:///x.csv"])
+def test_a_url_is_not_a_local_path_and_its_password_is_not_shown(url: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a local path; the defs name such a target") as refused:
+        FilePath().convert(url, None, None)
+    assert "canary" not in str(refused.value)
+
+
+def test_a_number_with_a_unit_is_not_an_integer() -> None:
+    with pytest.raises(click.BadParameter, match=r"'5GB' is not a valid integer\."):
+        Number().convert("5GB", None, None)

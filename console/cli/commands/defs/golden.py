@@ -53,9 +53,11 @@ def test(
     assigned: dict[str, str], arguments: dict[str, str],
 ) -> int:  # fmt: skip
     """Compare saved pages with their golden rows; no network. Exit 0: all equal, 1: differences."""
-    if record is None and job is None:
-        if name is not None or data_def is not None or url is not None:
-            raise UsageError("--name, --data-def and --url go with --record", "Name the tests to run as arguments.")
+    if record is None:
+        if any(given is not None for given in (job, name, data_def, url)):
+            raise UsageError(
+                "--job, --name, --data-def and --url go with --record", "Name the tests to run as arguments."
+            )
         if update and watch:
             raise UsageError("--update and --watch exclude each other", "Give one of them.")
         if watch:

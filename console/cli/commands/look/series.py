@@ -114,7 +114,7 @@ def _find_path(data_def: "DataDef", field: str) -> tuple[str, ...]:
     if first in names and all(rest):
         return (first, *rest)
     raise UsageError(
-        f"{data_def.name} has no field '{field}'{suggest(field, list(names))}", f"It has {', '.join(names) or 'none'}."
+        f"{data_def.name} has no field '{field}'{suggest(field, list(names))}", "Check its name in the defs."
     )
 
 

@@ -91,6 +91,12 @@ def test_a_path_may_hold_names_and_be_absolute(tmp_path: Path, path: str) -> Non
         ('{path: "file:///srv/{dataDef}.csv"}\n  y: {path: "/srv/{dataDef}.csv"}', "9:3", "same-file 'y'"),
         ('{path: "/srv//{dataDef}.csv"}\n  y: {path: "/srv/{dataDef}.csv"}', "9:3", "same-file 'y' and 'x' would both"),
         ("{type: sqlite, path: all.db.gz}", "8:21", "conflict `path`: sqlite files are not compressed; omit the last"),
+        (
+            "{path: '{dataDef}.parquet'}",
+            "8:7",
+            "`path` ends as a parquet file, and without `type` it is csv; write `type: p",
+        ),
+        ("{path: '{dataDef}.JSONL.gz'}", "8:7", "conflict `path` ends as a jsonl file"),
         ("{bom: yes}", "8:12", "wrong-type `bom` must be true or false, not the text 'yes'"),
         ("{quoting: none}", "8:16", "unknown-value `quoting` cannot be the text 'none'"),
         ("{type: jsonl, bom: true}", "8:20", "conflict `bom` has no effect with `type: jsonl`"),
