@@ -33,4 +33,10 @@ def test_a_resumed_run_keeps_its_arguments(project: Project, site: Site) -> None
     assert fresh.summary["rows"] == {"page": 2}
     earlier = project.run_with_data("plan", "--run", done.summary["run"], "--defs", str(project.defs))
     assert (earlier.code, earlier.out) == (0, "the defs on disk have the meaning of v1: nothing would change\n")
+    [(job,)] = project.query("SELECT id FROM jobs WHERE url LIKE '%/rome/1'")
+    tried = project.run_with_data("try", "page", "--job", str(job), "--defs", str(project.defs))
+    assert '"city":"rome"' in tried.out, tried.err
+    golden = project.run_with_data("test", "--record", "--job", str(job), "--defs", str(project.defs))
+    assert golden.code == 0, golden.err
+    assert '"city":"rome"' in (project.defs / "tests" / "page" / "rows.jsonl").read_text()
     assert [path for path in site.paths if path.startswith("/oslo")] == ["/oslo/1", "/oslo/2"]

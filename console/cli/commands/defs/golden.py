@@ -21,6 +21,7 @@ from console.format import plural
 from engine.errors import CrawlError, PageUnavailable, UsageError
 
 if TYPE_CHECKING:
+    from console.cli.page_source import FoundPage
     from engine.model.definition import Definitions
     from engine.preview.golden_tests import Difference, GoldenResult
     from engine.settings import Settings
@@ -71,9 +72,14 @@ def test(
         raise UsageError("which page?", "Give exactly one of --record URL, --record FILE and --record --job ID.")
     if url is not None and job is not None:
         raise UsageError("--url is the address of a FILE", "A stored page has one.")
-    of_run = data if job is not None else None
-    definitions, settings = load_defs(defs, assigned, arguments, of_run, base_url=base_url)
-    return _record(definitions, settings, defs, data, record, url, job, name, data_def, as_json=as_json)
+    if job is None:
+        definitions, settings = load_defs(defs, assigned, arguments, base_url=base_url)
+        return _record(definitions, settings, defs, record, url, None, name, data_def, as_json=as_json)
+    from console.cli.page_source import find_stored_page
+
+    page = find_stored_page(data, job)
+    definitions, settings = load_defs(defs, assigned, arguments, data, page.origin.run, base_url=base_url)
+    return _record(definitions, settings, defs, None, None, page, name, data_def, as_json=as_json)
 
 
 def _watch(
@@ -124,12 +130,12 @@ def _run(
 
 
 def _record(
-    definitions: "Definitions", settings: "Settings", defs: Path, data: Path, source: str | None, url: str | None,
-    job: int | None, name: str | None, data_def: str | None, *, as_json: bool,
+    definitions: "Definitions", settings: "Settings", defs: Path, source: str | None, url: str | None,
+    page: "FoundPage | None", name: str | None, data_def: str | None, *, as_json: bool,
 ) -> int:  # fmt: skip
     from msgspec.structs import replace
 
-    from console.cli.page_source import find_page, find_stored_page
+    from console.cli.page_source import find_page
     from engine.defs.builders.table_settings import complete_tables
     from engine.defs.yaml.sources import tests_folder
     from engine.preview.extraction_client import ExtractionClient
@@ -137,7 +143,6 @@ def _record(
     from engine.preview.page_trial import PageTrial, find_data_def
 
     definitions = complete_tables(definitions, settings)
-    page = None if job is None else find_stored_page(data, job)
     chosen = data_def or _choose_data_def(definitions, None if page is None else page.origin.group)
     target = find_data_def(definitions, chosen)
     folder = tests_folder(defs) / _check_name(name or chosen)

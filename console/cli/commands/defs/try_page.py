@@ -53,13 +53,12 @@ def try_(
         raise UsageError("which dataDef?", f"It comes first: `crawl-console try DATADEF {data_def}`.")
     if (source is None) == (job is None):
         raise UsageError("which page?", "Give exactly one of URL, FILE and --job ID.")
-    definitions, settings = load_defs(defs, assigned, arguments, data, base_url=base_url)
+    stored = None if job is None else find_stored_page(data, job)
+    run_id = None if stored is None else stored.origin.run
+    definitions, settings = load_defs(defs, assigned, arguments, data, run_id, base_url=base_url)
     definitions = complete_tables(definitions, settings)
     target = find_data_def(definitions, data_def)
-    if job is not None:
-        page = find_stored_page(data, job)
-    else:
-        page = find_page(str(source), url, data_def, definitions, settings)
+    page = stored or find_page(str(source), url, data_def, definitions, settings)
     document = page.document
     with ExtractionClient(settings) as client:
         result = page.extract(PageTrial(definitions, target, client, explains_links=True), definitions, client)
