@@ -146,8 +146,7 @@ def open_database(data: Path) -> Database | None:
     path = data / CRAWL
     if not _has_file(path):
         return None
-    # immutable where possible: reading must not leave a write-ahead log behind
-    db = Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_READ_BUSY_SECONDS)
+    db = Database.open_for_reading(path, busy_seconds=_READ_BUSY_SECONDS)
     try:
         if has_tables(db):
             return db
@@ -163,7 +162,7 @@ def open_pages(data: Path) -> Database | None:
     path = data / PAGES
     if not path.exists():
         return None
-    return Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_READ_BUSY_SECONDS)
+    return Database.open_for_reading(path, busy_seconds=_READ_BUSY_SECONDS)
 
 
 def _has_file(path: Path) -> bool:

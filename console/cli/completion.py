@@ -1,5 +1,6 @@
 """Completes words of the command line for a shell, by click; names come from the data dir."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ def read_script(group: click.Command, shell: str) -> str:
 
 def list_names(kind: "NameKind", data: Path, start: str) -> list[str]:
     """The names of that kind in a data dir that begin with a text; empty if it cannot be read now."""
-    from engine.store.db.connector import Database, has_no_wal
+    from engine.store.db.connector import Database
     from engine.store.db.file_header import CRAWL, check_data_dir
     from engine.store.read.known_names import list_known_names
 
@@ -48,11 +49,9 @@ def list_names(kind: "NameKind", data: Path, start: str) -> list[str]:
         if not path.exists():
             return []
         check_data_dir(data)
-        db = Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_BUSY_SECONDS)
-        try:
+        db = Database.open_for_reading(path, busy_seconds=_BUSY_SECONDS)
+        with contextlib.closing(db):
             return list_known_names(db, kind, start)
-        finally:
-            db.close()
     except (CrawlError, OSError, ValueError):
         return []
 

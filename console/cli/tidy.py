@@ -48,7 +48,8 @@ def delete_runs(
     Raises UsageError if a run is in use or may not be deleted.
     """
     from engine.store.tables.run import supervisors
-    from engine.supervise.retention.deletion import begin_deletion, delete_left
+    from engine.store.transactions import delete_run
+    from engine.supervise.retention.deletion import delete_left
 
     if locked and supervisors.current(db) is not None:
         from engine.supervise.nodes.leftovers import fence_leftovers
@@ -56,7 +57,7 @@ def delete_runs(
         fence_leftovers(db, data)  # processes of a crashed supervisor must not write to a run that goes
     for size in chosen:
         check = partial(check_deletable, db, size.past.seq, size.past.id, force=force, locked=locked)
-        begin_deletion(db, size.past.seq, check)
+        delete_run.begin(db, size.past.seq, check)
         _tell_latest_run(db, f"run {size.past.id} is deleted")
     with show_count("rows, jobs and files deleted", shown=shown) as add:
         for count in delete_left(db, data, with_documents=locked, with_orphans=locked):

@@ -124,7 +124,7 @@ class _Copy:
         with contextlib.closing(Database.open(partial)) as copy:
             for run in runs.list_ids(copy, -1):
                 if run not in left and (gone := runs.get_by_id(copy, run)) is not None:
-                    delete_run.begin(copy, gone.seq, time.time())
+                    delete_run.begin(copy, gone.seq)
 
     def _copy(self, source: Path, target: Path, *, follow: bool = False) -> None:
         """Copy a file, link or folder; what is gone meanwhile, or of another kind, is left out."""

@@ -18,7 +18,7 @@ from engine.append.formats.table_names import quote_name, unique_names
 from engine.append.formats.writer import Batch, FileState, Writer
 from engine.errors import StorageError
 from engine.model.record import to_text
-from engine.store.db.connector import Database, has_no_wal, sqlite3
+from engine.store.db.connector import Database, sqlite3
 from engine.store.tables.output.outputs import Output
 
 ID_COLUMN = "_id"
@@ -111,7 +111,7 @@ class TableReader:
         self._table = table
         self._select = f"SELECT * FROM {table.quoted_name} WHERE {quote_name(table.id_column)} > ? AND "
         self._select += f"{quote_name(table.id_column)} <= ? ORDER BY 1"
-        self._db = Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_BUSY_SECONDS)
+        self._db = Database.open_for_reading(path, busy_seconds=_BUSY_SECONDS)
         self._expected = Database(sqlite3.connect(":memory:", isolation_level=None), path, 0)
         self._expected.execute(table.create_sql())
 

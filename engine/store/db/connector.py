@@ -94,6 +94,11 @@ class Database:
         database.execute(f"PRAGMA cache_size = {-(_SMALL_CACHE_KB if small_cache else _CACHE_KB)}")
         return database
 
+    @classmethod
+    def open_for_reading(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> "Database":
+        """Open a database so that reading it leaves no write-ahead log behind, where that is possible."""
+        return cls.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=busy_seconds)
+
     def resize_cache(self, kilobytes: int | None) -> None:
         """Let the page cache grow to this size; None: to the usual one, freeing the rest."""
         self.execute(f"PRAGMA cache_size = {-(kilobytes or _CACHE_KB)}")

@@ -4,6 +4,7 @@ The first transaction takes the run out of `runs`, so that no reader sees it and
 of it after a kill is deleted by the next call: each batch looks for what is still there.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -54,14 +55,14 @@ _STOPPED = "DELETE FROM meta WHERE name GLOB 'stopped:' || ? || ':*'"
 _COMMANDS = "DELETE FROM commands WHERE supervisor IN (SELECT epoch FROM supervisors WHERE run = ?)"
 
 
-def begin(db: Database, run: int, now: float, check: Callable[[], None] = lambda: None) -> None:
+def begin(db: Database, run: int, check: Callable[[], None] = lambda: None) -> None:
     """Take a run out of `runs`. `check` may raise in the same transaction. Raises UsageError if it is gone."""
     with db.transaction():
         check()
         if db.value("SELECT 1 FROM runs WHERE seq = ?", (run,)) is None:
             raise UsageError("the run was deleted meanwhile", "See `crawl-console runs`.")
         seen_rows.record_scopes(db)
-        deleted_runs.begin(db, run, now)
+        deleted_runs.begin(db, run, time.time())
 
 
 def delete_batches(db: Database, run: int, digest: RowDigest) -> Iterator[int]:

@@ -6,7 +6,6 @@ next call deletes the rest.
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,11 +22,6 @@ from engine.store.transactions import delete_run, unused
 _FILES = 500
 """Files of one step."""
 _BUSY_SECONDS = 30.0
-
-
-def begin_deletion(db: Database, run: int, check: Callable[[], None] = lambda: None) -> None:
-    """Take a run out of the list of runs. `check` may raise, and so refuse it."""
-    delete_run.begin(db, run, time.time(), check)
 
 
 def delete_left(

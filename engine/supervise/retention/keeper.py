@@ -144,12 +144,13 @@ class Retention:
         yield from self._delete_runs(oldest, f"max_data is {megabytes(self._limit.max_bytes)}")
 
     def _delete_runs(self, chosen: "list[RunSize]", why: str) -> Iterator[object]:
-        from engine.supervise.retention.deletion import begin_deletion, delete_left
+        from engine.store.transactions import delete_run
+        from engine.supervise.retention.deletion import delete_left
 
         if chosen:
             self._tell("INFO", f"{_describe(chosen)} deleted: {why}")
         for size in chosen:
-            begin_deletion(self._db, size.past.seq)
+            delete_run.begin(self._db, size.past.seq)
             yield None
         yield from delete_left(self._db, self._data, with_documents=True, stop=self._is_over)
 

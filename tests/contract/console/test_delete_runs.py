@@ -19,8 +19,9 @@ from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
 from engine.store.tables.row.rowkeys import RowKeys
 from engine.store.tables.run import deleted_runs, runs
+from engine.store.transactions import delete_run
 from engine.supervise.lock import Lock
-from engine.supervise.retention.deletion import begin_deletion, delete_left
+from engine.supervise.retention.deletion import delete_left
 from tests.contract.store.harness import StoreHarness, document
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -113,7 +114,7 @@ def test_other_runs_stay_as_they_are_and_valid(cli: Cli, tmp_path: Path, seed: i
     db = Database.open(tmp_path / CRAWL, durable=False)
     run = runs.get_by_id(db, gone[0])
     assert run is not None
-    begin_deletion(db, run.seq)
+    delete_run.begin(db, run.seq)
     for _ in range(3):
         steps = rng.randrange(1, 4)
         for _, _ in zip(range(steps), delete_left(db, tmp_path, with_documents=True), strict=False):

@@ -14,8 +14,8 @@ from engine.store.db import vacuum
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.tables.run import deleted_runs
+from engine.store.transactions import delete_run
 from engine.supervise.lock import Lock
-from engine.supervise.retention.deletion import begin_deletion
 from tests.contract.console.test_delete_runs import Cli, cli, crawl
 
 __all__ = ["cli"]
@@ -43,7 +43,7 @@ def content(data: Path) -> list[list[tuple[object, ...]]]:
 
 def test_it_prints_what_it_gave_back_and_finishes_a_deletion(cli: Cli, data: Path) -> None:
     db = Database.open(data / CRAWL)
-    begin_deletion(db, 1)
+    delete_run.begin(db, 1)
     db.close()
     before = {name: (data / name).stat().st_size for name in (CRAWL, PAGES)}
     code, out, error = cli("vacuum", "--json")

@@ -10,8 +10,9 @@ import pytest
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.tables.run import deleted_runs, runs
+from engine.store.transactions import delete_run
 from engine.supervise.backup import back_up
-from engine.supervise.retention.deletion import begin_deletion, delete_left
+from engine.supervise.retention.deletion import delete_left
 from tests.contract.console.test_delete_runs import crawl
 
 
@@ -34,7 +35,7 @@ def test_a_run_that_is_deleted_meanwhile_is_deleted_in_the_copy(db: Database, do
 
     def delete_once(count: int) -> None:
         if not copied:  # crawl.db is copied, no file is yet
-            begin_deletion(db, 1)
+            delete_run.begin(db, 1)
             for _ in delete_left(db, tmp_path / "data", with_documents=True):
                 pass
         copied.append(count)

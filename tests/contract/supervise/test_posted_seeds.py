@@ -36,10 +36,11 @@ def test_a_batch_waits_while_the_log_is_full(store: StoreHarness, monkeypatch: p
         thread = threading.Thread(target=poster.post, args=(URLS, note))
         thread.start()
         time.sleep(1.5)
-        assert counts == [2_000], "the next batch waits for the reader"
+        assert len(counts) == 1, "the next batch waits for the reader"
     thread.join(30)
     reader.close()
     db.close()
-    assert counts == [2_000, 2_000, 2_000]
+    assert len(counts) > 1
+    assert sum(counts) == 6_000
     assert poster.result.created == 6_000
     assert max(sizes) < 3_000_000, "the log holds one batch, not all of them"

@@ -14,11 +14,11 @@ from engine.store.db.schema import CRAWL
 from engine.store.read.history import PastRun, list_runs
 from engine.store.tables.run import deleted_runs, events, runs
 from engine.store.tables.run.events import Event
+from engine.store.transactions import delete_run
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.retention import choice, keeper
 from engine.supervise.retention.choice import measure_bytes
 from engine.supervise.retention.data_limit import DataLimit
-from engine.supervise.retention.deletion import begin_deletion
 from engine.supervise.retention.keeper import Retention
 from tests.contract.console.test_delete_runs import crawl
 from tests.contract.store.harness import StoreHarness
@@ -89,7 +89,7 @@ def test_a_resumed_run_deletes_nothing_but_finishes_what_a_kill_cut_short(now: S
     retention.begin_start(is_new=False)
     assert work(retention) == 1
     assert ids(now) == done
-    begin_deletion(now.db, 2)
+    delete_run.begin(now.db, 2)
     retention.begin_start(is_new=False)
     work(retention)
     assert ids(now) == [done[0], done[2]]

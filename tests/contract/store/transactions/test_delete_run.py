@@ -150,7 +150,7 @@ def test_all_rows_of_a_run_go_and_no_other_changes(filled: FilledTables) -> None
     others = filled.rows_of(DELETED, inverted=True)
     documents = filled.db.all("SELECT * FROM documents")
     belonging = filled.belonging(DELETED)
-    delete_run.begin(filled.db, DELETED, 5.0)
+    delete_run.begin(filled.db, DELETED)
     assert delete(filled.db, DELETED)
     left = {
         table: filled.db.all(f"SELECT * FROM {table} WHERE {' OR '.join(conditions)}")
@@ -165,7 +165,7 @@ def test_all_rows_of_a_run_go_and_no_other_changes(filled: FilledTables) -> None
 def test_a_deletion_that_was_cut_short_anywhere_is_finished_by_the_next(filled: FilledTables) -> None:
     """Each call does one more step than the one before; a run that is half deleted is no run."""
     others = filled.rows_of(DELETED, inverted=True)
-    delete_run.begin(filled.db, DELETED, 5.0)
+    delete_run.begin(filled.db, DELETED)
     assert [run.seq for run in deleted_runs.list_open(filled.db)] == [DELETED]
     assert runs.get_by_id(filled.db, "text 2") is None
     calls = 1
@@ -178,7 +178,7 @@ def test_a_deletion_that_was_cut_short_anywhere_is_finished_by_the_next(filled: 
 
 
 def test_the_latest_run_that_is_deleted_is_never_resumed(filled: FilledTables) -> None:
-    delete_run.begin(filled.db, 3, 5.0)
+    delete_run.begin(filled.db, 3)
     latest = runs.latest(filled.db)
     assert latest is not None
     assert latest.seq == 2
@@ -193,6 +193,6 @@ def test_a_check_that_fails_leaves_the_run_as_it_was(filled: FilledTables) -> No
         raise RuntimeError("it is in use")
 
     with pytest.raises(RuntimeError):
-        delete_run.begin(filled.db, DELETED, 5.0, refuse)
+        delete_run.begin(filled.db, DELETED, refuse)
     assert filled.rows_of(DELETED) == before
     assert deleted_runs.list_open(filled.db) == []
