@@ -82,9 +82,11 @@ def choose_arguments(
 
     `finished`: whether the latest run is worked even if it is DONE. Raises UsageError if others are given.
     """
+    if fresh:
+        return given
     try:
         with open_latest_run(data) as (db, run):
-            if fresh or (run.state is RunState.DONE and not finished):
+            if run.state is RunState.DONE and not finished:
                 return given
             kept = runs.get_arguments(db, run.seq)
     except NoRun:

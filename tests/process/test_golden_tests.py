@@ -38,7 +38,7 @@ def test_pages_are_recorded_as_a_crawl_reached_them_and_tested_without_the_site(
         return done.out, done.err
 
     site.clear_log()
-    test("--record", "--job", str(job), "--name", "stored", code=0)
+    test("--job", str(job), "--name", "stored", code=0)
     assert site.paths == []
     test("-a", "mark=m1", "--record", site.url("/p/1"), "--data-def", "item", "--name", "fetched", code=0)
     assert site.paths == ["/p/1"]

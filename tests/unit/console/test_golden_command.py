@@ -232,7 +232,7 @@ def test_files_that_cannot_be_read_are_named_with_their_places_all_at_once(run: 
         (("--record", "page.html", "--update"), "--record makes one test"),
         (("--record", "none.html", "--data-def", "item"), "none.html: no such file"),
         (("--record", "--job", "1", "--url", "http://a/"), "--url is the address of a FILE"),
-        (("--job", "1"), "go with --record"),
+        (("--job", "1", "--update"), "--record makes one test"),
         (("--update", "--watch"), "exclude each other"),
         (("--name", "x"), "go with --record"),
         (("--defs", "nowhere"), "'nowhere' does not exist"),

@@ -36,7 +36,7 @@ _ABSENT = "no such field"
 @click.option("--update", is_flag=True, help="Write the rows as they are now: they become the golden ones.")
 @click.option("--watch", is_flag=True, help="Test again after each save of the defs or tests, until Ctrl-C.")
 @click.option("--record", metavar="URL|FILE", is_flag=False, flag_value="", help="Make a test of this page.")
-@click.option("--job", type=Number(), metavar="ID", help="With --record: the stored page of this job.")
+@click.option("--job", type=Number(), metavar="ID", help="Make a test of the stored page of this job.")
 @click.option("--name", metavar="NAME", help="With --record: the name of the test.  [default: the dataDef]")
 @click.option(
     "--data-def", metavar="DATADEF", shell_complete=complete_names("data_def"),
@@ -54,11 +54,9 @@ def test(
     assigned: dict[str, str], arguments: dict[str, str],
 ) -> int:  # fmt: skip
     """Compare saved pages with their golden rows; no network. Exit 0: all equal, 1: differences."""
-    if record is None:
-        if any(given is not None for given in (job, name, data_def, url)):
-            raise UsageError(
-                "--job, --name, --data-def and --url go with --record", "Name the tests to run as arguments."
-            )
+    if record is None and job is None:
+        if any(given is not None for given in (name, data_def, url)):
+            raise UsageError("--name, --data-def and --url go with --record", "Name the tests to run as arguments.")
         if update and watch:
             raise UsageError("--update and --watch exclude each other", "Give one of them.")
         if watch:
@@ -69,7 +67,7 @@ def test(
     if names or update or watch:
         raise UsageError("--record makes one test", "Give no NAME, --update or --watch; --name names the new test.")
     if bool(record) == (job is not None):
-        raise UsageError("which page?", "Give exactly one of --record URL, --record FILE and --record --job ID.")
+        raise UsageError("which page?", "Give exactly one of --record URL, --record FILE and --job ID.")
     if url is not None and job is not None:
         raise UsageError("--url is the address of a FILE", "A stored page has one.")
     if job is None:
