@@ -175,7 +175,7 @@ def test_try_refuses_what_a_crawl_would_refuse(project: Project, site: Site, try
     assert "more than 10 redirects" in try_here("book", site.url("/hop/0"), code=1).err
     unknown = try_here("bok", site.url("/"), code=2)
     assert "did you mean 'book'?" in unknown.err
-    assert "entry, nothing" in unknown.err
+    assert "book, entry, nothing" in try_here("zzz", site.url("/"), code=2).err
     assert try_here("book", code=2).err
     assert try_here("book", str(project.folder / "nowhere.html"), code=2).err
     assert try_here("book", "--job", "7", code=2).err
