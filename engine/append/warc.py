@@ -48,7 +48,7 @@ class WarcExport:
         }
         self._writer.write_record(self._writer.create_warcinfo_record("", info))
         used = list_used_by(self._db, [self._run.seq])
-        for document in stored_documents.iterate_oldest_first(self._db):
+        for document in stored_documents.iterate(self._db, oldest_first=True):
             if document.id in used:
                 for record in self._records(document):
                     self._writer.write_record(record)

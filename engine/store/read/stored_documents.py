@@ -46,18 +46,10 @@ class StoredDocument(Struct, frozen=True):
     """1: kept for people to read, such as the beginning of an answer that failed."""
 
 
-def iterate(db: Database) -> Iterator[StoredDocument]:
-    """The documents that have a body, the newest first."""
-    last = 2**62
-    while found := db.all(_LIST, (last, _BATCH)):
-        yield from (StoredDocument(*row) for row in found)
-        last = found[-1][0]
-
-
-def iterate_oldest_first(db: Database) -> Iterator[StoredDocument]:
-    """The same in the order in which they were stored."""
-    last = 0
-    while found := db.all(_LIST_OLDEST, (last, _BATCH)):
+def iterate(db: Database, *, oldest_first: bool = False) -> Iterator[StoredDocument]:
+    """The documents that have a body, the newest first, or in the order in which they were stored."""
+    sql, last = (_LIST_OLDEST, 0) if oldest_first else (_LIST, 2**62)
+    while found := db.all(sql, (last, _BATCH)):
         yield from (StoredDocument(*row) for row in found)
         last = found[-1][0]
 

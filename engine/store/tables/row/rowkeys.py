@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database, placeholders
+from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
+from engine.store.tables.row.seen_rows import find_digests
 
 KEYS = "keys.db"
 
@@ -43,7 +44,6 @@ _MOVE = "UPDATE scopes SET cursor = ?, run = ?, run_id = ? WHERE id = ?"
 _RESET = ("DELETE FROM keys", "DELETE FROM scopes", "DELETE FROM origin")
 _ADD = "INSERT INTO keys (scope, digest, run) {values} ON CONFLICT DO NOTHING"
 _FIND_SEEN = "SELECT digest FROM keys WHERE scope = ? AND run < ? AND digest IN ({digests})"
-_BATCH = 500
 
 
 class RowKeys:
@@ -90,12 +90,7 @@ class RowKeys:
 
     def find_seen(self, scope: int, digests: Sequence[bytes], before: int) -> set[bytes]:
         """The digests that a run with a number below `before` had."""
-        seen: set[bytes] = set()
-        for start in range(0, len(digests), _BATCH):
-            part = digests[start : start + _BATCH]
-            sql = _FIND_SEEN.format(digests=placeholders(part))
-            seen.update(bytes(row[0]) for row in self._db.all(sql, (scope, before, *part)))
-        return seen
+        return find_digests(self._db, _FIND_SEEN, (scope, before), digests)
 
     def close(self) -> None:
         self._db.close()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -59,12 +60,16 @@ def add(db: Database, run: int, scope: int, digests: set[bytes]) -> None:
 
 def find(db: Database, data_def: str, fields: Sequence[str], digests: Sequence[bytes], before: int) -> set[bytes]:
     """Which of the digests a deleted run with a number below `before` had."""
-    seen: set[bytes] = set()
+    return find_digests(db, _FIND, (data_def, encode_fields(fields), before), digests)
+
+
+def find_digests(db: Database, sql: str, parameters: Sequence[Any], digests: Sequence[bytes]) -> set[bytes]:
+    """Which of the digests a statement finds. Its `{digests}` come after its other parameters."""
+    found: set[bytes] = set()
     for start in range(0, len(digests), _BATCH):
         part = digests[start : start + _BATCH]
-        sql = _FIND.format(digests=placeholders(part))
-        seen.update(bytes(row[0]) for row in db.all(sql, (data_def, encode_fields(fields), before, *part)))
-    return seen
+        found.update(bytes(row[0]) for row in db.all(sql.format(digests=placeholders(part)), (*parameters, *part)))
+    return found
 
 
 def has_earlier(db: Database, data_def: str, fields: Sequence[str], before: int) -> bool:
