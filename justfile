@@ -44,7 +44,7 @@ fmt:
     ruff check --fix .
     ruff format .
 
-# compare with a ceiling and with Scrapy
+# compare with Scrapy and wget2; measure slow sites, the appender, leases and starts
 bench *ARGS:
     python -m tests.bench {{ARGS}}
 

@@ -1,4 +1,4 @@
-"""Runs all measurements and prints them as ratios: `python -m tests.bench [--only PART,…]`."""
+"""Runs the measurements and prints them with their budgets: `python -m tests.bench [--only PART,…]`."""
 
 import argparse
 import os
@@ -7,31 +7,21 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.bench import micro, stages
-from tests.bench.contest import (
-    CEILING,
-    NODES,
-    OURS,
-    SCRAPY,
-    SCRAPY_LEAN,
-    SCRAPY_SEEN,
-    Contestant,
-    Crawl,
-    crawl,
-    crawls_table,
-)
-from tests.bench.measure import parts_table
+from tests.bench import micro, peers, size
+from tests.bench.crawlers import OURS, SCRAPY, SCRAPY_LEAN
 from tests.bench.report import cell, machine, machine_line, put, table
-from tests.bench.site import Site, chosen_site, slow_site
+from tests.bench.site import slow_site
 
-PARTS = ("crawl", "scrapy", "slow", "appender", "micro", "stages")
+PARTS = ("peers", "slow", "appender", "micro", "size")
 _SLOTS = 32
-_QUIET = 0.1
+_NODES = 2
+_PEER_LIMITS = {"small": (SCRAPY_LEAN, 0.85), "large": (SCRAPY, 0.2)}
+"""The most of a peer's CPU that ours may take, by site."""
 
 
 @dataclass(slots=True)
@@ -54,27 +44,24 @@ class Bench:
         )
 
 
-def crawls(bench: Bench, site: Site, times: int, *, scrapy: bool) -> None:
-    """Our crawl and the ceiling in turn, then Scrapy in its three forms."""
-    turns: Sequence[Contestant] = [CEILING, OURS] * times + ([SCRAPY_LEAN, SCRAPY_SEEN, SCRAPY] if scrapy else [])
-    done = [_crawl(bench, contestant, site) for contestant in turns]
-    print(f"\n{site.name}\n{crawls_table(done)}")
-    _warn(done)
-    ours, ceiling = _of(OURS, done), _of(CEILING, done)
-    bench.budget("pages/s ÷ ceiling", _rate(ours) / _rate(ceiling), "≥", 0.8)
-    if scrapy:
-        plain, seen = _of(SCRAPY, done), _of(SCRAPY_SEEN, done)
-        bench.budget("pages/s ÷ Scrapy", _rate(ours) / _rate(plain), "≥", 10)
-        bench.budget("pages/s ÷ Scrapy with a seen-set", _rate(ours) / _rate(seen), "≥", 4)
-        bench.budget("CPU a page ÷ Scrapy's", _cpu(ours) / _cpu(plain), "≤", 0.2)
-    bench.budget("a node's steady memory, MB", max(c.usage.parts["node"].steady for c in ours) / 1e6, "≤", 150)
-    if scrapy:
-        lean = _of(SCRAPY_LEAN, done)
-        print(f"\npages/s ÷ {SCRAPY_LEAN.name} (in memory, no budget): {_rate(ours) / _rate(lean):.2f}")
-        print(f"CPU a page ÷ {SCRAPY_LEAN.name}'s: {_cpu(ours) / _cpu(lean):.2f}")
-    print(f"\n{OURS.name}, the last crawl\n{parts_table(ours[-1].usage)}")
-    print(f"CPU a page ÷ ceiling's: {_cpu(ours) / _cpu(ceiling):.2f}")
-    print("the ceiling runs with the garbage-collection thresholds, allocator settings and CPU settings of a node")
+def compare(bench: Bench, sites: list[str], times: int) -> None:
+    """Whole crawls of the crawlers, in turns."""
+    done = []
+    for name in sites:
+        with peers.site_of(name) as site:
+            for crawl in peers.rounds(site, times):
+                done.append(crawl)
+                bench.record(crawl.as_dict())
+            if name in _PEER_LIMITS:
+                peer, limit = _PEER_LIMITS[name]
+                ours, theirs = (
+                    statistics.median(c.cpu_ms for c in done if (c.site, c.crawler) == (site.name, crawler.name))
+                    for crawler in (OURS, peer)
+                )
+                bench.budget(f"CPU ÷ {peer.name}, {site.name}", ours / theirs, "≤", limit)
+    peak = max(crawl.usage.peak for crawl in done if crawl.crawler == OURS.name)
+    bench.budget("memory of all processes, MB", peak / 1e6, "≤", 300)
+    print(f"\n{peers.report(done)}")
 
 
 def slow(bench: Bench) -> None:
@@ -82,11 +69,12 @@ def slow(bench: Bench) -> None:
     rows = []
     for latency, pages in ((0.02, 60), (0.2, 80)):
         with slow_site(latency, pages=pages) as site:
-            done = [_crawl(bench, contestant, site) for contestant in (CEILING, OURS)]
-            allowed = NODES * _SLOTS / latency
-            rows += [[site.name, c.contestant, c.rows, c.usage.wall, c.pages_per_s, allowed, c.cpu_ms] for c in done]
-            _warn(done)
-    heads = ["site", "crawler", "pages", "s", "pages/s", f"{NODES * _SLOTS} slots allow", "CPU ms/page"]
+            done = peers.crawl(OURS, site, "--nodes", str(_NODES))
+            allowed = _NODES * _SLOTS / latency
+            rows.append([site.name, done.pages, done.usage.wall, done.pages_per_s, allowed, done.cpu_ms])
+            bench.record(done.as_dict())
+    bench.budget("pages/s of pages of 200 ms ÷ what the slots allow", rows[-1][3] / rows[-1][4], "≥", 0.9)
+    heads = ["site", "pages", "s", "pages/s", f"{_NODES * _SLOTS} slots allow", "CPU ms/page"]
     print(f"\n{table(heads, rows)}")
 
 
@@ -120,64 +108,36 @@ def single(bench: Bench, jobs: int) -> None:
     print(f"\n{micro.micro_table(results)}")
 
 
-def profile(bench: Bench, site: Site) -> None:
-    """CPU of the stages of a page."""
-    results = stages.stages(site, 2000)
-    bench.record({"bench": "stages", "micros": {stage.name: stage.micros for stage in results}})
-    print(f"\n{stages.stages_table(results)}")
-
-
-def _crawl(bench: Bench, contestant: Contestant, site: Site) -> Crawl:
-    print(f"… {contestant.name} on {site.name}", file=sys.stderr, flush=True)
-    done = crawl(contestant, site)
+def large(bench: Bench, pages: int, minutes: float) -> None:
+    """A large crawl: its speed and memory by tenths, and what commands on its data dir take."""
+    done = size.crawl(pages, minutes)
     bench.record(done.as_dict())
-    return done
-
-
-def _of(contestant: Contestant, done: Sequence[Crawl]) -> list[Crawl]:
-    return [c for c in done if c.contestant == contestant.name]
-
-
-def _rate(done: Sequence[Crawl]) -> float:
-    return statistics.median(c.pages_per_s for c in done)
-
-
-def _cpu(done: Sequence[Crawl]) -> float:
-    return statistics.median(c.cpu_ms for c in done)
-
-
-def _warn(done: Sequence[Crawl]) -> None:
-    pages = {c.contestant: c.rows for c in done}
-    if len(set(pages.values())) > 1:
-        print(f"crawlers fetched different numbers of pages: {pages}")
-    if any(c.others > _QUIET for c in done):
-        print("other processes keep this machine busy: wall times and their ratios mean little in this run")
+    for name, measured, sign, limit in done.budgets():
+        bench.budget(name, measured, sign, limit)
+    print(f"\n{done.report()}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--only", default=",".join(PARTS), metavar="PART,…", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--site", default="auto", help="auto, generated, or a folder")
-    parser.add_argument("--pages", type=int, default=10_000, help="of a generated site")
-    parser.add_argument("--times", type=int, default=2, help="crawls of ours and of the ceiling, in turn")
+    parser.add_argument("--only", default=",".join(PARTS[:-1]), metavar="PART,…", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--sites", default=",".join(peers.SITES), metavar="SITE,…", help="of the peers")
+    parser.add_argument("--rounds", type=int, default=5, help="crawls of each site by each peer, in turns")
+    parser.add_argument("--pages", type=int, default=1_000_000, help="of the part `size`")
+    parser.add_argument("--minutes", type=float, default=25.0, help="after which `size` stops gracefully")
     parser.add_argument("--jobs", type=int, default=micro.MANY, help="READY jobs of the large data dir")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append results as JSON lines")
     options = parser.parse_args()
-    chosen = options.only.split(",")
-    if unknown := set(chosen) - set(PARTS):
-        parser.error(f"unknown part: {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
+    chosen, sites = options.only.split(","), options.sites.split(",")
+    if unknown := {*chosen} - {*PARTS} | {*sites} - {*peers.SITES}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join([*PARTS, *peers.SITES])}")
     bench, started = Bench(options.json), time.monotonic()
     print(f"{machine_line()}\nload {os.getloadavg()[0]:.2f}")
-    if {"crawl", "scrapy", "stages"} & set(chosen):
-        with chosen_site(options.site, options.pages) as site:
-            if {"crawl", "scrapy"} & set(chosen):
-                crawls(bench, site, options.times, scrapy="scrapy" in chosen)
-            if "stages" in chosen:
-                profile(bench, site)
     parts: dict[str, Callable[[], None]] = {
+        "peers": lambda: compare(bench, sites, options.rounds),
         "slow": lambda: slow(bench),
         "appender": lambda: appender(bench),
         "micro": lambda: single(bench, options.jobs),
+        "size": lambda: large(bench, options.pages, options.minutes),
     }
     for name, work in parts.items():
         if name in chosen:

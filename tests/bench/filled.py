@@ -15,7 +15,7 @@ from engine.store.tables.job import linked_jobs
 from engine.store.tables.job.linked_jobs import NewLink
 from engine.store.tables.run import runs
 from engine.store.transactions.placement import PlacementCache
-from tests.bench.contest import PROJECT, console, write_defs
+from tests.bench.crawlers import PROJECT, run_command, write_defs
 from tests.bench.pages import path_of
 from tests.bench.site import Site
 
@@ -99,10 +99,8 @@ def spread(filled: Filled, hosts: int, each: int) -> Filled:
 
 def run(site: Site, data: Path, defs: Path, *, pages: int) -> subprocess.CompletedProcess[str]:
     """`crawl-console run` of a data dir until it has fetched `pages` pages in all its runs."""
-    command = [*console(), "run", "--no-ui", "--json", "--nodes", "2", "--data", str(data), "--defs", str(defs)]
-    done = subprocess.run(
-        [*command, "--max-pages", str(pages)], capture_output=True, text=True, cwd=PROJECT, timeout=300
-    )
+    command = [*run_command(defs, data), "--max-pages", str(pages)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, timeout=300)
     if done.returncode:
         sys.stderr.write(done.stdout[-1000:] + done.stderr[-3000:])
         raise RuntimeError(f"crawl-console of {site.name}: exit {done.returncode}")

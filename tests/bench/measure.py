@@ -1,30 +1,46 @@
 """Runs a command and measures it from outside: wall time, CPU and memory of all its processes.
 
-CPU is exact where a control group can be created: it includes grandchildren that were not reaped. Elsewhere every
-process is sampled each 50 ms and its last value kept, so that up to 50 ms of each are missing.
+CPU is that of a control group (version 2) where one can be created. Elsewhere it is that of all reaped processes, and
+of others what they had used at the last sample. Memory is the sum of the proportional sizes (PSS) of all processes.
 """
 
 import argparse
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from statistics import median
 
 import psutil
 
-from tests.bench.processes import GONE, Group, Processes, Tree
-from tests.bench.report import machine, put, table
+from tests.bench.report import machine, machine_line, put, table
 
-SAMPLE_SECONDS = 0.05
-_LABEL_SAMPLES = 10
-"""Samples of a new process in which it may still have the command line of its parent."""
+SAMPLES_PER_S = 4
+_GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
+
+
+@dataclass(slots=True)
+class Part:
+    """Processes that run the same program."""
+
+    pids: set[int] = field(default_factory=set)
+    memory: list[tuple[float, int]] = field(default_factory=list)
+    """Of the largest of them, in bytes, with the time of each sample."""
+
+    @property
+    def largest(self) -> int:
+        return max(size for _, size in self.memory)
+
+    @property
+    def steady(self) -> float:
+        """The median over time."""
+        return median(size for _, size in self.memory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +50,11 @@ class Measured:
     exit_code: int
     wall: float
     cpu: float
-    cpu_by: Literal["control group", "processes"]
+    cpu_by: str
     peak: int
-    """The largest sum of the resident sizes of all processes; shared pages count in each."""
-    largest: int
-    """The largest resident size of one process."""
-    parts: dict[str, "Part"]
-    """Resources by the module or program that processes run; the last 50 ms of each are missing."""
+    """The largest sum of the proportional sizes of all processes."""
+    parts: dict[str, Part]
+    """Memory by the module or program that processes run."""
     others: float
     """CPU seconds of everything else on the machine meanwhile, including steal time."""
     started: float
@@ -49,54 +63,111 @@ class Measured:
     stderr: str
 
 
-@dataclass(slots=True)
-class Part:
-    """Processes that run the same program."""
+class _Group:
+    """A control group of a command; without one, the descendants found by polling."""
 
-    processes: int = 0
-    cpu: float = 0.0
-    largest: int = 0
-    steady: int = 0
-    """The largest median resident size of one process."""
+    def __init__(self) -> None:
+        self._path = _make_group()
+        self._known: dict[int, psutil.Process] = {}
+        self._cpu: dict[int, float] = {}
+        self.cpu_by = "processes, sampled" if self._path is None else "control group"
+
+    def enter(self, command: Sequence[str]) -> list[str]:
+        """The command line that starts the command in this group."""
+        if self._path is None:
+            return list(command)
+        return ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self._path / "cgroup.procs"), *command]
+
+    def processes(self, root: int) -> list[psutil.Process]:
+        """Those alive."""
+        if self._path is not None:
+            pids = [int(line) for line in (self._path / "cgroup.procs").read_text().split()]
+        else:
+            pids = [root]
+            with suppress(*_GONE):
+                pids += [child.pid for child in psutil.Process(root).children(recursive=True)]
+            pids += self._known  # a process whose parent died is no longer a descendant, but still counts
+        for pid in pids:
+            if pid not in self._known:
+                with suppress(*_GONE):
+                    self._known[pid] = psutil.Process(pid)
+        return [process for pid, process in self._known.items() if pid in pids and process.is_running()]
+
+    def count(self, process: psutil.Process) -> None:
+        """Remember the CPU of a process, where no group counts it."""
+        if self._path is None:
+            times = process.cpu_times()
+            self._cpu[process.pid] = times.user + times.system
+
+    def cpu(self, reaped: float) -> float:
+        """Seconds so far. `reaped`: those of the command and of all descendants that their parents waited for."""
+        if self._path is None:
+            return max(reaped, sum(self._cpu.values()))
+        stat = dict(line.split() for line in (self._path / "cpu.stat").read_text().splitlines())
+        return int(stat["usage_usec"]) / 1e6
+
+    def close(self) -> None:
+        """Remove the group once its last process has ended."""
+        for _ in range(40):
+            with suppress(OSError):
+                if self._path is not None:
+                    self._path.rmdir()
+                return
+            time.sleep(0.05)
+
+
+def _make_group() -> Path | None:
+    """Create a control group below our own; None where that is not permitted."""
+    with suppress(OSError, StopIteration):
+        mounts = map(str.split, Path("/proc/mounts").read_text().splitlines())
+        mount = next(point for _, point, kind, *_ in mounts if kind == "cgroup2")
+        groups = Path("/proc/self/cgroup").read_text().splitlines()
+        own = next(line.removeprefix("0::") for line in groups if line.startswith("0::"))
+        path = Path(mount + own, f"bench-{os.getpid()}-{time.monotonic_ns()}")
+        path.mkdir()
+        return path
+    return None
 
 
 class _Sampler(threading.Thread):
-    """Samples the processes while they run."""
+    """Samples the memory of the processes while they run."""
 
-    def __init__(self, processes: Processes, root: int) -> None:
+    def __init__(self, group: _Group, root: int) -> None:
         super().__init__(daemon=True)
-        self._processes = processes
+        self._group = group
         self._root = root
         self._ended = threading.Event()
-        self._handles: dict[int, psutil.Process] = {}
-        self._samples: dict[int, int] = {}
         self._labels: dict[int, str] = {}
-        self._resident: dict[int, list[int]] = {}
-        self.cpu: dict[int, float] = {}
-        self.peak = 0
-        self.largest = 0
+        self._sizes: list[tuple[float, dict[int, int]]] = []
+        """Of each process, with the time of the sample."""
 
     def run(self) -> None:
-        while not self._ended.is_set():
-            self.sample()
-            self._ended.wait(SAMPLE_SECONDS)
+        while not self._ended.wait(1 / SAMPLES_PER_S):
+            sizes = {}
+            for process in self._group.processes(self._root):
+                with suppress(*_GONE):
+                    sizes[process.pid] = _proportional_size(process)
+                    self._labels[process.pid] = _label(process.cmdline(), process.name())
+                    self._group.count(process)
+            self._sizes.append((time.monotonic(), sizes))
 
-    def sample(self) -> None:
-        total = 0
-        for pid in self._processes.alive(self._root):
-            try:
-                process = self._handles.get(pid) or self._handles.setdefault(pid, psutil.Process(pid))
-                samples = self._samples[pid] = self._samples.get(pid, 0) + 1
-                if samples <= _LABEL_SAMPLES:
-                    self._labels[pid] = _label(process.cmdline(), process.name())
-                resident, times = process.memory_info().rss, process.cpu_times()
-            except GONE:
-                continue
-            self.cpu[pid] = times.user + times.system
-            self._resident.setdefault(pid, []).append(resident)
-            total += resident
-            self.largest = max(self.largest, resident)
-        self.peak = max(self.peak, total)
+    @property
+    def peak(self) -> int:
+        """The largest sum."""
+        return max((sum(sizes.values()) for _, sizes in self._sizes), default=0)
+
+    def parts(self) -> dict[str, Part]:
+        """By label: a process keeps the last one that it had."""
+        parts: dict[str, Part] = {}
+        for at, sizes in self._sizes:
+            largest: dict[str, int] = {}
+            for pid, size in sizes.items():
+                label = self._labels.get(pid, "?")
+                parts.setdefault(label, Part()).pids.add(pid)
+                largest[label] = max(size, largest.get(label, 0))
+            for label, size in largest.items():
+                parts[label].memory.append((at, size))
+        return parts
 
     def end(self) -> None:
         self._ended.set()
@@ -104,23 +175,18 @@ class _Sampler(threading.Thread):
 
     def kill(self) -> None:
         """Kill the processes."""
-        for pid in self._processes.alive(self._root):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
+        for process in self._group.processes(self._root):
+            with suppress(*_GONE):
+                process.kill()
 
-    def parts(self) -> dict[str, Part]:
-        """Resources by label, the most CPU first."""
-        parts: dict[str, Part] = {}
-        for pid in sorted(self.cpu, key=lambda pid: -self.cpu[pid]):
-            part = parts.setdefault(self._labels[pid], Part())
-            part.processes += 1
-            part.cpu += self.cpu[pid]
-            sizes = sorted(self._resident[pid])
-            part.largest = max(part.largest, sizes[-1])
-            part.steady = max(part.steady, sizes[len(sizes) // 2])
-        return parts
+
+def _proportional_size(process: psutil.Process) -> int:
+    """Bytes; a page that n processes share counts 1/n in each. Where only sizes are known: the resident size."""
+    try:
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return int(process.memory_info().rss)
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
 def _label(words: Sequence[str], name: str) -> str:
@@ -146,18 +212,18 @@ def measure(
     env: Mapping[str, str] | None = None,
     timeout: float = 600.0,
 ) -> Measured:
-    """Run a command to its end; after `timeout` seconds it is killed with its children.
+    """Run a command to its end; after `timeout` seconds all its processes are killed.
 
     Python keeps the bytecode of what it imports, as that of installed packages is kept, whatever the environment says.
     """
     environment = {name: value for name, value in (env or os.environ).items() if name != "PYTHONDONTWRITEBYTECODE"}
-    processes: Processes = Group.make() or Tree()
+    group = _Group()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         busy, started = _busy(), time.monotonic()
         process = subprocess.Popen(
-            processes.enter(command), cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+            group.enter(command), cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
         )
-        sampler = _Sampler(processes, process.pid)
+        sampler = _Sampler(group, process.pid)
         sampler.start()
         alarm = threading.Timer(timeout, sampler.kill)
         alarm.start()
@@ -171,20 +237,17 @@ def measure(
             alarm.cancel()
             sampler.end()
         process.returncode = os.waitstatus_to_exitcode(status)
+        cpu = group.cpu(usage.ru_utime + usage.ru_stime)
         everything = _busy() - busy
-        sampled = max(sum(sampler.cpu.values()), usage.ru_utime + usage.ru_stime)
-        group_cpu = processes.cpu()
-        processes.close()
+        group.close()
         out.seek(0)
         errors.seek(0)
-        cpu = sampled if group_cpu is None else group_cpu
         return Measured(
             exit_code=process.returncode,
             wall=wall,
             cpu=cpu,
-            cpu_by=processes.kind,
+            cpu_by=group.cpu_by,
             peak=sampler.peak,
-            largest=sampler.largest,
             parts=sampler.parts(),
             others=max(0.0, everything - cpu),
             started=started,
@@ -194,10 +257,10 @@ def measure(
 
 
 def parts_table(done: Measured) -> str:
-    """Resources of each kind of process."""
+    """Memory of each kind of process."""
     return table(
-        ["process", "number", "CPU s", "steady MB", "largest MB"],
-        [[name, part.processes, part.cpu, part.steady / 1e6, part.largest / 1e6] for name, part in done.parts.items()],
+        ["process", "number", "steady MB", "largest MB"],
+        [[name, len(part.pids), part.steady / 1e6, part.largest / 1e6] for name, part in done.parts.items()],
     )
 
 
@@ -213,14 +276,11 @@ def main() -> int:
     done = measure(command, timeout=options.timeout)
     sys.stdout.write(done.stdout)
     sys.stderr.write(done.stderr)
-    result = {name: value for name, value in asdict(done).items() if name not in ("stdout", "stderr", "started")}
-    print(
-        table(
-            ["exit", "wall s", "CPU s", "counted by", "peak MB", "largest MB"],
-            [[done.exit_code, done.wall, done.cpu, done.cpu_by, done.peak / 1e6, done.largest / 1e6]],
-        )
-    )
+    print(machine_line())
+    heads = ["exit", "wall s", "CPU s", "counted by", "peak MB"]
+    print(table(heads, [[done.exit_code, done.wall, done.cpu, done.cpu_by, done.peak / 1e6]]))
     print(parts_table(done))
+    result = {"exit": done.exit_code, "seconds": done.wall, "cpu_seconds": done.cpu, "peak_bytes": done.peak}
     put(options.json, {"bench": "measure", "command": command, **result, **machine()})
     return done.exit_code
 

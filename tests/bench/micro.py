@@ -28,7 +28,7 @@ from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import commit
 from engine.store.transactions.lease import LeaseRequest, lease
 from engine.store.transactions.placement import PlacementCache
-from tests.bench.contest import CONCURRENCY, console
+from tests.bench.crawlers import CONCURRENCY, console
 from tests.bench.filled import Filled, begin, fill, run, spread
 from tests.bench.report import machine, machine_line, put, table
 from tests.bench.site import Site, served_pages

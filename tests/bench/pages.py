@@ -44,6 +44,23 @@ def page(number: int, count: int, size: int = _BYTES) -> bytes:
     return (head + _filler(max(0, size - len(head)))).encode()
 
 
+def small_page(number: int, count: int) -> bytes:
+    """A page of about 3 kB with 14 links: its four children, and a navigation that all pages share."""
+    links = "".join(
+        f'<li><a href="{path_of(n)}">Article {n}</a></li>' for n in range(4 * number + 1, min(4 * number + 5, count))
+    )
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Article {number}</title></head>\n'
+        f"<body>{_navigation(count)}<h1>Article {number}</h1>\n<ul>{links}</ul>\n<h2>Summary</h2>\n"
+        f"<h2>Details</h2>\n{_filler(2_000)}"
+    ).encode()
+
+
+@lru_cache(maxsize=1)
+def _navigation(count: int) -> str:
+    return "".join(f'<a href="{path_of(n)}">Part {n}</a>\n' for n in range(min(10, count)))
+
+
 @lru_cache(maxsize=1024)
 def _filler(size: int) -> str:
     """The long part of the page: sections of text and markup like descriptions of methods."""

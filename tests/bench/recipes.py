@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench.contest import CONCURRENCY, console
+from tests.bench.crawlers import CONCURRENCY, console
 from tests.bench.measure import measure
 from tests.bench.report import machine, machine_line, put, table
 from tests.bench.scrapy_plain import DocsSpider

@@ -13,7 +13,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.contest import CONCURRENCY, NODES, console
+from tests.bench.crawlers import run_command
 from tests.bench.measure import Measured, measure
 from tests.bench.pages import path_of
 from tests.bench.report import machine, machine_line, put, table
@@ -26,8 +26,7 @@ taskGroups: {{docs: {{revalidate: true, page: {{dataDef: page}}}}}}
 dataDefs:
   page:
     fields: {{url: {{value: "%{{document.url}}"}}, title: {{selector: title}}, heads: {{selector: h2, all: true}}}}
-{links}hosts: {{"127.0.0.1": {{robots: false, concurrency: {concurrency}}}}}
-"""
+{links}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def compare(name: str, pages: int, size: int, *, linked: bool, latency: float) -
         (project / "seeds.txt").write_text("".join(f"{origin}{path_of(number)}\n" for number in numbers))
         (project / "defs").mkdir()
         links = _LINKS if linked else ""
-        text = _DEFS.format(seeds=project / "seeds.txt", links=links, concurrency=CONCURRENCY)
+        text = _DEFS.format(seeds=project / "seeds.txt", links=links)
         (project / "defs" / "docs.yml").write_text(text)
         first = _run(project, pages)
         _counts(site)
@@ -67,8 +66,7 @@ def compare(name: str, pages: int, size: int, *, linked: bool, latency: float) -
 
 
 def _run(project: Path, pages: int) -> Measured:
-    flags = ["--defs", str(project / "defs"), "--data", str(project / "data"), "--nodes", str(NODES)]
-    usage = measure([*console(), "run", "--no-ui", "--json", *flags], timeout=900)
+    usage = measure(run_command(project / "defs", project / "data"), timeout=900)
     if usage.exit_code:
         raise RuntimeError(usage.stderr[-2000:])
     with (project / "data/output/latest/page.csv").open(newline="", encoding="utf-8") as file:

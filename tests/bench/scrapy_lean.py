@@ -1,10 +1,9 @@
 """Scrapy in its fastest honest form: one parse per page, unneeded middlewares off, no JOBDIR.
 
 It also has its own seen-set and uvloop. What stays: retries, redirects, the timeout, the check for errors and the CSV
-feed. Scrapy runs the spider with `scrapy runspider`; run as a program, this module measures it.
+feed. `scrapy runspider` runs the spider.
 """
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -74,9 +73,3 @@ class DocsSpider(scrapy.Spider):
             self.seen.add(url)
             if urlsplit(url).netloc in self.hosts:
                 yield Request(url, callback=self.parse)
-
-
-if __name__ == "__main__":
-    from tests.bench.contest import SCRAPY_LEAN, alone
-
-    sys.exit(alone(SCRAPY_LEAN))

@@ -1,9 +1,8 @@
 """Scrapy as its users write it: every link of a page is followed, and Scrapy drops duplicates.
 
-Scrapy runs the spider with `scrapy runspider`; run as a program, this module measures it.
+`scrapy runspider` runs the spider.
 """
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,9 +36,3 @@ class DocsSpider(scrapy.Spider):
         }
         for href in response.css("a::attr(href)").getall():
             yield response.follow(href, callback=self.parse)
-
-
-if __name__ == "__main__":
-    from tests.bench.contest import SCRAPY, alone
-
-    sys.exit(alone(SCRAPY))

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import uvloop
 
-from tests.bench.pages import number_of, page
+from tests.bench.pages import number_of, page, small_page
 
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n"
 
@@ -132,6 +132,18 @@ def of_pages(count: int, size: int) -> Callable[[str], bytes]:
     return respond
 
 
+def of_small_pages(count: int) -> Callable[[str], bytes]:
+    """Responds with generated pages of 3 kB."""
+
+    def respond(path: str) -> bytes:
+        number = number_of(path)
+        if number is None or number >= count:
+            return _NOT_FOUND
+        return _response(small_page(number, count), "text/html; charset=utf-8")
+
+    return respond
+
+
 async def serve(
     respond: Callable[[str], bytes],
     addresses: list[tuple[str, int]],
@@ -160,13 +172,17 @@ def main() -> int:
     parser.add_argument("--root", type=Path, help="a folder; else pages are generated")
     parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--size", type=int, default=28_000, metavar="BYTES")
+    parser.add_argument("--small", action="store_true", help="pages of 3 kB, which cost the server little")
     parser.add_argument("--latency", type=float, default=0.0, metavar="MS")
     parser.add_argument("--versions", action="store_true", help="give each page an ETag; answer 304 to who names it")
     parser.add_argument("--cookie", action="store_true", help="set a new cookie with each answer")
-    parser.add_argument("--listen", action="append", metavar="HOST:PORT", help="may be repeated")
+    parser.add_argument("--listen", action="append", required=True, metavar="HOST:PORT", help="may be repeated")
     options = parser.parse_args()
-    respond = of_folder(options.root) if options.root else of_pages(options.pages, options.size)
-    addresses = [(text.rpartition(":")[0], int(text.rpartition(":")[2])) for text in options.listen or ["127.0.0.1:0"]]
+    if options.root:
+        respond = of_folder(options.root)
+    else:
+        respond = of_small_pages(options.pages) if options.small else of_pages(options.pages, options.size)
+    addresses = [(text.rpartition(":")[0], int(text.rpartition(":")[2])) for text in options.listen]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(
             serve(respond, addresses, options.latency / 1000, versions=options.versions, sets_cookie=options.cookie)

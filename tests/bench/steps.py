@@ -4,16 +4,15 @@ Also measures a command with eight workers that take a second for each page.
 """
 
 import argparse
-import contextlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
+
+from tests.bench.measure import measure
+from tests.bench.site import served_pages
 
 DEFS = """\
 locatorGroups:
@@ -45,17 +44,6 @@ class Mark:
 SLOW = "import sys, time\nfor line in sys.stdin:\n    time.sleep(1)\n    print(line, end='', flush=True)\n"
 
 
-@contextlib.contextmanager
-def serve(pages: int, size: int) -> Iterator[str]:
-    """Serve generated pages; yields the URL of the first."""
-    arguments = [sys.executable, "-m", "tests.bench.server", "--pages", str(pages), "--size", str(size)]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        [(host, port)] = json.loads(server.stdout.readline())
-        yield f"http://{host}:{port}/index.html"
-        server.communicate()
-
-
 def crawl(url: str, steps: str, nodes: int) -> tuple[float, float, int]:
     """Pages/s from the first second on, CPU seconds a thousand pages, pages done."""
     with tempfile.TemporaryDirectory(prefix="crawl-console-bench-") as folder:
@@ -66,15 +54,12 @@ def crawl(url: str, steps: str, nodes: int) -> tuple[float, float, int]:
         score = "score: {fromStep: true, type: int}" if steps else "size: {value: x}"
         Path(folder, "defs", "bench.yml").write_text(DEFS.format(url=url, steps=steps, score=score))
         command = [sys.executable, "-m", "console", "run", "--no-ui", "--json", "--progress", "quiet"]
-        before, began = os.times(), time.monotonic()
-        done = subprocess.run(
-            [*command, "--defs", f"{folder}/defs", "--data", f"{folder}/data", "--nodes", str(nodes)],
-            stdout=subprocess.PIPE, check=True, env={**os.environ, "XDG_STATE_HOME": folder},
-        )  # fmt: skip
-        seconds, after = time.monotonic() - began, os.times()
+        where = ["--defs", f"{folder}/defs", "--data", f"{folder}/data", "--nodes", str(nodes)]
+        done = measure([*command, *where], env={**os.environ, "XDG_STATE_HOME": folder})
+        if done.exit_code:
+            raise RuntimeError(f"exit {done.exit_code}\n{done.stderr[-2000:]}")
         pages = json.loads(done.stdout.splitlines()[-1])["jobs"]["done"]
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return pages / seconds, cpu / pages * 1000, pages
+    return pages / done.wall, done.cpu / pages * 1000, pages
 
 
 def main() -> int:
@@ -84,10 +69,10 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--nodes", type=int, default=2)
     options = parser.parse_args()
-    with serve(options.pages, options.size) as url:
+    with served_pages(options.pages, options.size) as site:
         pairs = []
         for _ in range(options.pairs):
-            default, step = crawl(url, "", options.nodes), crawl(url, PYTHON_STEP, options.nodes)
+            default, step = crawl(site.starts[0], "", options.nodes), crawl(site.starts[0], PYTHON_STEP, options.nodes)
             pairs.append((default, step))
             print(
                 f"default {default[0]:.0f} pages/s, {default[1]:.2f} CPU s per 1,000 pages;"
@@ -95,8 +80,8 @@ def main() -> int:
                 f" ratio {step[0] / default[0]:.2f}, CPU {step[1] / default[1]:.2f}"
             )
         print(f"Python step: {median(step[0] / default[0] for default, step in pairs):.2f} of the default's pages/s")
-    with serve(200, options.size) as url:
-        rate, _, pages = crawl(url, COMMAND.format(python=sys.executable), 1)
+    with served_pages(200, options.size) as site:
+        rate, _, pages = crawl(site.starts[0], COMMAND.format(python=sys.executable), 1)
         print(f"command, 8 workers of 1 s: {rate:.2f} pages/s on one node ({pages} pages, start and end included)")
     return 0
 

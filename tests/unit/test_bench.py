@@ -1,14 +1,52 @@
-"""The ceiling of the bench runs with the process settings of a node."""
+"""What the bench measures: whole process trees, even intervals, sites whose pages are all reachable."""
 
 import re
+import sys
 from pathlib import Path
 
-from engine.processes import child as child_process
-from tests.bench.loop import MALLOC_ENV
+import pytest
 
-ENGINE = Path(child_process.__file__).parents[1]
+pytest.importorskip("psutil")
+
+from tests.bench.measure import measure
+from tests.bench.pages import number_of, small_page
+from tests.bench.poller import Poller
+
+_ORPHAN = """\
+import os, time
+if os.fork() == 0 and os.fork() == 0:
+    os.setsid()
+    kept = bytearray(60_000_000)
+    end = time.process_time() + 0.4
+    while time.process_time() < end: pass
+else:
+    time.sleep(0.8)
+"""
 
 
-def test_the_ceiling_has_the_allocator_settings_of_a_node():
-    sources = "\n".join(path.read_text("utf-8") for path in (ENGINE / "processes").rglob("*.py"))
-    assert dict(re.findall(r'"(MALLOC_\w+)": "(\d+)"', sources)) == MALLOC_ENV
+def test_the_cpu_and_memory_of_orphans_count():
+    done = measure([sys.executable, "-c", _ORPHAN])
+    assert done.exit_code == 0
+    assert 0.3 < done.cpu < 2
+    assert done.peak > 60_000_000
+
+
+def test_each_small_page_is_reached_and_has_3_kb():
+    count, seen, todo = 200, {0}, [0]
+    for number in todo:
+        body = small_page(number, count)
+        assert 2_000 < len(body) < 4_000
+        linked = {number_of(href) for href in re.findall(r'href="([^"]+)"', body.decode())}
+        assert None not in linked
+        todo += [n for n in linked if n is not None and n not in seen]
+        seen.update(todo)
+    assert seen == set(range(count))
+
+
+def test_a_rate_lies_between_the_samples_around_it():
+    poller = Poller(Path(), "", 1)
+    poller.samples = [(10.0, 0.0), (11.0, 0.0), (12.0, 100.0), (14.0, 200.0)]
+    assert poller.time_of(50) == 11.5
+    assert poller.time_of(150) == 13.0
+    assert poller.rate(0.0, 0.5) == 100.0
+    assert poller.rate(0.5, 1.0) == 50.0
