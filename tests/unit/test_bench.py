@@ -14,13 +14,16 @@ from tests.bench.poller import Poller
 
 _ORPHAN = """\
 import os, time
-if os.fork() == 0 and os.fork() == 0:
-    os.setsid()
-    kept = bytearray(60_000_000)
-    end = time.process_time() + 0.4
-    while time.process_time() < end: pass
-else:
-    time.sleep(0.8)
+read, write = os.pipe()
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+        kept = bytearray(60_000_000)
+        end = time.process_time() + 0.4
+        while time.process_time() < end: pass
+    os._exit(0)
+os.close(write)
+os.read(read, 1)  # until the orphan ends
 """
 
 
