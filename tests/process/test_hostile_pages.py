@@ -68,7 +68,7 @@ def test_extraction_processes_killed_at_random_cost_no_row(project: Project, sit
     for path in library.pages:
         page = site.pages[path]
         assert isinstance(page, Page)
-        site[path] = replace(page, body=page.content + b"<p>text</p>" * 7_000)  # over 64 KB
+        site[path] = replace(page, body=page.content + b"<p>text</p>" * 7_000)  # too many tags for the node itself
     project.write(library.defs(concurrency=8))
     running = project.start("--set", "parse_limit=20")
     rng, kills = random.Random(11), 0

@@ -20,7 +20,7 @@ dataDefs:
   leaf: {{fields: {{url: {{value: "%{{document.url}}"}}}}}}
 hosts: {{"127.0.0.1": {{robots: false}}}}
 """
-PADDING = {"small": 0, "large": 100_000}
+PADDING = {"small": 0, "large": 300_000}
 """Bytes of white space."""
 
 

@@ -18,7 +18,7 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction import wire
 from engine.node.extraction.child_jobs import ChildJobs
-from engine.node.extraction.inline import INLINE_SECONDS, is_plain, may_be_inline
+from engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_SITEMAP_BYTES, is_plain, may_be_inline
 from engine.node.extraction.node_calls import NodeCalls
 from engine.node.extraction.page_extraction import (
     REPEATED,
@@ -214,7 +214,7 @@ class PageExtractor:
     async def read_sitemap(self, body: Body, now: float | None = None) -> SitemapUrls:
         """The URLs of an unpacked sitemap, with `now` also when they were modified. Raises UnreadablePage."""
         self._heap_trimmer.record_page(body.size)
-        if may_be_inline(body.read(), _SITEMAP_TYPE):
+        if body.size <= MAX_INLINE_SITEMAP_BYTES and may_be_inline(body.read(), _SITEMAP_TYPE):
             entries = parse_sitemap(read_sitemap_text(body.read(), _SITEMAP_TYPE), now)
             return SitemapUrls(
                 entries.pages, entries.sitemaps, 0, modified=entries.modified, is_cut_short=entries.is_cut_short

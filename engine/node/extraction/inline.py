@@ -9,8 +9,11 @@ from engine.extract.page.page import Page
 from engine.extract.select.css import Speed
 from engine.http.decode import is_pdf, needs_detection
 
-MAX_INLINE_BYTES = 60_000
-"""Lexbor takes the square of the attributes of a tag. Where a tag ends cannot be counted: `>` may stand in quotes."""
+MAX_INLINE_BYTES = 250_000
+MAX_INLINE_SITEMAP_BYTES = 60_000
+"""The loop makes a job of each URL at once."""
+MAX_TAG_BYTES = 60_000
+"""Lexbor takes the square of the attributes of a tag. In a page of twice the bytes, tags may be half as long."""
 _MAX_TAGS = 8_000
 """Every `<` of HTML: Lexbor takes the square of the open tags."""
 _MAX_VALUES = 6_000
@@ -22,6 +25,13 @@ _MAX_LEVELS = 32
 INLINE_SECONDS = 0.03
 """Time after which the loop hands a page to an extraction process: many blocks may be nested, with many fields."""
 _JSON_SEPARATORS = (b",", b"[", b"{")
+_ROOTS = (b"<html", b"<body")
+"""Elements that get the attributes of all their tags."""
+_QUOTES = (b'"', b"'")
+_TRIED_ENDS = 4
+"""So many `>` of a part are looked at: some may stand in quotes."""
+_SPACES = 16
+"""Spaces between `=` and a quote that are recognized; after more of them, any quote may open a value."""
 _SEPARATORS = {"json": _JSON_SEPARATORS, "ndjson": (*_JSON_SEPARATORS, b"\n"), "csv": (b",", b";", b"\t", b"|", b"\n")}
 
 
@@ -42,7 +52,38 @@ def is_plain(page: Page, body: bytes, speeds: Iterable[Speed]) -> bool:
     tags = page.markup.tags
     if tags > _MAX_TAGS or (tags * tags > 4 * _MAX_REPEATED and page.markup.formatting_tags * tags > _MAX_REPEATED):
         return False
+    if len(page.utf8) > MAX_TAG_BYTES and _may_have_many_attributes(page.utf8, page.markup.lower):
+        return False
     return speed is Speed.QUICK or (_has_few(body, _JSON_SEPARATORS) and not page.is_deeper(_MAX_LEVELS))
+
+
+def _may_have_many_attributes(markup: bytes, lower: bytes) -> bool:
+    """Whether an element may have so many attributes that Lexbor takes long.
+
+    A tag of twice the length of a part would fill one of them: then none of its `>` is the end of a tag.
+    """
+    if any(lower.count(root) > 1 for root in _ROOTS):
+        return True
+    part = MAX_TAG_BYTES * MAX_TAG_BYTES // (2 * len(markup))
+    return not all(_ends_a_tag(markup, start, start + part) for start in range(0, len(markup) - part + 1, part))
+
+
+def _ends_a_tag(markup: bytes, start: int, end: int) -> bool:
+    """Whether a `>` of this part certainly does not stand in the quotes of an attribute."""
+    for _ in range(_TRIED_ENDS):
+        at = markup.find(b">", start, end)
+        if at < 0:
+            return False
+        if not any(_opens_value(markup, markup.rfind(quote, 0, at)) for quote in _QUOTES):
+            return True
+        start = at + 1
+    return False
+
+
+def _opens_value(markup: bytes, quote: int) -> bool:
+    """Whether the quote at this index, -1 for a missing one, may open the value of an attribute."""
+    before = markup[max(0, quote - _SPACES) : max(0, quote)].rstrip()
+    return quote >= 0 and (not before or before.endswith(b"="))
 
 
 def _has_few(body: bytes, separators: Sequence[bytes]) -> bool:

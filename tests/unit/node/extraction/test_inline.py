@@ -14,7 +14,7 @@ from engine.extract.records import RecordExtractor
 from engine.model.axis import Axis, AxisTable
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link, NextPage, RequestTemplate
-from engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_BYTES, is_plain, may_be_inline
+from engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_BYTES, MAX_TAG_BYTES, is_plain, may_be_inline
 from engine.node.extraction.page_extraction import UnsupportedContent, apply_data_defs, parse_page
 from tests.pdf_documents import pdf
 
@@ -47,6 +47,12 @@ def is_inline(body: str, content_type: str = "text/html", selector: str = "b") -
     ("body", "content_type"),
     [
         ("x" * (MAX_INLINE_BYTES + 1), "text/html"),
+        ("<p>" + "x" * 100_000, "text/html"),  # no tag ends
+        ("<p>x" * 10 + f"<p {'a ' * 20_000}>" + "<p>x" * 15_000, "text/html"),
+        ("<p a='" + "b> " * 30_000 + "'>", "text/html"),
+        ('<p a = "' + "b> c='d' " * 10_000 + '">', "text/html"),
+        ("<p a=" + " " * 20 + "'" + "b> " * 30_000 + "'>", "text/html"),
+        ("<body>" * 2 + "<p>xxxxxxxxxxx" * 5_000, "text/html"),
         ("<p>" * 8_001, "text/html"),
         (f"<p>{FORMATTING}{'<div>x</div>' * 700}", "text/html"),  # a million elements of 22 KB
         ("<r><a>x</a></r>", "application/xml"),
@@ -65,6 +71,8 @@ def test_storms_and_xml_go_to_an_extraction_process(body: str, content_type: str
         ("<li class=a><a href=/x>x</a> <b>y</b></li>" * 600, "text/html"),
         (f"<p>{'word ' * 700}</p>" * 10, "text/html"),
         ("<p><i class=icon></i> <b>x</b></p>" * 166, "text/html"),
+        ("<html><body>" + '<li class=\'a\'><a href="/x">don\'t</a> x > y <img alt=""></li>\n' * 1_500, "text/html"),
+        (f"<p>{'word ' * 1_000}</p>" * 48, "text/html"),
         (f"[{'1,' * 3_000}1]", "application/json"),
         ('{"a": 1}\n' * 3_000, "application/x-ndjson"),
         ("a;b\n" * 3_000, "text/csv"),
@@ -151,6 +159,13 @@ def attributes(size: int) -> str:
     raise AssertionError
 
 
+def long_tags(size: int) -> str:
+    """As long ones as fit into so many bytes: each reaches from the beginning of a part to the end of the next."""
+    part = MAX_TAG_BYTES**2 // (2 * size)
+    tag = f"><p {attributes(2 * part - 5)}".ljust(2 * part - 1) + ">"
+    return (tag * (size // len(tag))).ljust(size, ">")
+
+
 def fields(*selectors: str, **options: object) -> tuple[Field, ...]:
     return tuple(Field(name=f"f{at}", selector=text, **options) for at, text in enumerate(selectors))  # type: ignore[arg-type]
 
@@ -166,8 +181,10 @@ CANDIDATES = {
     "links": (Link(selector="img", attribute="srcset"),),
 }
 WORST: dict[str, tuple[str, dict[str, object]]] = {
-    "attributes": (f"<p {attributes(MAX_INLINE_BYTES - 100)}><b>x", PLAIN),
-    "attributes in quotes": ("<p a='>' " + attributes(MAX_INLINE_BYTES - 9_000).replace(" k", " k='>' k"), PLAIN),
+    "attributes": (f"<p {attributes(MAX_TAG_BYTES - 100)}><b>x", PLAIN),
+    "attributes in quotes": ("<p a='>' " + attributes(MAX_TAG_BYTES - 9_000).replace(" k", " k='>' k"), PLAIN),
+    "attributes of many tags": (long_tags(MAX_INLINE_BYTES), PLAIN),
+    "attributes of the root": (f"<html {attributes(28_000)}><body {attributes(28_000)}>" + "<p>x" * 2_000, PLAIN),
     "nested div": ("<div>" * 8_000, PLAIN),
     "nested div, searched": ("<div>" * 8_000, {"fields": fields(*["p > div"] * 20)}),
     "nested div, read": ("<div>a" * 8_000, MARKUP),
@@ -194,19 +211,24 @@ WORST: dict[str, tuple[str, dict[str, object]]] = {
     "nested tables": ("<table><tr><td>" * 2_600, TABLES),
     "rows that meet spans": ("<table><tr>" + "<td rowspan=2>" * 4_000, {"block": "tr", "fields": fields("td")}),
     "candidates": (f"<img srcset='{'a 1x,' * 11_900}'>", CANDIDATES),
+    "candidates of many": (f"<img srcset='{'a 1x,' * 1_400}'>x" * 35, CANDIDATES),
     "text": ("<p>" + "&amp;" * 11_900, {"fields": fields("p", match="a+b")}),
+    "texts": (f"<p>{'&amp;' * 1_400}</p>" * 35, {"fields": fields("p", match="a+b")}),
     "pattern": (f"<b>{'a' * 59_000}!</b>", {"fields": fields("b", match="^(a|aa)+$")}),
+    "pattern, long": (f"{'a' * 7_000}<br>" * 35, {"fields": fields("body", match="^(a|aa)+$")}),
+    "text in pieces": ("<p>" + f"{'x' * 25}</x>" * 7_900, {"fields": fields(*["p"] * 20)}),
+    "text before a table": ("<table>" + f"{'x' * 25}<tr>" * 7_900, {"fields": fields(*["body"] * 20)}),
 }
 
 
 @pytest.mark.parametrize("kind", WORST)
 def test_the_worst_page_of_each_kind_holds_the_loop_half_a_second_at_most(kind: str) -> None:
     body, parts = WORST[kind]
-    assert hold_loop(body, "text/html", RecordExtractor(DataDef(name="d", **parts))) <= LOOP_SECONDS  # type: ignore[arg-type]
+    assert lets_loop_go_on(body, "text/html", RecordExtractor(DataDef(name="d", **parts)))  # type: ignore[arg-type]
 
 
-def hold_loop(body: str, content_type: str, given: RecordExtractor) -> float:
-    """How long the page holds the loop, the best of three: another process may disturb a measurement."""
+def lets_loop_go_on(body: str, content_type: str, given: RecordExtractor) -> bool:
+    """Whether the page holds the loop for so long at most, once of three: another process may disturb a measurement."""
     data = body.encode()
     assert may_be_inline(data, content_type)
 
@@ -219,7 +241,7 @@ def hold_loop(body: str, content_type: str, given: RecordExtractor) -> float:
         del page  # frees its tree
         return time.thread_time() - started
 
-    return min(extract() for _ in range(3))
+    return any(extract() <= LOOP_SECONDS for _ in range(3))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +257,7 @@ def hold_loop(body: str, content_type: str, given: RecordExtractor) -> float:
 )
 def test_json_and_csv_hold_the_loop_half_a_second_at_most(body: str, content_type: str, selector: str) -> None:
     given = RecordExtractor(DataDef(name="d", fields=fields(*[selector] * 20)))
-    assert hold_loop(body, content_type, given) <= LOOP_SECONDS
+    assert lets_loop_go_on(body, content_type, given)
 
 
 @pytest.mark.parametrize(
