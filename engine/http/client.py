@@ -65,7 +65,8 @@ class Fetcher:
         body = BodyTransport(self._guard, deadline=deadline, max_body=max_body)
         self._cookies = cookies if cookies is not None else SessionCookies()
         jar = CookieTransport(body, self._cookies)
-        self._chain = MiddlewareTransport(HostTurnTransport(jar), deadline=deadline, max_body=max_body)
+        self._chain = HostTurnTransport(jar)
+        self._middleware = MiddlewareTransport(self._chain, deadline=deadline, max_body=max_body)
         self._digest: DigestAuthenticator | None = None
 
     @classmethod
@@ -136,7 +137,8 @@ class Fetcher:
         if download is not None:
             sent.headers.update({"Accept": sent.headers.get("Accept", "*/*"), **download.request_headers(sent.target)})
         try:
-            return (await self._chain.handle_async_request(sent)).fetched
+            chain = self._middleware if middleware else self._chain
+            return (await chain.handle_async_request(sent)).fetched
         finally:
             if first is not None:
                 first.set()

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import httpx
 from msgspec import Struct
+from multidict import CIMultiDict
 
 from engine import urls
 from engine.http.byte_budget import BodyShare
@@ -164,16 +165,22 @@ class OutgoingRequest(httpx.Request):
     It sets the public attributes itself: the constructor of `httpx.Request` adds headers.
     """
 
+    headers: CIMultiDict[str]  # type: ignore[assignment]  # for its cost; middleware gets those of httpx
+
     def __init__(
-        self, method: str, target: str, headers: httpx.Headers, body: bytes, terms: RequestTerms | None = None
+        self, method: str, target: str, headers: CIMultiDict[str], body: bytes, terms: RequestTerms | None = None
     ) -> None:
         self.method = method
         self.target = target
         """The URL as sent: normalized, without credentials or fragment, with all variables expanded."""
         self.headers = headers
-        """Headers besides those of every request."""
+        """Headers besides those of every request; all can be encoded in UTF-8."""
         self.body = body
         self.terms = terms or RequestTerms()
+
+    def joined_headers(self) -> dict[str, str]:
+        """The headers, names in lower case, those of one name as one list."""
+        return {name.lower(): ", ".join(self.headers.getall(name)) for name in self.headers}
 
     @cached_property
     def url(self) -> httpx.URL:  # type: ignore[override]  # an attribute there

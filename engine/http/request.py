@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-import httpx
 from multidict import CIMultiDict
 
 from engine import urls
@@ -72,10 +71,10 @@ def build_request(
     if request.body is not None:
         body = _expand(request.body, BODY_ENCODERS.get(request.content_type or "")).encode()
     try:
-        encoded = httpx.Headers(list(out.items()), encoding="utf-8")
+        "".join(out.values()).encode()
     except UnicodeEncodeError:
         raise FetchFailed("invalid HTTP request", kind="url", retryable=False) from None
-    return OutgoingRequest(request.method, target, encoded, body, terms)
+    return OutgoingRequest(request.method, target, out, body, terms)
 
 
 def authorization_of(auth: HostAuth) -> str:

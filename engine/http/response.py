@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.parse import quote
@@ -86,6 +86,14 @@ def decode_header(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return value.decode("latin-1")
+
+
+def decode_headers(pairs: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
+    """The headers as texts, names in lower case."""
+    try:
+        return tuple([(name.decode().lower(), value.decode()) for name, value in pairs])
+    except UnicodeDecodeError:
+        return tuple([(decode_header(name).lower(), decode_header(value)) for name, value in pairs])
 
 
 def join_values(pairs: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:

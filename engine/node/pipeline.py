@@ -178,7 +178,7 @@ class Pipeline:
             outcome.remove(HostFailure)
         finally:
             share = self._sender.take_share(job)
-            if share is not None:
+            if share is not None and share.granted:
                 if outcome is not None and any(isinstance(effect, _HOLDING) for effect in outcome.effects):
                     outcome.release_when_settled(share.release)
                 else:
@@ -207,7 +207,7 @@ class Pipeline:
             stages = self._stored_stages if job.kind is JobKind.PAGE else stages
         for stage in stages:
             result = await stage.run(job, page)
-            if isinstance(result, JobOutcome):
+            if not isinstance(result, VisitedPage):
                 return result
             page = result
         raise AssertionError("the last stage gives the outcome")

@@ -70,7 +70,7 @@ class AiohttpWire(httpx.AsyncBaseTransport):
             received = await self._session(exempt=request.terms.exempt).request(
                 request.method,
                 url,
-                headers=[(name.decode(), value.decode()) for name, value in request.headers.raw] or None,
+                headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,
                 ssl=self._tls_context() if url.scheme == "https" else True,

@@ -13,10 +13,12 @@ from engine.http.response import (
     FILE_STATUSES,
     FetchResponse,
     decode_header,
+    decode_headers,
     join_values,
     parse_retry_after,
     redirect_target,
 )
+from engine.model.retry_policy import REDIRECT_STATUSES
 
 UNAUTHORIZED = 401
 _MAX_DRAINED_BODY = 64 * 1024
@@ -61,39 +63,38 @@ class BodyTransport(httpx.AsyncBaseTransport):
         self, request: OutgoingRequest, response: WireResponse, wait: "_ShareWait", start: float
     ) -> FetchResponse:
         terms, pairs, status = request.terms, response.raw_headers, response.status_code
-        received = {name.lower(): value for name, value in pairs}
-        if b"content-encoding" in received:
-            received[b"content-encoding"] = join_values(pairs, b"content-encoding")
-        location, problem = redirect_target(status, received.get(b"location"), request.target)
-        answer = None
+        headers = decode_headers(pairs)
+        named = dict(headers)
+        if "content-encoding" in named:
+            named["content-encoding"] = decode_header(join_values(pairs, b"content-encoding"))
+        location = problem = retry_after = answer = None
+        if status in REDIRECT_STATUSES or "retry-after" in named:
+            raw = {name.lower(): value for name, value in pairs}
+            location, problem = redirect_target(status, raw.get(b"location"), request.target)
+            retry_after = parse_retry_after(join_values(pairs, b"retry-after"), raw.get(b"date"))
         if terms.answer_challenge is not None and status == UNAUTHORIZED:
             answer = terms.answer_challenge(pairs)
         body, download = response.body, terms.download
         if download is not None:
             elapsed = perf_counter() - start
-            named = {decode_header(name): decode_header(value) for name, value in received.items()}
             content = await download.read(request.target, status, named, body, wait.deadline)
         else:
             is_drained = location is not None or answer is not None
-            encoding = received.get(b"content-encoding")
+            encoding = named.get("content-encoding")
             content = await self._read_body(body, status, encoding, wait, is_drained, terms.read_at_most)
             elapsed = perf_counter() - start - wait.seconds
-        content_type = received.get(b"content-type")
         return FetchResponse(
             url=terms.url,
             status=status,
-            headers=tuple([(decode_header(name).lower(), decode_header(value)) for name, value in pairs]),
+            headers=headers,
             body=content,
             received=body.received if download is None else download.received or body.received,
             elapsed=elapsed,
-            content_type=decode_header(content_type) if content_type is not None else "",
+            content_type=named.get("content-type", ""),
             location=location,
             location_problem=problem,
             challenge_answer=answer,
-            retry_after=parse_retry_after(
-                join_values(pairs, b"retry-after") if b"retry-after" in received else None,
-                received.get(b"date"),
-            ),
+            retry_after=retry_after,
             is_file=download is not None and status in FILE_STATUSES,
             file_problem=None if download is None else download.problem,
         )
@@ -102,7 +103,7 @@ class BodyTransport(httpx.AsyncBaseTransport):
         self,
         body: WireBody,
         status: int,
-        encoding: bytes | None,
+        encoding: str | None,
         wait: "_ShareWait",
         is_drained: bool,
         read_at_most: int | None,
@@ -117,8 +118,8 @@ class BodyTransport(httpx.AsyncBaseTransport):
                 return b""
             if read_at_most is not None and status < 300:
                 start = await body.read_start(read_at_most)
-                return start if encoding is None else decompress_start(start, decode_header(encoding), read_at_most)
-            decompressor = None if encoding is None else open_decompressor(decode_header(encoding), self._max_body)
+                return start if encoding is None else decompress_start(start, encoding, read_at_most)
+            decompressor = None if encoding is None else open_decompressor(encoding, self._max_body)
             return await body.read(self._max_body, decompressor=decompressor, hold=wait.hold)
         except FetchFailed:
             if is_drained or status >= 400:

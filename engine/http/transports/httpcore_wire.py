@@ -206,7 +206,7 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         return httpcore.Request(
             request.method,
             httpcore.URL(scheme=key.scheme.encode(), host=key.host.encode(), port=key.port, target=target),
-            headers=[*headers, *own.raw],
+            headers=[*headers, *((name.encode(), value.encode()) for name, value in own.items())],
             content=request.body or None,
         )
 

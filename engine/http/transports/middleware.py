@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import httpx
+from multidict import CIMultiDict
 
 from engine import urls
 from engine.http.errors import FetchFailed
@@ -63,7 +64,7 @@ class MiddlewareLoader:
 
 
 class MiddlewareTransport(httpx.AsyncBaseTransport):
-    """The first middleware is the outermost. Each `send` takes its own turn at the host."""
+    """For requests with middleware: the first is the outermost. Each `send` takes its own turn at the host."""
 
     def __init__(self, inner: RequestTransport, *, deadline: float, max_body: int) -> None:
         """`deadline`: seconds that the code may take, beside its requests and their turns."""
@@ -73,8 +74,6 @@ class MiddlewareTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
         assert isinstance(request, OutgoingRequest)
-        if not request.terms.middleware:
-            return await self._inner.handle_async_request(request)
         call = _Call(self._inner, request, self._deadline)
         response = await call.run()
         received = call.find(response)
@@ -97,9 +96,8 @@ class _Call:
         self._outgoing = outgoing
         self._left = deadline
         self._deadline = deadline
-        self._given = httpx.Request(
-            outgoing.method, outgoing.url, headers=outgoing.headers, content=outgoing.body or None
-        )
+        headers = httpx.Headers(list(outgoing.headers.items()), encoding="utf-8")
+        self._given = httpx.Request(outgoing.method, outgoing.url, headers=headers, content=outgoing.body or None)
         self._url = self._given.url
         self._received: dict[int, tuple[httpx.Response, list[tuple[str, str]], WireResponse]] = {}
         self._sending = 0
@@ -180,9 +178,8 @@ class _Call:
         if not self._sending and outgoing.terms.share is not None:
             outgoing.terms.share.release()  # of the response before
         written = zip(request.headers.raw, request.headers.multi_items(), strict=True)
-        headers = httpx.Headers(
-            [(raw.decode("ascii"), value) for (raw, _), (name, value) in written if name not in FIXED_HEADERS],
-            encoding="utf-8",
+        headers = CIMultiDict(
+            [(raw.decode("ascii"), value) for (raw, _), (name, value) in written if name not in FIXED_HEADERS]
         )
         return OutgoingRequest(request.method, target, headers, await request.aread(), outgoing.terms)
 

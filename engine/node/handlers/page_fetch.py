@@ -34,7 +34,8 @@ class StartChain(Struct, frozen=True):
     """The cookies that a request would have now."""
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage:
-        url, request, earlier = job.url, job.request, dict[bytes, str]()
+        url, request = job.url, job.request
+        earlier: dict[bytes, str] = {}
         if job.target:
             key = document_key(url, request.method, request.body, request.variant)
             # what an earlier lease sent is not known; a page that set a cookie and led on must be asked again once

@@ -99,7 +99,7 @@ class PageLoader:
         sent = encode_task(
             url=request.target,
             method=request.method,
-            headers={"user-agent": self._user_agent, **dict(request.headers.items())},
+            headers={"user-agent": self._user_agent, **request.joined_headers()},
             body=request.body or None,
             context={**context, "url": url, "task": loader.tasks[0][0]},
             max_body=self._max_body,

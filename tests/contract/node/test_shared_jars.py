@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-import httpx
 import pytest
+from multidict import CIMultiDict
 
 from engine.http.cookies import SessionCookies
 from engine.http.exchange import OutgoingRequest
@@ -52,7 +52,7 @@ class Node:
 
 
 def _request() -> OutgoingRequest:
-    return OutgoingRequest("GET", "https://shop.example/x", httpx.Headers(), b"")
+    return OutgoingRequest("GET", "https://shop.example/x", CIMultiDict(), b"")
 
 
 @pytest.fixture

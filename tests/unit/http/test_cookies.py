@@ -11,6 +11,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from engine.http.cookies import SessionCookies, SiteCookies, _SitePolicy
 from engine.http.exchange import OutgoingRequest
@@ -20,7 +21,7 @@ PATHS = ["/", "/x", "/dir/", "/dir/page", "/dir/sub/page?q=/a/b", "/d%C3%BCr/pag
 
 
 def request(url: str) -> OutgoingRequest:
-    return OutgoingRequest("GET", url, httpx.Headers(), b"")
+    return OutgoingRequest("GET", url, CIMultiDict(), b"")
 
 
 def never_public(domain: str) -> bool:

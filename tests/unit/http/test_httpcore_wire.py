@@ -7,8 +7,8 @@ import socket
 import threading
 from pathlib import Path
 
-import httpx
 import pytest
+from multidict import CIMultiDict
 
 from engine.http.client import Fetcher
 from engine.http.errors import AddressRefused
@@ -122,7 +122,7 @@ def test_a_body_is_read_piece_by_piece_and_its_connection_kept(modern: Site, aut
     async def work() -> None:
         for _ in range(2):
             terms = RequestTerms(exempt=True, route=trusting(authority, http2=http2))
-            request = OutgoingRequest("GET", modern.url("/long"), httpx.Headers(), b"", terms)
+            request = OutgoingRequest("GET", modern.url("/long"), CIMultiDict(), b"", terms)
             body = (await wire.handle_async_request(request)).body
             pieces = [piece async for piece in body]
             assert len(pieces) > 10

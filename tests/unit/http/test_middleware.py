@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 import pytest
+from multidict import CIMultiDict
 
 from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest, RequestTerms
@@ -28,7 +29,7 @@ def run(*handles: Handle, wire: MemoryWire | None = None, deadline: float = 5.0,
     chain = BodyTransport(wire or MemoryWire(), deadline=5, max_body=1_000)
     transport = MiddlewareTransport(chain, deadline=deadline, max_body=1_000)
     terms = RequestTerms(url=url, middleware=tuple(NamedMiddleware("a.A", Instance(handle)) for handle in handles))
-    headers = httpx.Headers([("X-Own", "ü")], encoding="utf-8")
+    headers = CIMultiDict([("X-Own", "ü")])
 
     async def send() -> FetchResponse:
         return (await transport.handle_async_request(OutgoingRequest("GET", url, headers, b"", terms))).fetched
@@ -51,7 +52,7 @@ def test_the_first_is_the_outermost_and_headers_keep_their_case() -> None:
     wire = MemoryWire(headers=((b"Content-Type", b"text/html"),))
     response = run(outer, inner, wire=wire)
     assert (response.body, response.content_type, response.url) == (b"page", "text/html", URL)
-    assert wire.requests[0].headers.raw == [(b"X-Own", "ü".encode()), (b"X-Order", b"outer inner")]
+    assert list(wire.requests[0].headers.items()) == [("X-Own", "ü"), ("X-Order", "outer inner")]
 
 
 @pytest.mark.parametrize("url", ["http://shop.example/a%2fb//c?x=%zz|", "http://shop.example/" + "x" * 70_000])
@@ -72,7 +73,7 @@ def test_another_url_and_body_of_the_same_host_are_sent() -> None:
     run(handle, wire=wire)
     [sent] = wire.requests
     assert (sent.method, sent.target, sent.body) == ("POST", "http://shop.example/b?c=1", b'{"d":2}')
-    assert sent.headers.multi_items() == [("content-type", "application/json")]
+    assert list(sent.headers.items()) == [("Content-Type", "application/json")]
 
 
 def test_a_response_that_is_changed_counts_as_its_own() -> None:

@@ -3,10 +3,10 @@
 import subprocess
 import sys
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from engine.http.cookies import SessionCookies
 from engine.http.errors import FetchFailed
@@ -109,7 +109,7 @@ def test_retry_after_counts_up_to_an_hour() -> None:
 
 
 def _request(url: str) -> OutgoingRequest:
-    return OutgoingRequest("GET", url, httpx.Headers(), b"")
+    return OutgoingRequest("GET", url, CIMultiDict(), b"")
 
 
 def _cookie_header(cookies: SessionCookies, url: str) -> str | None:
@@ -177,12 +177,13 @@ def test_cookies_of_addresses_and_single_labels(host: str) -> None:
 
 def test_the_list_of_public_suffixes_is_loaded_with_the_first_cookie() -> None:
     code = """
-import sys, httpx
+import sys
+from multidict import CIMultiDict
 from engine.http.client import Fetcher
 from engine.http.cookies import SessionCookies
 from engine.http.exchange import OutgoingRequest
 cookies = SessionCookies()
-request = OutgoingRequest("GET", "http://shop.example/", httpx.Headers(), b"")
+request = OutgoingRequest("GET", "http://shop.example/", CIMultiDict(), b"")
 cookies.set_cookie_header(request)
 assert "publicsuffixlist" not in sys.modules
 cookies.extract_cookies(request, ["a=1"])

@@ -4,6 +4,7 @@ import asyncio
 
 import httpx
 import pytest
+from multidict import CIMultiDict
 
 from engine.http.address_guard import GuardedAddress
 from engine.http.cookies import SessionCookies
@@ -60,7 +61,7 @@ class MemoryWire(httpx.AsyncBaseTransport):
 
 
 def request(url: str = URL, terms: RequestTerms | None = None) -> OutgoingRequest:
-    return OutgoingRequest("GET", url, httpx.Headers(), b"", terms)
+    return OutgoingRequest("GET", url, CIMultiDict(), b"", terms)
 
 
 def send(transport: RequestTransport, *requests: OutgoingRequest) -> list[FetchResponse]:
