@@ -1,6 +1,7 @@
 """Runs a supervisor in the foreground: data to stdout, the rest to stderr."""
 
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
 from engine.store.db.file_header import check_data_dir
 from engine.supervise.lock import Lock
-from engine.supervise.nodes import PROCESSES
+from engine.supervise.nodes import PROCESSES, SHARED
 
 if TYPE_CHECKING:
     from console.cli.row_stream import RowStream
@@ -66,7 +67,9 @@ def run_headless(options: HeadlessOptions) -> int:
     gc.disable()  # during the imports, which stay in memory
     spawner = Spawner(options.data.absolute(), PROCESSES, wakeup_fd=signals.wakeup.write_fd)
     try:
-        spawner.start_template()  # it imports while this process does
+        for module in SHARED:
+            importlib.import_module(module)
+        spawner.start_template(forks=True)  # it imports the rest while this process does
         supervisor = _build_supervisor(options, lock, spawner, signals)
     except BaseException as error:
         spawner.close()

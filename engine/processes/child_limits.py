@@ -12,6 +12,10 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _WATCH_SECONDS = 0.5
+_ARGUMENTS_START, _ENVIRONMENT_END = 45, 48
+"""Field numbers in /proc/self/stat, counted from behind the command's closing parenthesis."""
+_M_ARENA_MAX, _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -8, -1, -3
+"""Options of glibc's mallopt."""
 
 
 def die_with_parent(parent: int, *, watches: bool = False) -> None:
@@ -30,6 +34,29 @@ def die_with_parent(parent: int, *, watches: bool = False) -> None:
 def set_process_name(name: str) -> None:
     """Set the name that `top` shows (Linux), at most 15 bytes."""
     _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()))
+
+
+def set_command_line(text: str) -> None:
+    """Set the command line that `ps` shows (Linux), cut to the length of the arguments and the environment."""
+    with suppress(OSError, IndexError, ValueError):
+        fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+        start, end = int(fields[_ARGUMENTS_START]), int(fields[_ENVIRONMENT_END])
+        if start:  # 0: the system does not tell
+            for name, value in os.environb.items():
+                os.putenv(name, value)  # moves it: the text may need its place
+            ctypes.memmove(start, os.fsencode(text)[: end - start - 1].ljust(end - start, b"\0"), end - start)
+
+
+def limit_free_memory() -> None:
+    """Have glibc give the memory of a huge page back to the system.
+
+    The thresholds are not smaller, so that the memory for compressing a group of pages is used again by the next.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc has it, musl has not
+    if set_option is not None:
+        set_option(_M_ARENA_MAX, 2)
+        set_option(_M_TRIM_THRESHOLD, 4_194_304)
+        set_option(_M_MMAP_THRESHOLD, 1_048_576)
 
 
 def close_inherited_files(kept: set[int]) -> None:

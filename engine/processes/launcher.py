@@ -5,7 +5,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from engine.processes.orders import (
     send_message,
 )
 from engine.processes.start import spawn
+from engine.processes.template import fork_template
 
 _TEMPLATE = "engine.processes.template"
 _REPORT_SECONDS = 1.0
@@ -210,7 +212,8 @@ class OwnTemplate(TemplateLink):
 
     def __init__(self, entries: Sequence[str], data: Path | None = None) -> None:
         """`entries`: modules that it imports, or `module:function` that it calls. `data`: the data dir, absolute."""
-        self._arguments = [*(["--data", str(data)] if data is not None else []), *entries]
+        self._data = str(data or "")
+        self._entries = entries
         self._process: Child | None = None
         self._lock = threading.RLock()
 
@@ -226,12 +229,21 @@ class OwnTemplate(TemplateLink):
     def share(self) -> socket.socket:
         """The socket of a further client. Raises TemplateLost, OSError."""
         with self._lock:
-            if not self.is_running:
-                self.close()
-                self._control, theirs = socket.socketpair()
-                with theirs:
-                    self._process = Child(pid=spawn(_TEMPLATE, self._arguments, theirs))
+            if self.is_running:
+                with suppress(TemplateLost):  # it is ending
+                    return super().share()
+            self._start(lambda control: spawn(_TEMPLATE, ["--data", self._data, *self._entries], control))
             return super().share()
+
+    def fork(self) -> None:
+        """Start it as a fork of this process, which has one thread and no open database. Raises OSError."""
+        self._start(lambda control: fork_template(control, self._data, self._entries))
+
+    def _start(self, create: Callable[[socket.socket], int]) -> None:
+        self.close()
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = Child(pid=create(theirs))
 
     def close(self) -> None:
         """End the template, if one runs, with what it has forked for clients; they must be closed before."""

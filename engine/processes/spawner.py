@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,9 +53,14 @@ class Spawner:
         """Why no process can be started any more; None while they can."""
         return "the process that forks all others keeps crashing" if self._crashes >= CRASH_LIMIT else None
 
-    def start_template(self) -> None:
-        """Start the template; it imports while this process works. Raises CrawlError."""
+    def start_template(self, *, forks: bool = False) -> None:
+        """Start the template; it imports while this process works. Raises CrawlError.
+
+        `forks`: it may be a fork of this process, which has no open database, and shares the modules imported so far.
+        """
         try:
+            if forks and sys.platform == "linux" and threading.active_count() == 1:
+                self._template.fork()
             self._launcher = self._template.connect()
         except (OSError, TemplateLost) as error:
             raise _cannot_start("the template", error) from error

@@ -1,6 +1,5 @@
 """The first code of a new process: sets it up, then calls the function its order names."""
 
-import argparse
 import importlib
 import logging
 import os
@@ -13,14 +12,14 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from engine.processes.child_limits import close_inherited_files, die_with_parent, reset_signals, set_process_name
+from engine.processes.child_limits import (
+    close_inherited_files,
+    die_with_parent,
+    limit_free_memory,
+    reset_signals,
+    set_process_name,
+)
 from engine.processes.orders import MessageReader, StartOrder, send_message
-
-_MALLOC = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "4194304", "MALLOC_MMAP_THRESHOLD_": "1048576"}
-"""For glibc, ignored elsewhere: the memory of a huge page goes back to the system.
-
-The thresholds are not smaller, so that the memory for compressing a group of pages is used again by the next.
-"""
 
 
 class ChildStart(Struct, frozen=True):
@@ -44,7 +43,7 @@ def spawn(module: str, arguments: list[str], connection: socket.socket) -> int:
     return os.posix_spawn(
         sys.executable,
         [sys.executable, "-P", "-m", module, *arguments],
-        {**_MALLOC, **os.environ},
+        os.environ,
         file_actions=[(os.POSIX_SPAWN_DUP2, connection.fileno(), 0)],
         setsigmask=[signal.SIGINT, signal.SIGHUP],
     )
@@ -86,10 +85,9 @@ def run_child(order: StartOrder, files: Mapping[str, int], *, parent: int | None
 
 
 def _main() -> None:
-    parser = argparse.ArgumentParser(prog="crawl-console process")
-    parser.add_argument("--data", required=True, help="the data dir, to tell processes apart")
-    parser.parse_args()
+    """The arguments, `--data DIR`, only tell processes apart."""
     parent = os.getppid()
+    limit_free_memory()
     with socket.socket(fileno=0) as connection:
         reader = MessageReader(connection)
         while not (orders := reader.receive()):

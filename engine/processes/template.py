@@ -3,7 +3,6 @@
 It has one thread and no open database: neither survives a fork.
 """
 
-import argparse
 import gc
 import importlib
 import os
@@ -12,12 +11,20 @@ import signal
 import socket
 import struct
 import sys
+import traceback
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 from msgspec import Struct
 
 from engine.processes.child import kill_group
-from engine.processes.child_limits import set_process_name
+from engine.processes.child_limits import (
+    close_inherited_files,
+    limit_free_memory,
+    set_command_line,
+    set_process_name,
+)
 from engine.processes.orders import (
     NOT_FORKED,
     AdoptOrder,
@@ -31,6 +38,7 @@ from engine.processes.orders import (
 )
 from engine.processes.start import run_child, spawn_child
 
+_IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 _PID = struct.Struct("<q")
 _KIB = 1 if sys.platform == "darwin" else 1024
 
@@ -181,29 +189,54 @@ def _fork_for_client(order: StartOrder, files: dict[str, int]) -> int:
     return int(_PID.unpack(data)[0])
 
 
+def fork_template(control: socket.socket, data: str, entries: Sequence[str]) -> int:
+    """Start a template as a fork of this process, which has one thread and no open database; returns its pid.
+
+    It keeps no file of this process but stderr and `control`. Raises OSError.
+    """
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (*_IGNORED, signal.SIGCHLD))
+    try:
+        pid = os.fork()
+        if not pid:
+            signal.set_wakeup_fd(-1)
+            close_inherited_files({control.fileno()})
+            set_command_line(f"crawl-console template --data {data}")
+            _run(control, data, entries)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    return pid
+
+
+def _run(control: socket.socket, data: str, entries: Sequence[str]) -> NoReturn:
+    """Import the entries, then serve until the last client is gone."""
+    code = 1
+    try:
+        gc.disable()  # during the imports, which stay in memory
+        os.setsid()
+        for number in _IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        set_process_name("template")
+        limit_free_memory()
+        for entry in entries:
+            module, _, function = entry.partition(":")
+            imported = importlib.import_module(module)
+            if function:
+                getattr(imported, function)()
+        gc.freeze()
+        Template(control, data).serve()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
 def _main() -> None:
-    parser = argparse.ArgumentParser(prog="crawl-console template")
-    parser.add_argument("--data", default="", help="the data dir, to tell processes apart")
-    parser.add_argument("entries", nargs="*", help="modules to import, or module:function to call")
-    options = parser.parse_args()
-    gc.disable()  # during the imports, which stay in memory
-    os.setsid()
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    set_process_name("template")
-    for entry in options.entries:
-        module, _, function = entry.partition(":")
-        imported = importlib.import_module(module)
-        if function:
-            getattr(imported, function)()
-    gc.freeze()
+    """The arguments: `--data DIR`, which may be empty, and the entries (see OwnTemplate)."""
     control = socket.socket(fileno=os.dup(0))
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.close(null)
-    Template(control, options.data).serve()
-    os._exit(0)
+    close_inherited_files({control.fileno()})
+    _run(control, sys.argv[2], sys.argv[3:])
 
 
 if __name__ == "__main__":

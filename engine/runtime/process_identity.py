@@ -1,11 +1,14 @@
 """Identifies a process by boot id, pid and start time: a pid alone may be reused; finds its data dir."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 from engine.runtime.clock import boot_id
 
+_DATA_DIR = re.compile(rb"[\0 ]--data[\0 ]([^\0]+)")
+"""In a command line: an argument of its own, or behind a blank in the text that a process has set."""
 _DEAD_STATES = ("Z", "X")
 _STATE, _START_TIME = 0, 19
 """Field numbers in /proc/PID/stat, counted from behind the command's closing parenthesis."""
@@ -38,10 +41,10 @@ def _start_time_from_ps(pid: int) -> str | None:
 def data_dir_of(pid: int) -> str | None:
     """The data dir in the command line of a crawl's process; None: it has none, or the system does not tell."""
     try:
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        return os.fsdecode(arguments[arguments.index(b"--data") + 1])
-    except (OSError, ValueError, IndexError):
+        found = _DATA_DIR.search(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
         return None
+    return None if found is None else os.fsdecode(found[1])
 
 
 def is_process_alive(identity: str) -> bool:

@@ -1,9 +1,11 @@
 """A template alone: its orders, its clients, their ends, and its own."""
 
+import json
 import os
 import random
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.processes import launcher as launcher_module
 from engine.processes.launcher import ForkedProcess, Launcher, OwnTemplate, TemplateLost
 from engine.processes.orders import Ended, Started
 from engine.processes.program import Program, read_failure
@@ -215,3 +218,51 @@ def test_a_program_that_ignores_sigterm_ends_with_its_client(template: OwnTempla
     assert program.wait(0.1) is None
     program.close()
     until(lambda: not members(pid))
+
+
+FORKING = """
+import json, os, sys
+from contextlib import closing
+from pathlib import Path
+from engine.processes.launcher import OwnTemplate
+from engine.processes.program import Program
+from engine.runtime.process_identity import data_dir_of
+
+own = OwnTemplate(["kind"], Path(sys.argv[1]))
+held = os.open(__import__("kind").__file__, os.O_RDONLY)
+own.fork()
+with closing(Program(own, ["env", "-0"], "test")) as program:
+    environment = dict(line.split("=", 1) for line in program.stdout.read().decode().split("\\0")[:-1])
+    program.wait()
+files = [os.readlink(path) for path in Path(f"/proc/{own.pid}/fd").iterdir()]
+line = Path(f"/proc/{own.pid}/cmdline").read_bytes().rstrip(b"\\0").decode()
+print(json.dumps([environment == dict(os.environ), files, line, data_dir_of(own.pid), os.getsid(own.pid) == own.pid]))
+own.close()
+"""
+
+
+def test_a_fork_keeps_no_file_and_no_argument_of_its_parent(tmp_path: Path, template: OwnTemplate) -> None:
+    data = str(tmp_path / "a b")
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, data, "secret"], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[3], stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    environment_is_kept, files, line, data_dir, leads_session = json.loads(done.stdout)
+    assert environment_is_kept
+    assert [file for file in files if not file.startswith(("socket:", "pipe:")) and file != os.devnull] == []
+    assert line == f"crawl-console template --data {data}"
+    assert (data_dir, leads_session) == (data, True)
+
+
+def test_a_client_of_a_template_that_is_ending_gets_another(
+    template: OwnTemplate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher_module, "_END_SECONDS", 0.1)
+    template.share().close()
+    pid = template.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    template._control.shutdown(socket.SHUT_RDWR)  # as the kernel closes the files before the process has ended
+    with closing(template.connect()) as launcher:
+        assert start(launcher, "answer", text="on")[1] == b"on False"
+    assert template.pid != pid
