@@ -25,6 +25,8 @@ _MAX_LATENESS, _MAX_LATE_SHARE = 0.01, 0.05
 """A turn is lost if its request is later than this many seconds plus this share of the delay."""
 _KEEP_SECONDS = 60.0
 """Seconds between two marks of a record in use; an unmarked record may go to another host after 600 s."""
+_MAX_LEFT_GATES = 4_096
+"""Gates without a request that are kept, for `_KEEP_SECONDS`: a crawl of many hosts returns to each in seconds."""
 _POLL_DIVISOR, _MIN_POLL, _MAX_POLL = 12, 0.001, 0.02
 """A slot that another process holds is polled twelve times during a usual request."""
 
@@ -56,8 +58,8 @@ class HostGate:
         self.users = 0
         """Jobs that wait for the host or hold a slot."""
         self.idle_since = 0.0
-        self._kept_at = boottime()
-        clock.join(self._record)
+        self._kept_at = float("-inf")
+        self.join(boottime())
 
     @property
     def backoff_until(self) -> float:
@@ -135,6 +137,11 @@ class HostGate:
         for waiting in [*self._sleepers, *(waiter.woken for waiter in self._queue)]:
             _wake(waiting)
         return first, self.backoff_until
+
+    def join(self, now: float) -> None:
+        """Count among the data dirs that use the host, until `leave`."""
+        self._try(lambda: self._clock.join(self._record), None)
+        self.keep(now)
 
     def keep(self, now: float) -> None:
         """Mark the host's record as in use, once a minute."""
@@ -269,6 +276,9 @@ class HostGates:
     def __init__(self, clock: HostClock) -> None:
         self._clock = clock
         self._gates: dict[str, HostGate] = {}
+        """Those that count among the users of their host."""
+        self._left: dict[str, HostGate] = {}
+        """Those that left their host, the first one first."""
         self._admissions: dict[tuple[int, int], _Admission] = {}
         self._swept_at = 0.0
 
@@ -321,7 +331,12 @@ class HostGates:
             self._sweep(now)
         gate = self._gates.get(host_key)
         if gate is None:
-            gate = self._gates[host_key] = HostGate(self._clock, host_key)
+            gate = self._left.pop(host_key, None)
+            if gate is None:
+                gate = HostGate(self._clock, host_key)
+            else:
+                gate.join(now)
+            self._gates[host_key] = gate
         return gate
 
     def _leave(self, gate: HostGate) -> None:
@@ -333,4 +348,9 @@ class HostGates:
             gate.keep(now)
             if not gate.users and now - gate.idle_since > _IDLE_SECONDS:
                 gate.leave()
-                del self._gates[key]
+                self._left[key] = self._gates.pop(key)
+        while self._left:
+            key, gate = next(iter(self._left.items()))
+            if len(self._left) <= _MAX_LEFT_GATES and now - gate.idle_since <= _KEEP_SECONDS:
+                break
+            del self._left[key]

@@ -161,10 +161,8 @@ class HostClock:
         self._unlock(record.locks + slot)
 
     def join(self, record: HostRecord) -> None:
-        """Count this data dir among those that use the host. Its nodes share one byte."""
-        with suppress(OSError):
-            fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, record.locks + self._user_lock)
-            self._write(record.offset + _USED_AT, _TIME.pack(boottime()))
+        """Count this data dir among those that use the host. Its nodes share one byte. Raises OSError."""
+        fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, record.locks + self._user_lock)
 
     def keep(self, record: HostRecord) -> None:
         """Note that the host is still in use, so that another host does not take its record. Raises OSError.

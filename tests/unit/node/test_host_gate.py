@@ -164,3 +164,30 @@ async def test_a_turn_that_was_not_reserved_is_asked_for_again(gate: HostGate, m
     monkeypatch.setattr(HostClock, "reserve", lambda clock, record, delay: answers.pop(0))
     await gate.wait_turn(0.1)
     assert not answers
+
+
+async def test_a_host_that_was_left_is_joined_again_with_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    for name in ("find", "join", "leave"):
+        real = getattr(HostClock, name)
+        monkeypatch.setattr(
+            HostClock, name, lambda clock, host, name=name, real=real: (calls.append(name), real(clock, host))[1]
+        )
+    monkeypatch.setattr(host_gate, "_IDLE_SECONDS", 0.0)
+    gates = HostGates(HostClock(tmp_path / "hosts.clock", "a"))
+
+    async def send(host_key: str) -> None:
+        await gates.enter(leased(1), host_key, send_at=None)
+        gates.exit(leased(1))
+        await asyncio.sleep(0.001)
+
+    for host_key in ("a:80", "b:80", "a:80"):
+        await send(host_key)
+    assert calls == ["find", "join", "leave", "find", "join", "leave", "join"]
+
+    monkeypatch.setattr(host_gate, "_KEEP_SECONDS", 0.0)
+    for host_key in ("b:80", "a:80"):
+        await send(host_key)
+    assert calls.count("find") == 4, "records that were left too long ago are looked up again"
