@@ -1,5 +1,6 @@
 """The entry point of `crawl-console`. Ctrl-C ends it without a traceback at any moment."""
 
+import gc
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Run a command and exit with its code."""
+    gc.set_threshold(100_000, 20, 20)  # the imports make many objects, which stay
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _exit_immediately)  # while modules are imported there is nothing to clean up
     try:

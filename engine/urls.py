@@ -9,29 +9,31 @@ from urllib.parse import unquote_plus
 
 from ada_url import URL, join_url, normalize_url
 
+from engine.late_regex import late_regex
+
 FILE_HOST_KEY = "file:0"
 """The host key of all `file:` URLs."""
 _MAX_SHOWN = 200
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
-_START = re.compile(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#]*", re.IGNORECASE)
+_START = late_regex(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#]*", re.IGNORECASE)
 """Where `user:password@` stands in a text that lacks the scheme of a URL."""
-_NESTED = re.compile(r"(?!https?:)[^/\\?#@]{1,200}?(?=https?:[/\\])", re.IGNORECASE)
+_NESTED = late_regex(r"(?!https?:)[^/\\?#@]{1,200}?(?=https?:[/\\])", re.IGNORECASE)
 """A scheme or other text in front of a whole http URL."""
-_ENCODED_SEPARATOR = re.compile("%(?:2f|5c|00)", re.IGNORECASE)
-_BEFORE_AT = re.compile(r"^\s*([a-z][a-z0-9+.-]*:[/\\]+)?.*@", re.IGNORECASE | re.DOTALL)
-_PATH = re.compile(r"\s*(?:[?#.]|/(?![/\\]))")
+_ENCODED_SEPARATOR = late_regex("%(?:2f|5c|00)", re.IGNORECASE)
+_BEFORE_AT = late_regex(r"^\s*([a-z][a-z0-9+.-]*:[/\\]+)?.*@", re.IGNORECASE | re.DOTALL)
+_PATH = late_regex(r"\s*(?:[?#.]|/(?![/\\]))")
 """The start of a relative URL without a host."""
-_IGNORED = re.compile(r"^[\x00-\x20]+|[\t\n\r]")
+_IGNORED = late_regex(r"^[\x00-\x20]+|[\t\n\r]")
 """Characters that have no meaning in a URL."""
-_NORMAL = re.compile(
+_NORMAL = late_regex(
     r"https?://[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?<!-)(?::[1-9][0-9]{3})?"
     r"(?:/(?!\.)[A-Za-z0-9_~!$&()*+,;=:@.-]*)+(?:\?[A-Za-z0-9_~!$&()*+,;=:@./-]*)?",
 )
 """Most URLs as they are written, which normalizing would not change."""
-_USERINFO = re.compile(r"(https?:[/\\]*|[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\})|\\[{},])*)@", re.IGNORECASE)
+_USERINFO = late_regex(r"(https?:[/\\]*|[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\})|\\[{},])*)@", re.IGNORECASE)
 """The start of a URL up to the last `@` of its authority, as browsers find it; a `%{…}` is one character."""
-_SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
-_HOST_WITHOUT_SCHEME = re.compile(
+_SCHEME = late_regex(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_HOST_WITHOUT_SCHEME = late_regex(
     r"""\s*(?!\.)(?:localhost|\[[0-9a-f:.]+\]|(?:[\w-]+\.)+(?:(?!(?:html?|php|aspx?|jsp|json|xml|csv|txt|pdf)$)[\w-]+))
     (?::[0-9]+)?(?:[/?\#]|$)""",
     re.IGNORECASE | re.VERBOSE,

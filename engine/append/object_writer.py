@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from engine.append.formats.writer import Batch, FileState, Writer
 from engine.append.replaced_file import open_replacement
 from engine.errors import StorageError
+from engine.late_regex import late_regex
 from engine.model.output_type import local_path_of
 from engine.runtime.extras import require_extra
 from engine.store.tables.output.outputs import Output
@@ -27,7 +27,7 @@ _CREDENTIALS = {
 }  # fmt: skip
 _METADATA_ADDRESS = "169.254.169.254"
 """Where the library asks a cloud's machine for credentials, if the environment has none."""
-_ORIGIN = re.compile(r"Error performing [A-Z]+ (https?://[^/\s]+)")
+_ORIGIN = late_regex(r"Error performing [A-Z]+ (https?://[^/\s]+)")
 _MAX_REASON = 300
 
 

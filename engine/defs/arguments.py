@@ -1,19 +1,19 @@
 """Puts the values of `-a NAME=VALUE` in the place of `%{arg.NAME}` in the texts of defs."""
 
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Keys, YamlNode, iter_scalars
 from engine.errors import UsageError, find_similar, suggest
+from engine.late_regex import late_regex
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import fill, fill_url
 
 UNSET = "unset-argument"
 """The code of a problem: an argument has no value."""
-_TOKEN = re.compile(r"%%\{|%\{arg\.([^{}]*)\}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_TOKEN = late_regex(r"%%\{|%\{arg\.([^{}]*)\}")
+_NAME = late_regex(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SECTIONS = frozenset({"locatorGroups", "hosts", "baseUrl", "appenders"})
 _DATA_DEF_KEYS = frozenset({"value", "links", "next"})
 """Keys of a dataDef whose texts may hold arguments."""

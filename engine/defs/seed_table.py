@@ -1,7 +1,6 @@
 """Reads seeds from CSV files: a header, and a line for each seed, whose values fill `%{seed.NAME}`."""
 
 import codecs
-import csv
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -114,6 +113,8 @@ def _read_record(lines: _RecordLines, delimiter: str) -> list[str] | str | None:
     bare = text.rstrip("\r\n")
     if '"' not in bare and "\r" not in bare:
         return bare.split(delimiter)
+    import csv
+
     more: list[bytes] = []
 
     def feed() -> Iterator[str]:

@@ -1,21 +1,21 @@
 """The text of a def file as a screen may show it: without the secrets that stand in it."""
 
-import re
 from collections.abc import Iterator
 
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.defs.yaml.tree import parse
+from engine.late_regex import late_regex
 from engine.model.host import SAFE_HEADERS
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import holds_literal
 
 HIDDEN = "•••"
 _SECTIONS = frozenset({"headers", "cookies", "auth", "form"})
-_SECTION = re.compile(r"\b(?:headers|cookies|auth|form)['\"]?\s*:")
-_USERINFO = re.compile(r"(//)[^/\s'\"]+(?=@)")
-_VALUE = re.compile(r"(^\s*(?:- *)?(?:[^\s:]+:)?\s*).*")
-_REMARK = re.compile(r"((?:^|\s)#\s*)(.*)")
+_SECTION = late_regex(r"\b(?:headers|cookies|auth|form)['\"]?\s*:")
+_USERINFO = late_regex(r"(//)[^/\s'\"]+(?=@)")
+_VALUE = late_regex(r"(^\s*(?:- *)?(?:[^\s:]+:)?\s*).*")
+_REMARK = late_regex(r"((?:^|\s)#\s*)(.*)")
 _DISTINCT = 8
 """Characters of a secret that is hidden in remarks, too."""
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from engine.errors import UsageError
+from engine.late_regex import late_regex
 
-_CREDENTIALS = re.compile(r"[^/:]*:.*@", re.DOTALL)
+_CREDENTIALS = late_regex(r"[^/:]*:.*@", re.DOTALL)
 """What stands before `@` in a path that is a mistyped URL."""
 
 

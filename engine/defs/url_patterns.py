@@ -12,12 +12,13 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from engine.errors import UsageError
+from engine.late_regex import late_regex
 from engine.urls import without_credentials
 
 MAX_URLS = 100_000
 
-_RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})?")
-_PART = re.compile(r"%?%\{[^{}]*\}|%%\{|\\[{}]|\{((?:\\[{},]|[^{}\\]|\\(?![{},]))*)\}|\{", re.DOTALL)
+_RANGE = late_regex(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})?")
+_PART = late_regex(r"%?%\{[^{}]*\}|%%\{|\\[{}]|\{((?:\\[{},]|[^{}\\]|\\(?![{},]))*)\}|\{", re.DOTALL)
 
 
 def expand(pattern: str) -> Iterator[str]:

@@ -22,6 +22,7 @@ from engine.http.decompress import open_decompressor
 from engine.http.errors import FetchFailed
 from engine.http.exchange import WireBody
 from engine.http.response import FILE_STATUSES
+from engine.late_regex import late_regex
 from engine.model.file import bare_type, refuse_page
 from engine.runtime.disk_space import free_bytes
 
@@ -37,10 +38,10 @@ _P = ParamSpec("_P")
 _GZIP_TYPES = frozenset({"application/gzip", "application/x-gzip", "application/x-tar", "application/x-tgz"})
 """Archives that servers declare as their own encoding; browsers keep them packed, too."""
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-_STRONG_TAG = re.compile(r'"[\x21\x23-\x7e]{1,200}"')
+_STRONG_TAG = late_regex(r'"[\x21\x23-\x7e]{1,200}"')
 _DATE_SECONDS = 60.0
 """A file that changed less than this before its answer may have changed again in the same second."""
-_CONTENT_RANGE = re.compile(r"bytes\s+([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.IGNORECASE)
+_CONTENT_RANGE = late_regex(r"bytes\s+([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.IGNORECASE)
 
 
 class ContentRange(NamedTuple):

@@ -12,13 +12,14 @@ from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest
 from engine.http.request import user_and_password
 from engine.http.response import decode_header
+from engine.late_regex import late_regex
 from engine.model.host import HostAuth
 
 _MAX_KEPT = 1000
 _CHALLENGE = "www-authenticate"
 _MAX_CHALLENGE = 8_000
 _UNANSWERABLE = "digest challenge that cannot be answered"
-_NEW_CHALLENGE = re.compile(r"[\w!#$%&'*+.^`|~-]+(?: +[\w!#$%&'*+.^`|~-]+ *=.*)?", re.DOTALL)
+_NEW_CHALLENGE = late_regex(r"[\w!#$%&'*+.^`|~-]+(?: +[\w!#$%&'*+.^`|~-]+ *=.*)?", re.DOTALL)
 """The first item of a challenge in a list of several: a scheme, and its first parameter."""
 _Key = tuple[str, HostAuth]
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -15,14 +14,15 @@ from engine import urls
 from engine.extract.links.form_encoding import quote_form_text
 from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest, RequestTerms
+from engine.late_regex import late_regex
 from engine.model.definition import HostRule
 from engine.model.host import FIXED_HEADERS, SAFE_HEADERS, HostAuth, HostRoute
 from engine.model.job import Request
 from engine.model.link import FORM_TYPE, JSON_TYPE
 from engine.model.variables import UnusableVariable, decode_variables, render_secrets
 
-_INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_INVALID_CREDENTIAL = re.compile(r"[\x00-\x1f\x7f]")
+_INVALID_HEADER_CHARACTER = late_regex(r"[\x00-\x08\x0a-\x1f\x7f]")
+_INVALID_CREDENTIAL = late_regex(r"[\x00-\x1f\x7f]")
 """RFC 7617 and RFC 7616 exclude them."""
 _NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 

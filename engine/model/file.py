@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 import orjson
 from msgspec import Struct
 
+from engine.late_regex import late_regex
 from engine.model.definition import DataDef, Field
 
 FILES_FOLDER = "files"
@@ -104,8 +105,8 @@ _GENERIC = frozenset(
      "application/x-download", "application/unknown", "application/x-unknown", "text/plain"}
 )  # fmt: skip
 """Content types that say nothing about the kind of file."""
-_CLEAN = re.compile(r"[a-z0-9]{1,10}")
-_PASSWORD = re.compile(rb"<input\b[^>]{0,500}\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
+_CLEAN = late_regex(r"[a-z0-9]{1,10}")
+_PASSWORD = late_regex(rb"<input\b[^>]{0,500}\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
 _MAX_TYPE = 100
 
 

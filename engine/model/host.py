@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
+from engine.late_regex import late_regex
 from engine.model.declaration import (
     Attempts,
     DefKey,
@@ -22,8 +23,8 @@ from engine.model.declaration import (
     Text,
 )
 
-_PRODUCT = re.compile(r"[^\s/();,]+")
-_COMPATIBLE = re.compile(r"\(compatible;\s*([^\s/();,]+)", re.IGNORECASE)
+_PRODUCT = late_regex(r"[^\s/();,]+")
+_COMPATIBLE = late_regex(r"\(compatible;\s*([^\s/();,]+)", re.IGNORECASE)
 
 
 def product_token(user_agent: str) -> str:

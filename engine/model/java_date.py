@@ -3,12 +3,13 @@
 Python's formats have a directive for most letters; others are refused. Names of months and days are English.
 """
 
-import re
 from calendar import monthrange
 from datetime import datetime
 from functools import lru_cache
 
-_TOKEN = re.compile(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
+from engine.late_regex import late_regex
+
+_TOKEN = late_regex(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _DIRECTIVES = {
     "y": "%Y", "yy": "%y", "yyy": "%Y", "yyyy": "%Y", "Y": "%Y", "YY": "%y", "YYYY": "%Y", "u": "%u",
     "M": "%m", "MM": "%m", "MMM": "%b", "MMMM": "%B", "L": "%m", "LL": "%m", "LLL": "%b", "LLLL": "%B",

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from engine.late_regex import late_regex
+
 
 class NodeState(StrEnum):
     """What a node is doing. READY while it holds a job or may lease one now, else DONE; it may return to READY."""
@@ -100,7 +102,7 @@ def state_word(state: str, heart: str) -> str:
     return STALE if late else STATE_WORDS[NodeState(state)]
 
 
-_TEXT = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
+_TEXT = late_regex(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
 class NodeRange(Struct, frozen=True):

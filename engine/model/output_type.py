@@ -1,6 +1,5 @@
 """Appenders and their output types; `engine/append/formats/<name>.py` implements a type of files."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
 
+from engine.late_regex import late_regex
 from engine.model.declaration import BatchSize, Character, DefKey, HeaderValue, OutputPath, Seconds, SenderUrl, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
 
@@ -56,7 +56,7 @@ DATABASE_URL_STARTS = ("postgresql://", "postgres://")
 DATA_DEF = "{dataDef}"
 PATH_NAMES = (DATA_DEF, "{run.id}", "{run.date}", "{run.time}")
 """What a `path` may hold, in its order."""
-PATH_NAME = re.compile(r"\{[^{}]*\}")
+PATH_NAME = late_regex(r"\{[^{}]*\}")
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 

@@ -11,6 +11,8 @@ from engine.model.stored_form import NO_POSITION, SourcePosition
 Outcome = Literal["ok", "warning", "error", "not_applicable"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "warning", "error", "not_applicable")
 StepKind = Literal["built-in", "loader", "parser", "step", "command"]
+BAD_ANSWER = "bad-answer"
+"""The code of an answer that does not fit the line sent to a command: its next lines may belong to any page."""
 
 
 class ChainStep(Struct, frozen=True, kw_only=True):

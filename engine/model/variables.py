@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-_TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
+from engine.late_regex import late_regex
+
+_TOKEN = late_regex(r"%%\{|%\{([^{}]*)\}")
 
 DOCUMENT_VARIABLES = frozenset(
     {
@@ -24,13 +26,13 @@ DOCUMENT_VARIABLES = frozenset(
 SECRET_PREFIXES = ("env.", "file.")
 """Prefixes of variables with a secret: an environment variable, or the text of a file."""
 SECRET_STARTS = ("%{env.", "%{file.")
-_ENCODED_SECRET = re.compile(r"%(?:%7B|\{)((?:env|file)\.[^{}?#\\]*?)(?:%7D|\})", re.IGNORECASE)
-_FILE_NAME = re.compile(r"file\.[^{}%?#\\\x00-\x1f]+")
-_SECRET_NAME = re.compile(rf"env\.[A-Za-z_][A-Za-z0-9_]*|{_FILE_NAME.pattern}")
-_AUTHORITY = re.compile(r"(\s*(?:https?:)?[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\}))*)", re.IGNORECASE)
-_HOST = re.compile(r"\s*(?:https?:)?[/\\]{2,}[^/\\?#]*", re.IGNORECASE)
-_NO_HOST = re.compile(r"[/\\?#@\s]")
-_SECRETS = re.compile(r"%\{(?:env|file)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
+_ENCODED_SECRET = late_regex(r"%(?:%7B|\{)((?:env|file)\.[^{}?#\\]*?)(?:%7D|\})", re.IGNORECASE)
+_FILE_NAME = late_regex(r"file\.[^{}%?#\\\x00-\x1f]+")
+_SECRET_NAME = late_regex(rf"env\.[A-Za-z_][A-Za-z0-9_]*|{_FILE_NAME.pattern}")
+_AUTHORITY = late_regex(r"(\s*(?:https?:)?[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\}))*)", re.IGNORECASE)
+_HOST = late_regex(r"\s*(?:https?:)?[/\\]{2,}[^/\\?#]*", re.IGNORECASE)
+_NO_HOST = late_regex(r"[/\\?#@\s]")
+_SECRETS = late_regex(r"%\{(?:env|file)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
 SEED = "seed."
 """Prefix of variables with values of the line of a CSV file from which a job was made."""
 CARRIED = "carried."

@@ -1,24 +1,14 @@
-"""The contracts of plugin classes: one small protocol for each kind, and the errors they may raise."""
+"""The contracts of plugin classes: one small protocol for each kind."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from engine.plugins.plugin_errors import NotApplicable as NotApplicable
+from engine.plugins.plugin_errors import StepError as StepError
+
 Row = dict[str, Any]
 """A record by field: texts, numbers, `Decimal`, bools, lists and objects; None where a value is missing."""
-
-
-class NotApplicable(Exception):
-    """The step does not apply to this page: its rows stay as they are. Counted, never stored."""
-
-
-class StepError(Exception):
-    """The step failed on this page: the job becomes FAILED with `TASK/STEP: text`, and the task gives no rows."""
-
-    def __init__(self, text: str, code: str = "") -> None:
-        """`code` groups errors of one cause, such as `no-price`."""
-        super().__init__(text)
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,9 @@ from typing import Any
 from engine.model.step import PluginFile
 from engine.plugins import contracts
 from engine.plugins.plugin_class import ENTRY_POINT_GROUPS
+from engine.plugins.plugin_errors import PACKAGE, PluginUnavailable, describe_error
 
-PACKAGE = "plugins"
-"""The package of the imported files; `import shop` works too if no other module has that name."""
 PUBLIC_MODULE = "crawl_console"
-
-
-class PluginUnavailable(Exception):
-    """A class cannot be loaded; the message says why."""
 
 
 class PluginLoader:
@@ -108,28 +103,6 @@ class _PluginFinder(MetaPathFinder, Loader):
         if file is None:
             raise FileNotFoundError(2, "no such file among the published plugins", path)
         return base64.b64decode(file.text) if file.is_base64 else file.text.encode()
-
-
-def describe_error(error: BaseException) -> str:
-    """`ValueError: no digits (plugins/shop.py:12)`: the error, and the last line of plugin code it passed."""
-    place, traceback = "", error.__traceback__
-    while traceback is not None:
-        filename = traceback.tb_frame.f_code.co_filename
-        if filename.startswith(f"{PACKAGE}/"):
-            place = f" ({filename}:{traceback.tb_lineno})"
-        traceback = traceback.tb_next
-    if isinstance(error, SyntaxError) and error.filename:
-        place = f" ({error.filename}:{error.lineno})"
-    text = error.msg if isinstance(error, SyntaxError) else error_text(error)
-    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
-
-
-def error_text(error: BaseException) -> str:
-    """The text of a plugin's error, whose `__str__` may be broken."""
-    try:
-        return str(error)
-    except BaseException:
-        return "its text cannot be read"
 
 
 def _provide_public_module() -> None:

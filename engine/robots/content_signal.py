@@ -2,10 +2,11 @@
 
 import re
 
+from engine.late_regex import late_regex
 from engine.robots.rules import AGENT, RULE, agent_name, split_lines
 
-_SIGNAL = re.compile(r"\s*content-signal\s*:([^#]*)", re.IGNORECASE)
-_PAIR = re.compile(r"\s*([a-z][a-z0-9-]{0,39})\s*=\s*(yes|no)\s*", re.IGNORECASE)
+_SIGNAL = late_regex(r"\s*content-signal\s*:([^#]*)", re.IGNORECASE)
+_PAIR = late_regex(r"\s*([a-z][a-z0-9-]{0,39})\s*=\s*(yes|no)\s*", re.IGNORECASE)
 _MAX_NAMES = 20
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from engine.errors import one_line
+from engine.late_regex import late_regex
 from engine.model.retry_policy import retryable_status
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ LARGE_TEXT = 20_000
 _MAX_CRAWL_DELAY = 3600.0
 """Seconds between two requests that a robots.txt may ask for; as long as a Retry-After counts."""
 _MAX_RULE_LENGTH = 100
-_NO_LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_NO_LINE_END = late_regex("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """Characters that end a line for Python, but not for RFC 9309."""
-AGENT = re.compile(r"\s*user[-\s]*agent(?:\s*:|\s|$)([^#]*)", re.IGNORECASE)
-RULE = re.compile(r"\s*(?:(d[ias]+l+[oa]w)|allow|crawl[-\s]+delay)(?:\s*:|\s|$)([^#]*)", re.IGNORECASE)
-_SITE_WIDE = re.compile(r"\s*(?:site-?maps?|host)(?:\s*:|\s)", re.IGNORECASE)
+AGENT = late_regex(r"\s*user[-\s]*agent(?:\s*:|\s|$)([^#]*)", re.IGNORECASE)
+RULE = late_regex(r"\s*(?:(d[ias]+l+[oa]w)|allow|crawl[-\s]+delay)(?:\s*:|\s|$)([^#]*)", re.IGNORECASE)
+_SITE_WIDE = late_regex(r"\s*(?:site-?maps?|host)(?:\s*:|\s)", re.IGNORECASE)
 _OTHERS = "(others)"
 """Stands for all other crawlers: their number costs no time. No product token contains it."""
 

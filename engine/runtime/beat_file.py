@@ -13,6 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from engine.late_regex import late_regex
+
 INTERVAL = 0.25
 """Seconds between two beats."""
 SUPERVISOR_BEAT = "supervisor"
@@ -24,7 +26,7 @@ MAX_WAITING = 4
 _RECORD = struct.Struct(f"<QB?2xIQQQdddQQdd200s{'Qd' * MAX_WAITING}")
 _NO_HOSTS = ((0, 0.0),) * MAX_WAITING
 _CHECKSUM = struct.Struct("<I")
-_NAME = re.compile(rf"[na]\d+|{SUPERVISOR_BEAT}", re.ASCII)
+_NAME = late_regex(rf"[na]\d+|{SUPERVISOR_BEAT}", re.ASCII)
 _MAX_BYTES = 4096
 _STATES = ("STARTING", "READY", "DONE", "STANDBY", "DRAINING", "SHUTDOWN")
 

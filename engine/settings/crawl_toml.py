@@ -9,13 +9,14 @@ from typing import Any
 from msgspec import Meta, Struct
 
 from engine.errors import UsageError, suggest
+from engine.late_regex import late_regex
 from engine.model import bounds
 from engine.model.bounds import describe_bounds, is_within
 from engine.settings.declaration import Helper
 from engine.settings.values import parse_seconds
 
 FILE_NAME = "crawl.toml"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
+_NAME = late_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
 _KEYS = ("run", "ready", "stop")
 _READY_KEYS = ("port", "line", "within")
 _RUN_REMEDY = 'Use a list of strings: run = ["squid", "-N"].'

@@ -10,14 +10,15 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from engine.errors import Problem, UsageError, find_similar
+from engine.late_regex import late_regex
 from engine.settings.values import parse_value
 
 FILE_NAME = "scoopi.properties"
 _PREFIX = "scoopi."
-_SEPARATOR = re.compile(r"[=:\s]")
-_LINE_END = re.compile(r"\r\n?|\n")
+_SEPARATOR = late_regex(r"[=:\s]")
+_LINE_END = late_regex(r"\r\n?|\n")
 _FILE_REMEDY = "Save the file again, as text in UTF-8 or ISO 8859-1."
-_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_INTEGER = late_regex(r"-?[0-9]+", re.ASCII)
 _MAX_SHOWN = 100
 _TRUE = frozenset({"true", "yes", "1"})
 _Kind = Literal["value", "milliseconds", "switch", "blank"]

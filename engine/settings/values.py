@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from engine import urls
 from engine.errors import UsageError
+from engine.late_regex import late_regex
 from engine.model import bounds
 from engine.model.bounds import describe_bounds, is_time, is_within
 from engine.model.node import NodeRange
@@ -20,11 +21,11 @@ from engine.model.node import NodeRange
 if TYPE_CHECKING:
     from datetime import datetime
 
-_PERCENTAGE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", re.ASCII)
-_CONTACT = re.compile(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
+_PERCENTAGE = late_regex(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", re.ASCII)
+_CONTACT = late_regex(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
 """A URL or a mail address, without blanks and brackets, which would break the header it becomes part of."""
 
-_HEADER_TEXT = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+_HEADER_TEXT = late_regex(r"[!-~](?:[ -~]*[!-~])?")
 """Text that may stand in a request's header."""
 
 
@@ -120,7 +121,7 @@ def _is_date_pattern(text: str) -> bool:
     return True
 
 
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
+_TIME = late_regex(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BOOLEANS = {"yes": "true", "no": "false"}
 

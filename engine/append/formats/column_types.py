@@ -1,9 +1,9 @@
 """The types of an output's columns as its settings have them, by the fields of a dataDef."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from engine.late_regex import late_regex
 from engine.model.definition import Field
 
 ColumnType = Any
@@ -12,7 +12,7 @@ ColumnType = Any
 The names are those of `FieldType`; a date is `date` if its format has no time of day, `instant` if it has a time zone,
 else `datetime`.
 """
-_TIME_OF_DAY = re.compile(r"%[HIMSfpXcZz]")
+_TIME_OF_DAY = late_regex(r"%[HIMSfpXcZz]")
 
 
 def column_types(columns: Mapping[str, Field]) -> dict[str, ColumnType]:

@@ -5,7 +5,6 @@ latest a few seconds after it was opened.
 """
 
 import contextlib
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,12 +32,13 @@ from engine.append.formats.typed_table import (
 )
 from engine.append.formats.writer import Batch, FileState, Writer
 from engine.errors import StorageError
+from engine.late_regex import late_regex
 from engine.store.tables.output.outputs import Output
 
 OPEN_SECONDS, IDLE_SECONDS = 2.0, 0.5
 """How long the file stays open: at most, and after the last row."""
 _DECIMALS = 9
-_DECIMAL = re.compile(rf"-?[0-9]{{1,{38 - _DECIMALS}}}(?:\.[0-9]{{1,{_DECIMALS}}})?")
+_DECIMAL = late_regex(rf"-?[0-9]{{1,{38 - _DECIMALS}}}(?:\.[0-9]{{1,{_DECIMALS}}})?")
 _DAMAGED = ("not a valid DuckDB", "Could not read enough bytes", "Corrupt", "corrupt", "Failed to load")
 _HEADER_BYTES = 3 * 4096
 _CREATE_CURSORS = """

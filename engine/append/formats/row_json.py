@@ -1,13 +1,14 @@
 """Decodes stored rows: JSON objects whose numbers keep their digits."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any
 
+from engine.late_regex import late_regex
+
 _SPACES = " \t\n\r"
-_SPACE = re.compile(rf"[{_SPACES}]*")
+_SPACE = late_regex(rf"[{_SPACES}]*")
 _INTEGER_DIGITS = 18
 """Every integer with this many digits fits in 64 bits."""
 

@@ -1,6 +1,5 @@
 """Typed columns of databases: which SQL type holds the values of a field, and the cells of rows."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -11,13 +10,14 @@ from engine.append.formats.column_types import ColumnType
 from engine.append.formats.row_json import NumberLiteral, decode_values, encodable, encode_value
 from engine.append.formats.table_names import quote_name, unique_names
 from engine.append.formats.writer import Batch
+from engine.late_regex import late_regex
 
 ROW_COLUMN = "_row"
 """The column of the row id; it gets another name if a field has this one."""
 
 Cell = str | list[str] | dict[str, Any] | None
 """A value as a database reads it: a text, the texts of a list, or those of an object."""
-_UNCLEAN = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+_UNCLEAN = late_regex(r"\\u(?:0000|[dD][89a-fA-F])")
 """The escapes in a row of NUL, and of surrogates."""
 _INT64 = range(-(2**63), 2**63)
 

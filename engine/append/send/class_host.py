@@ -15,7 +15,8 @@ import orjson
 
 from engine.append.formats.row_json import NumberLiteral, decode_values
 from engine.plugins.files import decode_files
-from engine.plugins.loading import Awaiter, PluginLoader, PluginUnavailable, describe_error
+from engine.plugins.loading import Awaiter, PluginLoader
+from engine.plugins.plugin_errors import PluginUnavailable, describe_error
 from engine.processes.child_limits import ignore_stop_signals, limit_memory
 from engine.processes.frames import encode_frame, receive_frame
 from engine.processes.start import ChildStart

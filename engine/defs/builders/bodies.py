@@ -4,7 +4,6 @@ A body with braces is kept in pieces: literal text, encoded, and at odd position
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
@@ -18,10 +17,11 @@ from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import UsageError
 from engine.extract.links.form_encoding import quote_form_text
+from engine.late_regex import late_regex
 from engine.model.link import FORM_TYPE, JSON_TYPE
 
-_SPACED_BRACE = re.compile(r"(?<![%\\])\{\s|\s\}")
-_VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")
+_SPACED_BRACE = late_regex(r"(?<![%\\])\{\s|\s\}")
+_VARIABLE = late_regex(r"(%%\{|%\{[^{}]*\})")
 
 
 def encode_body(term: LocatorTerm) -> tuple[tuple[str, ...], str | None]:

@@ -1,6 +1,5 @@
 """Expands URL and body of a locator with `until`, all but the range of the series."""
 
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -53,8 +52,10 @@ def expand_series(
 
 def split_url(pieces: Sequence[str], resolve: Callable[[str], str | None]) -> tuple[str, ...] | None:
     """The URL that is sent, around its number; None: the number is not part of it. `resolve`: gives the URL to send."""
+    from secrets import randbelow
+
     for _ in range(_MAX_MARKS):
-        mark = str(secrets.randbelow(9 * 10**17) + 10**17)  # a number that the URL does not hold marks the place
+        mark = str(randbelow(9 * 10**17) + 10**17)  # a number that the URL does not hold marks the place
         split = (resolve(mark.join(pieces)) or "").split(mark)
         if len(split) == len(pieces):
             return tuple(split)

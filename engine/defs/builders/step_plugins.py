@@ -1,6 +1,5 @@
 """Reads the plugins of steps, as Scoopi has them: converters of dates, and appenders that add outputs."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -14,12 +13,13 @@ from engine.defs.language.keys import data_def_of, iter_all_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import suggest
+from engine.late_regex import late_regex
 from engine.model.axis import DateConverter
 from engine.model.java_date import DateInvalid, check_pattern
 from engine.model.output_type import SCOOPI, AppenderDef
 from engine.model.step import ChainStep
 
-_JAVA_PREFIX = re.compile(r"org\.codetab\.scoopi\.plugin\.(?:converter|appender|encoder)\.")
+_JAVA_PREFIX = late_regex(r"org\.codetab\.scoopi\.plugin\.(?:converter|appender|encoder)\.")
 _LIST_APPENDER = "ListAppender"
 _CONVERTERS: Mapping[str, tuple[str, ...]] = {
     "DateRoller": ("name", "class", "item", "inPattern", "outPattern", "roll"),
@@ -28,7 +28,7 @@ _CONVERTERS: Mapping[str, tuple[str, ...]] = {
 _APPENDERS = dict.fromkeys(("FileAppender", _LIST_APPENDER), ("name", "class", "file", "plugins"))
 _ENCODERS: Mapping[str, tuple[str, ...]] = {"CsvEncoder": ("name", "class", "delimiter", "includeTags")}
 """The classes of plugins, with their keys."""
-_ROLL = re.compile(r"DAY_OF_MONTH=(ceil|floor|round|\d+)")
+_ROLL = late_regex(r"DAY_OF_MONTH=(ceil|floor|round|\d+)")
 
 
 def read_converters(step: ChainStep, problems: Problems) -> Iterator[DateConverter]:

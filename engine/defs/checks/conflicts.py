@@ -17,13 +17,14 @@ from engine.extract.select.selector_syntax import (
     is_json_selector,
     selector_problem,
 )
+from engine.late_regex import late_regex
 from engine.model.host import FIXED_HEADERS
 from engine.model.locator import Recrawl
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import secret_name_problem
 from engine.settings.values import duration_seconds
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TOKEN = late_regex(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _JSON_OF_HTML = (JSONLD_PREFIX, EMBEDDED_PREFIX)
 
 

@@ -1,6 +1,5 @@
 """Checks the links of dataDefs: what they select, send and carry, and the pages of a series."""
 
-import re
 from collections.abc import Iterator
 
 from engine.defs import url_patterns
@@ -12,6 +11,7 @@ from engine.defs.language.kinds import url_problem
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import UsageError, find_similar, suggest
+from engine.late_regex import late_regex
 from engine.model.link import NextPage
 from engine.model.variables import (
     CARRIED,
@@ -24,8 +24,8 @@ from engine.model.variables import (
 
 _FIELD = "field."
 _NEXT_KEYS = frozenset(keys_of(NextPage))
-_VARIABLE = re.compile(r"%\{[^{}]*\}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = late_regex(r"%\{[^{}]*\}")
+_NAME = late_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check(root: YamlNode, problems: Problems) -> None:

@@ -10,6 +10,7 @@ from engine.defs.problems import Problems
 from engine.defs.yaml.node import Keys, YamlNode, iter_scalars
 from engine.defs.yaml.sources import resolve_beside
 from engine.errors import DefsError
+from engine.late_regex import late_regex
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import (
     SECRET_PREFIXES,
@@ -20,12 +21,12 @@ from engine.model.variables import (
     variable_names,
 )
 
-_FILE = re.compile(r"(%%\{)|%\{file\.([^{}]*)\}")
-_CREDENTIAL = re.compile(
+_FILE = late_regex(r"(%%\{)|%\{file\.([^{}]*)\}")
+_CREDENTIAL = late_regex(
     r"auth|cookie|token|secret|passw|api.?key|sess|credential|jwt|csrf|(?:^|[-_])sid$", re.IGNORECASE
 )
 """Names of headers and cookies that carry credentials."""
-_DATABASE_PASSWORD = re.compile(r"postgres(?:ql)?://(?:[^/?#]*?:([^/?#]*)@|.*[?&]password=([^&]*))")
+_DATABASE_PASSWORD = late_regex(r"postgres(?:ql)?://(?:[^/?#]*?:([^/?#]*)@|.*[?&]password=([^&]*))")
 UNSET = "unset-variable"
 """The code of a problem: the secret of a variable cannot be read."""
 _BODIES = frozenset({"body", "form", "json"})

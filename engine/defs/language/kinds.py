@@ -14,6 +14,7 @@ from engine.defs import url_patterns
 from engine.errors import UsageError, suggest
 from engine.extract.fields.human_dates import locale_problem
 from engine.extract.select.selector_syntax import pattern_problem, selector_problem, template_problem
+from engine.late_regex import late_regex
 from engine.model import bounds, variables
 from engine.model.axis import IndexRange
 from engine.model.bounds import is_within
@@ -21,11 +22,11 @@ from engine.model.output_type import DATABASE_URL_STARTS, PATH_NAME, PATH_NAMES,
 from engine.settings.values import duration_seconds, parse_seconds, parse_share
 from engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
 
-_ONE_VARIABLE = re.compile(r"%\{(?:env|file)\.[^{}]*\}")
-_INDEX_RANGE = re.compile(r"([0-9]{1,5})(?:\s*(-)\s*([0-9]{1,5})?)?")
-_HOURS = re.compile(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0-5][0-9])")
+_ONE_VARIABLE = late_regex(r"%\{(?:env|file)\.[^{}]*\}")
+_INDEX_RANGE = late_regex(r"([0-9]{1,5})(?:\s*(-)\s*([0-9]{1,5})?)?")
+_HOURS = late_regex(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0-5][0-9])")
 _MAX_NAME_BYTES = 200
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME = late_regex(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 Check = tuple[str, Callable[[Any], str | None]]
 """The code of a problem, and a function that returns its message, or None for a valid value."""

@@ -1,16 +1,16 @@
 """The nodes of a YAML tree, with their places in the file."""
 
-import re
 from collections.abc import Iterator
 from math import isfinite
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from engine.late_regex import late_regex
 from engine.model.stored_form import SourcePosition
 
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")  # longer ones are identifiers and must keep all digits
-_FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]{1,4})?")
+_INT = late_regex(r"[-+]?(?:0|[1-9][0-9]{0,17})")  # longer ones are identifiers and must keep all digits
+_FLOAT = late_regex(r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]{1,4})?")
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 

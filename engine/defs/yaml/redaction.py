@@ -3,9 +3,10 @@
 import re
 
 from engine.defs.yaml.node import YamlNode
+from engine.late_regex import late_regex
 
 _SECRET_SECTIONS = frozenset({"locatorGroups", "hosts", "baseUrl", "appenders"})
-_NAME_END = re.compile(r"[:=\s]")
+_NAME_END = late_regex(r"[:=\s]")
 
 
 def shown_key(key: str) -> str:

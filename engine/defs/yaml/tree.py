@@ -12,13 +12,14 @@ from msgspec import Struct, field
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.defs.yaml.redaction import shown_key
+from engine.late_regex import late_regex
 from engine.model.stored_form import SourcePosition
 
 MAX_DEPTH = 40
 MAX_ALIASED = 10_000
 """The maximum number of nodes that all aliases of a file expand to."""
 
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = late_regex("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PLAIN_TAGS = frozenset({None, "!"} | {f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq")})
 
 

@@ -4,10 +4,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from engine.late_regex import late_regex
+
 _NAME = r'(?:[A-Za-z_]\w*|"[^"\\]+")'
-_PATH = re.compile(rf"(?:@|{_NAME})(?:\.{_NAME}|\[-?\d{{1,9}}\]|\[\])*", re.ASCII)
+_PATH = late_regex(rf"(?:@|{_NAME})(?:\.{_NAME}|\[-?\d{{1,9}}\]|\[\])*", re.ASCII)
 """Most expressions are a path of names, indexes and `[]`, which is quickly read directly."""
-_STEP = re.compile(r'"[^"]+"|\w+|\[-?\d+\]|\[\]', re.ASCII)
+_STEP = late_regex(r'"[^"]+"|\w+|\[-?\d+\]|\[\]', re.ASCII)
 
 _Step = Callable[[Any], Any]
 

@@ -8,10 +8,11 @@ from selectolax.lexbor import LexborHTMLParser
 
 from engine.extract.documents.json_expression import JsonExpression
 from engine.extract.documents.json_value import MISSING, parse_embedded_json
+from engine.late_regex import late_regex
 
 _MEDIA_TYPE = "application/ld+json"
 _NAME = r'(?:[A-Za-z_]\w*|"@?[A-Za-z_]\w*")'
-_PLAIN_PATH = re.compile(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
+_PLAIN_PATH = late_regex(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
 
 
 class JsonLdPath:

@@ -9,20 +9,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.extract.documents.xml_repair import may_drop_references, replace_surrogates, resolve_references
+from engine.late_regex import late_regex
 
 if TYPE_CHECKING:
     from lxml.etree import XMLParser, _Element
 
-_W3C_DATE = re.compile(
+_W3C_DATE = late_regex(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)? ?(Z|[+-]\d\d:?\d\d))?)?)?", re.ASCII
 )
-_DATE = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?", re.ASCII)
+_DATE = late_regex(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?", re.ASCII)
 """A time without an offset: its zone is unknown, so only its date counts."""
 _FIRST_YEAR = 1990
 """Earlier years stand for an unknown date: programs write 1 or 1970."""
 _MAX_DATE_CHARACTERS = 64
 _KINDS = ("url", "sitemap")
-_CUT_LOCATION = re.compile(r"<(?:[\w.-]+:)?loc(?:\s[^>]*)?>|<!\[CDATA\[(?!.*\]\]>)", re.DOTALL)
+_CUT_LOCATION = late_regex(r"<(?:[\w.-]+:)?loc(?:\s[^>]*)?>|<!\[CDATA\[(?!.*\]\]>)", re.DOTALL)
 """The last markup of a document that ends within the URL of an entry."""
 UNKNOWN = 0
 """The moment of an entry without a credible date."""

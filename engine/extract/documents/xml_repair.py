@@ -8,19 +8,21 @@ from collections.abc import Sequence
 from functools import lru_cache
 from html.entities import html5
 
-_REFERENCE = re.compile(
+from engine.late_regex import late_regex
+
+_REFERENCE = late_regex(
     rb"<!\[CDATA\[(?:.*?\]\]>|.*)|<!--(?:.*?-->|.*)|<\?(?:.*?\?>|.*)|&(?:#(?:[0-9]+|x[0-9a-fA-F]+);|([A-Za-z][A-Za-z0-9]{0,31});)?",
     re.DOTALL,
 )
 """A reference by number or name, or a bare `&`. Sections without references match too, and are skipped."""
-_SURROGATE = re.compile(
+_SURROGATE = late_regex(
     rb"&#(?:x0*d[89a-f][0-9a-f]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d{3}|57[0-2]\d\d|573[0-3]\d|5734[0-3]));?",
     re.IGNORECASE,
 )
 _MAX_REFERENCES = 1_000_000
 """More would take too much memory while they are resolved."""
 _DECLARATION = b"<!ENTITY"
-_PREFIX = re.compile(r"Namespace prefix ([A-Za-z_][\w.-]*) ", re.ASCII)
+_PREFIX = late_regex(r"Namespace prefix ([A-Za-z_][\w.-]*) ", re.ASCII)
 _MAX_PREFIXES = 50
 
 

@@ -1,10 +1,10 @@
 """Reads dates as people write them, in the language of a locale: `3. März 2024`, `vor 2 Stunden`."""
 
-import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from engine.errors import quote_text, suggest
+from engine.late_regex import late_regex
 
 ANY_FORMAT = "any"
 """The `format` of such dates."""
@@ -19,8 +19,8 @@ _SETTINGS = (
     ("REQUIRE_PARTS", ["month"]),  # else `12` and `14:30` are dates
 )
 _ABSOLUTE, _RELATIVE = "absolute-time", "relative-time"
-_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
-_NUMBER = re.compile(r"\d{1,3}")
+_YEAR = late_regex(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_NUMBER = late_regex(r"\d{1,3}")
 """To the library `12` is a month."""
 _CACHED_TEXTS = 10_000
 _ANY_DAY = datetime(2024, 1, 31)

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
+from engine.late_regex import late_regex
 from engine.model.record import to_text
 from engine.model.variables import SECRET_PREFIXES
 
-_TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
+_TOKEN = late_regex(r"%%\{|%\{([^{}]*)\}")
 
 Lookup = Callable[[str], Any]
 """The value of a variable by its name; None if missing."""

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from engine.extract.links.form_encoding import FormField
+from engine.late_regex import late_regex
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
 CONTROL_TAGS = ("input", "select", "textarea", "button")
 _SUBMITS = frozenset(("submit", "image"))
 _BLANKS = "\t\n\f\r "
-_NUMBER = re.compile(r"-?(?:\d+|\d*\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_NUMBER = late_regex(r"-?(?:\d+|\d*\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _DATE = r"\d{4,}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
 _TIME = r"(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,3})?)?"
 _VALID: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         "number": _NUMBER,
-        "color": re.compile("#[0-9a-fA-F]{6}"),
-        "date": re.compile(_DATE, re.ASCII),
-        "month": re.compile(r"\d{4,}-(?:0[1-9]|1[0-2])", re.ASCII),
-        "week": re.compile(r"\d{4,}-W(?:0[1-9]|[1-4]\d|5[0-3])", re.ASCII),
-        "time": re.compile(_TIME, re.ASCII),
-        "datetime-local": re.compile(rf"{_DATE}[T ]{_TIME}", re.ASCII),
+        "color": late_regex("#[0-9a-fA-F]{6}"),
+        "date": late_regex(_DATE, re.ASCII),
+        "month": late_regex(r"\d{4,}-(?:0[1-9]|1[0-2])", re.ASCII),
+        "week": late_regex(r"\d{4,}-W(?:0[1-9]|[1-4]\d|5[0-3])", re.ASCII),
+        "time": late_regex(_TIME, re.ASCII),
+        "datetime-local": late_regex(rf"{_DATE}[T ]{_TIME}", re.ASCII),
     }
 )
 """Values of inputs of these types; others are sent as an empty text, or a black colour."""

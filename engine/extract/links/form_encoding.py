@@ -1,7 +1,6 @@
 """Encodes the fields of a form as HTML says: URL-encoded, multipart or plain text."""
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -10,10 +9,11 @@ from typing import NamedTuple
 from urllib.parse import quote_plus
 
 from engine.extract.links.filled_text import Lookup, fill_runs
+from engine.late_regex import late_regex
 from engine.model.link import FORM_TYPE
 
 MULTIPART_TYPE, PLAIN_TYPE = "multipart/form-data", "text/plain"
-_LINE_BREAK = re.compile(r"\r\n?|\n")
+_LINE_BREAK = late_regex(r"\r\n?|\n")
 _FILE_TYPE = "application/octet-stream"
 _CHARSETS: Mapping[str, str] = MappingProxyType(
     {

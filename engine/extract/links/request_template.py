@@ -15,11 +15,12 @@ from engine.extract.links.form_encoding import (
     encode_form,
     merge_fields,
 )
+from engine.late_regex import late_regex
 from engine.model.link import JSON_TYPE, RequestTemplate
 from engine.model.record import to_json
 from engine.model.variables import has_secrets
 
-_WRITTEN_ORIGIN = re.compile(r"\s*https?://[^/?#%{}@\s]+(?:[/?#]|\s*$)", re.IGNORECASE)
+_WRITTEN_ORIGIN = late_regex(r"\s*https?://[^/?#%{}@\s]+(?:[/?#]|\s*$)", re.IGNORECASE)
 """The start of a URL whose site is in the defs; the site of other URLs depends on the page."""
 
 

@@ -1,13 +1,14 @@
 """Runs regular expressions of the defs with a time limit."""
 
-import re
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-import regex
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import quote_text
+from engine.late_regex import late_regex
+
+if TYPE_CHECKING:
+    import regex
 
 SEARCH_LIMIT = 0.5
 """Seconds one search may take."""
@@ -21,15 +22,15 @@ PAGE_LIMIT = 1.0
 _SLOW_SEARCH = 0.01
 """Seconds from which a search is slow."""
 
-_HARMLESS_ESCAPE = re.compile(r"\\[^A-Za-z0-9]|\\[dDwWsSbB]")
-_NOT_BOUNDED = re.compile(r"[{(\\]")
+_HARMLESS_ESCAPE = late_regex(r"\\[^A-Za-z0-9]|\\[dDwWsSbB]")
+_NOT_BOUNDED = late_regex(r"[{(\\]")
 """Without these a pattern has no group, counted repeat or reference, and `_unlimited_length` bounds its
 backtracking."""
 _UNLIMITED_CHARACTERS, _UNLIMITED_STEPS = 1_000, 20_000
 """Length of text, and steps of backtracking, up to which a search has no time limit: setting one costs more."""
 
-_LITERAL = re.compile(r"[^\\^$.|?*+()\[\]{}]+")
-_CHARACTER_SET = re.compile(r"\[([^\\\[\]^&|~-]+)\]")
+_LITERAL = late_regex(r"[^\\^$.|?*+()\[\]{}]+")
+_CHARACTER_SET = late_regex(r"\[([^\\\[\]^&|~-]+)\]")
 """Matches patterns that are a text, or one of some characters: `str.replace` is faster."""
 
 MAX_REPLACED_CHARACTERS = 10_000_000
@@ -89,6 +90,8 @@ class TimedPattern:
     __slots__ = ("_releases_lock", "_unlimited_length", "compiled", "quoted")
 
     def __init__(self, text: str) -> None:
+        import regex  # takes a while, and defs without patterns do not need it
+
         self._releases_lock = False
         self._unlimited_length = _unlimited_length(text)
         self.quoted = quote_text(text)

@@ -9,11 +9,12 @@ from typing import Any
 
 from engine.extract.page.budget import MAX_CHARACTERS
 from engine.extract.page.page import MAX_URL_CHARACTERS
+from engine.late_regex import late_regex
 
 MAX_PAGES = 10_000
 _METADATA = (("author", "Author"), ("subject", "Subject"), ("keywords", "Keywords"), ("generator", "Creator"))
 _DATES = (("created", "CreationDate"), ("modified", "ModDate"))
-_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)(?:(Z)|([+-]\d\d)'?(\d\d))?)?", re.ASCII)
+_DATE = late_regex(r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)(?:(Z)|([+-]\d\d)'?(\d\d))?)?", re.ASCII)
 _MAX_METADATA_BYTES = 100_000
 _SKIPPED_CHARACTERS = dict.fromkeys([*range(9), *range(14, 32), 0x7F, 0xFFFE, 0xFFFF])
 """Control characters. U+0002 is PDFium's sign of a hyphen that divides a word: its halves are joined."""

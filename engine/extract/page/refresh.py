@@ -7,18 +7,19 @@ from selectolax.lexbor import LexborHTMLParser
 
 from engine import urls
 from engine.extract.page.page import Page, resolve_url
+from engine.late_regex import late_regex
 
 _MAX_SECONDS = 5
 """A page that waits longer is meant to be read."""
 _REFRESH = "meta[http-equiv=refresh i][content]"
 _SPACE = r"[ \t\n\f\r]"
-_CONTENT = re.compile(
+_CONTENT = late_regex(
     rf"{_SPACE}*+(\d++|(?=\.))[\d.]*+(?:{_SPACE}*[;,]{_SPACE}*+|{_SPACE}++|$)"
     rf"(?:url{_SPACE}*+={_SPACE}*+)?(?:\"([^\"]*)|'([^']*)|(.*))",
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
 """HTML's shared declarative refresh steps: seconds, then a URL, which may be in quotes."""
-_HIDDEN = re.compile(
+_HIDDEN = late_regex(
     r"(<!--.*?(?:-->|$)|<(script|style)\b.*?(?:</\2|$))|<noscript\b.*?(?:</noscript|$)", re.IGNORECASE | re.DOTALL
 )
 """A `<noscript>`, or what may hold one as text: group 1."""

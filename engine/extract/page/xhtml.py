@@ -6,12 +6,14 @@ In HTML the slash of `<script src="a.js"/>` does not count, and all that follows
 import re
 from html import escape
 
+from engine.late_regex import late_regex
+
 _VOID = frozenset(
     b"area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
 )
 """Elements of HTML that have no end tag."""
 _ATTRIBUTES = rb"(?:[^<>\"'/]++|/(?!>)|\"[^\"<]*+\"|'[^'<]*+')*+"
-_PART = re.compile(
+_PART = late_regex(
     rb"<!--(?:.*?-->|.*)|<!\[CDATA\[(?:(.*?)\]\]>|.*)"
     rb"|<(script|style)(?=[\s>])" + _ATTRIBUTES + rb">(?:.*?</\2|.*)"
     rb"|<([A-Za-z][\w:.-]*+)(" + _ATTRIBUTES + rb")/>",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.errors import suggest
+from engine.late_regex import late_regex
 
 XPATH_PREFIX = "xpath:"
 JMESPATH_PREFIX = "jmespath:"
@@ -12,28 +13,28 @@ JSONLD_PREFIX = "jsonld:"
 EMBEDDED_PREFIX = "jmespath("
 """Begins JMESPath on the JSON in an element: `jmespath(CSS): expression`."""
 MAX_LENGTH = 4_000
-_ATTRIBUTE = re.compile(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
+_ATTRIBUTE = late_regex(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
 
-_JSONLD = re.compile(r"(\w[\w-]*)\s*(?:\.\s*(.+))?", re.DOTALL)
+_JSONLD = late_regex(r"(\w[\w-]*)\s*(?:\.\s*(.+))?", re.DOTALL)
 
 _CSS_HINTS = (
-    (re.compile(r"^jmespath\b"), "write `jmespath: …` on JSON, and `jmespath(CSS): …` on the JSON in an element"),
-    (re.compile(r"^json-?ld\b", re.IGNORECASE), "write `jsonld: TYPE.path`"),
-    (re.compile(r"::?text\b"), "`::text` is not CSS; the text is the default, or write `attribute: ownText`"),
-    (re.compile(r"::attr\(\s*([^)]*?)\s*\)"), "`::attr(…)` is not CSS; write `attribute: {0}` instead"),
+    (late_regex(r"^jmespath\b"), "write `jmespath: …` on JSON, and `jmespath(CSS): …` on the JSON in an element"),
+    (late_regex(r"^json-?ld\b", re.IGNORECASE), "write `jsonld: TYPE.path`"),
+    (late_regex(r"::?text\b"), "`::text` is not CSS; the text is the default, or write `attribute: ownText`"),
+    (late_regex(r"::attr\(\s*([^)]*?)\s*\)"), "`::attr(…)` is not CSS; write `attribute: {0}` instead"),
     (
-        re.compile(r"::[a-z-]+", re.IGNORECASE),
+        late_regex(r"::[a-z-]+", re.IGNORECASE),
         "a pseudo-element holds no data; select the element and name an `attribute`",
     ),
     (
-        re.compile(r":contains(?:Own)?\(", re.IGNORECASE),
+        late_regex(r":contains(?:Own)?\(", re.IGNORECASE),
         "`:contains(…)` is not CSS; use `xpath: //…[contains(., 'text')]`",
     ),
-    (re.compile(r":matches(?:Own)?\("), "`:matches(…)` is not CSS; select the elements and use `match`"),
-    (re.compile(r":(?:eq|gt|lt|first|last|even|odd)\b(?!-)"), "use `:nth-child(…)` or `:nth-of-type(…)` to count"),
-    (re.compile(r"^\s*[>+~]|[>+~,]\s*$"), "a selector cannot begin or end with `>`, `+`, `~` or a comma"),
-    (re.compile(r"^\s*//?[\w*@.]|\[@"), "this looks like XPath; write `xpath:` before it"),
-    (re.compile(r"%\{"), "variables are not supported in selectors"),
+    (late_regex(r":matches(?:Own)?\("), "`:matches(…)` is not CSS; select the elements and use `match`"),
+    (late_regex(r":(?:eq|gt|lt|first|last|even|odd)\b(?!-)"), "use `:nth-child(…)` or `:nth-of-type(…)` to count"),
+    (late_regex(r"^\s*[>+~]|[>+~,]\s*$"), "a selector cannot begin or end with `>`, `+`, `~` or a comma"),
+    (late_regex(r"^\s*//?[\w*@.]|\[@"), "this looks like XPath; write `xpath:` before it"),
+    (late_regex(r"%\{"), "variables are not supported in selectors"),
 )
 
 

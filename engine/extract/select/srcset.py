@@ -1,13 +1,14 @@
 """Reads the candidates of `srcset` by the algorithm of HTML, in which URLs may hold commas."""
 
-import re
 from collections.abc import Iterator
 
+from engine.late_regex import late_regex
+
 _BLANK = "\t\n\f\r "
-_URL = re.compile(rf"[{_BLANK},]*([^{_BLANK},][^{_BLANK}]*)")
-_DESCRIPTORS = re.compile(r"(?:[^,(]+|\([^)]*\)?)*")
-_WORD = re.compile(f"[^{_BLANK}]+")
-_DESCRIPTOR = re.compile(
+_URL = late_regex(rf"[{_BLANK},]*([^{_BLANK},][^{_BLANK}]*)")
+_DESCRIPTORS = late_regex(r"(?:[^,(]+|\([^)]*\)?)*")
+_WORD = late_regex(f"[^{_BLANK}]+")
+_DESCRIPTOR = late_regex(
     r"(?:(?P<width>[0-9]+)w|(?P<height>[0-9]+)h|(?P<density>-?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)x)"
 )
 

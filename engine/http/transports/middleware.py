@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 from multidict import CIMultiDict
@@ -16,7 +16,10 @@ from engine.http.transports.body import BodyTransport
 from engine.model.definition import Definitions
 from engine.model.host import FIXED_HEADERS
 from engine.model.step import PluginFile
-from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
+from engine.plugins.plugin_errors import PluginUnavailable, describe_error
+
+if TYPE_CHECKING:
+    from engine.plugins.loading import PluginLoader
 
 _DECODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 """Headers that do not hold for a body that is decoded."""
@@ -49,6 +52,8 @@ class MiddlewareLoader:
 
     def _renew(self, files: tuple[PluginFile, ...]) -> None:
         if self._loader is None or files != self._files:
+            from engine.plugins.loading import PluginLoader
+
             if self._loader is not None:
                 self._loader.close()
             self._files, self._loader = files, PluginLoader(files)

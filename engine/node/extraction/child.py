@@ -39,7 +39,7 @@ from engine.node.extraction.page_extraction import (
 )
 from engine.node.extraction.task import PageTask
 from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap, tune_garbage_collection
-from engine.plugins.contracts import StepError
+from engine.plugins.plugin_errors import StepError
 from engine.processes.child_limits import ignore_stop_signals, limit_memory
 from engine.processes.frames import PREFIX
 from engine.processes.start import ChildStart

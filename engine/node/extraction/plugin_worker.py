@@ -14,12 +14,11 @@ from msgspec.structs import replace
 from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.model.definition import Definitions, Task, TaskGroup
 from engine.model.record import RecordCounts, Texts, as_text
-from engine.model.step import ChainStep, StepResult
+from engine.model.step import BAD_ANSWER, ChainStep, StepResult
 from engine.node.extraction import wire
 from engine.node.extraction.death import LONGER_THAN_LIMIT
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest, NodeCallAnswers, StepDied
-from engine.node.extraction.steps.chain import BAD_ANSWER
 from engine.node.extraction.steps.command import CommandFailed, CommandPool
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.wire import LinkColumns

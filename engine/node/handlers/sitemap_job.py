@@ -1,7 +1,6 @@
 """Reads a sitemap: its entries and the sitemaps it names become jobs of the locator's group."""
 
 import asyncio
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -15,6 +14,7 @@ from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPatter
 from engine.http.byte_budget import BodyShare
 from engine.http.decompress import open_decompressor
 from engine.http.errors import FetchFailed
+from engine.late_regex import late_regex
 from engine.model.definition import definition_hash
 from engine.model.job import JobKind, JobState, LeasedJob, link_key, sitemap_key
 from engine.model.locator import SitemapRules
@@ -45,7 +45,7 @@ _MAX_SECONDS = 10.0
 """Seconds for all searches in one sitemap."""
 _ENTRIES_PER_BUDGET = 1_000
 """The time limits of patterns are those of a page: this many entries count as one."""
-_NORMALIZED = re.compile(r"https?://(?!.*(?:xn--|/\.))(?:[a-z0-9-]+\.)+[a-z][a-z-]*/[A-Za-z0-9/_.~-]*")
+_NORMALIZED = late_regex(r"https?://(?!.*(?:xn--|/\.))(?:[a-z0-9-]+\.)+[a-z][a-z-]*/[A-Za-z0-9/_.~-]*")
 """Matches URLs that are certainly normalized, without a port or query."""
 NOT_FOLLOWED = -1
 

@@ -18,9 +18,10 @@ from engine.node.loading.messages import (
     check_status,
     encode_answer,
 )
-from engine.plugins.contracts import NotApplicable, PageRequest, PageResponse, StepError
+from engine.plugins.contracts import PageRequest, PageResponse
 from engine.plugins.files import decode_files
-from engine.plugins.loading import Awaiter, PluginLoader, PluginUnavailable, describe_error, error_text
+from engine.plugins.loading import Awaiter, PluginLoader
+from engine.plugins.plugin_errors import NotApplicable, PluginUnavailable, StepError, describe_error, error_text
 from engine.processes.child_limits import become_first_victim
 from engine.processes.frames import receive_frame
 from engine.processes.start import ChildStart

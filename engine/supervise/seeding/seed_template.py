@@ -1,6 +1,5 @@
 """Fills the URLs, headers and bodies of a locator with the values of a line of a CSV file."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,12 +7,13 @@ from msgspec.structs import replace
 
 from engine.defs.builders.bodies import expand_body
 from engine.defs.url_patterns import expand
+from engine.late_regex import late_regex
 from engine.model.definition import Locator, SeedColumns
 from engine.model.link import MAX_CARRIED_BYTES, Carried
 from engine.model.variables import SEED, fill, fill_url
 from engine.urls import without_credentials
 
-_VARIABLE = re.compile(r"%%\{|%\{seed\.([^{}]*)\}")
+_VARIABLE = late_regex(r"%%\{|%\{seed\.([^{}]*)\}")
 
 _LookUp = Callable[[str], str]
 

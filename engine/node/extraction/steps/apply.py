@@ -24,8 +24,9 @@ from engine.node.extraction.page_extraction import ExtractedPage, apply_data_def
 from engine.node.extraction.steps.chain import ChainWork, TaskChain, TimeLimit, needs_late_filters
 from engine.node.extraction.steps.context import PageContext
 from engine.node.extraction.task import PageTask
-from engine.plugins.contracts import Document, NotApplicable
-from engine.plugins.loading import Awaiter, PluginLoader, PluginUnavailable, describe_error
+from engine.plugins.contracts import Document
+from engine.plugins.loading import Awaiter, PluginLoader
+from engine.plugins.plugin_errors import NotApplicable, PluginUnavailable, describe_error
 from engine.urls import QueryStripper
 
 DocumentCall = Callable[[int, str, str, Any], Any]

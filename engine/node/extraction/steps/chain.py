@@ -13,14 +13,13 @@ from engine.extract.page.patterns import TimeBudget
 from engine.extract.records import RecordFilter
 from engine.model.definition import DataDef, Task
 from engine.model.record import RecordCounts, Rejection
-from engine.model.step import ChainStep, Outcome, StepResult
+from engine.model.step import BAD_ANSWER, ChainStep, Outcome, StepResult
 from engine.node.extraction.steps.context import PageContext, cut_text
 from engine.node.extraction.steps.rows import RowChecker, RowInvalid
-from engine.plugins.contracts import Document, NotApplicable, Row, StepError
-from engine.plugins.loading import Awaiter, PluginUnavailable, describe_error, error_text
+from engine.plugins.contracts import Document, Row
+from engine.plugins.loading import Awaiter
+from engine.plugins.plugin_errors import NotApplicable, PluginUnavailable, StepError, describe_error, error_text
 
-BAD_ANSWER = "bad-answer"
-"""The code of an answer that does not fit the line sent to a command: its next lines may belong to any page."""
 LOCATOR_CREATOR, DATA_FILTER, COMMAND = "LocatorCreator", "DataFilter", "command"
 Creator = Callable[[str, Mapping[str, Any]], Any]
 """Makes an instance of a class, with its options. Raises PluginUnavailable."""

@@ -8,7 +8,7 @@ from engine.extract.page.context import Context
 from engine.extract.page.page import resolve_url
 from engine.model.job import link_key
 from engine.model.record import ExtractedLink
-from engine.plugins.contracts import StepError
+from engine.plugins.plugin_errors import StepError
 from engine.urls import QueryStripper
 
 MAX_WARNINGS = 1_000

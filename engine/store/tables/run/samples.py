@@ -1,7 +1,6 @@
 """Writes the table `samples`: progress and rates of a run every few seconds, for plots."""
 
 from collections.abc import Mapping
-from statistics import median
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -47,7 +46,11 @@ def add(db: Database, run: int, sample: Sample) -> None:
 def typical_p95(db: Database, run: int) -> float | None:
     """The median of the p95 of the run's samples, in seconds; None without answers."""
     values = [float(row[0]) for row in db.all(_P95, (run,))]
-    return median(values) if values else None
+    if not values:
+        return None
+    from statistics import median  # it brings decimals, fractions and random numbers
+
+    return median(values)
 
 
 def list_since(db: Database, run: int, at: float) -> list[Sample]:
