@@ -24,6 +24,9 @@ SEARCH_TIMEOUT = 0.1
 """Seconds that the search of one text may take."""
 _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
 """A pattern without these is plain text, whose search is never slow."""
+_ESCAPED_PUNCTUATION = re.compile(r"\\[!-/:-@\[-`{-~]")
+_LIKE_PART = re.compile(rf"{_ESCAPED_PUNCTUATION.pattern}|[.%_]")
+"""What stands for something else in a pattern of LIKE."""
 
 _TERM = re.compile(r'(!?)(?:"((?:[^"\\]|\\.)*)"(?=\s|$)|([A-Za-z][\w-]*:"(?:[^"\\]|\\.)*"(?=\s|$)|\S+))\s*')
 _KEY_VALUE = re.compile(r"([A-Za-z][\w-]*):(?!//)(\S*|\".*\")", re.DOTALL)
@@ -93,6 +96,16 @@ class TextSearch:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_pattern", SearchPattern(self.text))
+
+    @property
+    def like(self) -> str | None:
+        r"""The pattern as one of LIKE, if it has only plain text, `.`, and escaped characters such as `\?`."""
+        if self.negated or not self.text.isascii():  # LIKE ignores the case of ASCII letters only
+            return None
+        plain = _ESCAPED_PUNCTUATION.sub("", self.text).replace(".", "")
+        if not _SPECIAL.isdisjoint(plain):
+            return None
+        return "%" + _LIKE_PART.sub(lambda part: "_" if part[0] == "." else "\\" + part[0][-1], self.text) + "%"
 
     def accepts(self, *texts: str) -> bool:
         """Whether a row with these texts passes. Raises UsageError if a search takes too long."""

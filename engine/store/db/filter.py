@@ -1,6 +1,7 @@
 """Filters of jobs and events, and their SQL conditions.
 
-The counters answer a filter on states, groups, hosts and kinds alone. A text search tests the rows that SQL selects.
+The counters answer a filter on states, groups, hosts and kinds alone. A text search tests the rows that SQL selects;
+of a search for plain text SQL selects only those that can match.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,11 @@ RETRYABLE_STATES = ("failed", "skipped", "done", "incomplete")
 
 class Search(Protocol):
     """A test of a row's texts that SQL cannot run."""
+
+    @property
+    def like(self) -> str | None:
+        r"""A pattern for LIKE, with `\` as its escape, that one text of each accepted row matches; None: unknown."""
+        ...
 
     def accepts(self, *texts: str) -> bool:
         """Whether a row with these texts matches."""
@@ -137,6 +143,11 @@ def job_conditions(job_filter: JobFilter, now: float) -> list[Condition]:
         conditions.append(
             _comparison_condition(comparison, "coalesce(j.changed_at, r.created_at)", f"j.{comparison.field}", now)
         )
+    conditions += [
+        (r"(j.url LIKE ? ESCAPE '\' OR j.target LIKE ? ESCAPE '\' OR j.reason LIKE ? ESCAPE '\')", [search.like] * 3)
+        for search in job_filter.searches
+        if search.like is not None
+    ]
     return conditions
 
 

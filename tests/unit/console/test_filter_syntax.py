@@ -1,5 +1,8 @@
 """The filter grammar: the meaning of each term, and the error of each mistake."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,3 +166,18 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
             read(text)
         except UsageError as error:
             assert error.message
+
+
+@given(st.text("aB1._%/é", min_size=1, max_size=4), st.text("AbB1._%é/", max_size=9))
+def test_sql_selects_each_row_that_a_search_accepts(pattern: str, text: str) -> None:
+    search = TextSearch(pattern.replace("/", r"\."))
+    if search.like is not None and search.accepts(text):
+        with closing(sqlite3.connect(":memory:")) as db:
+            assert db.execute(r"SELECT ? LIKE ? ESCAPE '\'", (text, search.like)).fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "like"), [("/c1_", r"%/c1\_%"), (r"a\.b.%", r"%a\.b_\%%"), ("a+", None), (r"\d", None), ("é", None)]
+)
+def test_plain_text_has_a_pattern_of_sql(pattern: str, like: str | None) -> None:
+    assert TextSearch(pattern).like == like
