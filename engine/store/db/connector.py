@@ -24,6 +24,10 @@ from engine.store.db.retry_busy import DiskFull, retry_busy
 sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "linux" else stdlib_sqlite3
 """SQLite before 3.51.3 can corrupt a WAL file that several connections write; the wheel bundles a newer one."""
 
+# identities: for each NULL or blob without an adapter, the module raises and drops two exceptions
+sqlite3.register_adapter(type(None), {}.get)
+sqlite3.register_adapter(bytes, bytes)
+
 BUSY_SECONDS = 30.0
 _BEGIN_RETRY_SECONDS = 0.001
 _BLOCKED_BUSY_SECONDS = 0.05
@@ -35,6 +39,8 @@ _CACHE_KB, _SMALL_CACHE_KB = 4_000, 500
 _BLOB_PIECE_BYTES = 64 * 1024
 _PAGES_PER_STEP = 1_000
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+_CACHED_STATEMENTS = 512
+"""More than a node uses, each in all chunk sizes: one that falls out is compiled again at every commit."""
 
 
 class Database:
@@ -78,7 +84,7 @@ class Database:
                 timeout=0 if not read_only else busy_seconds,
                 isolation_level=None,
                 check_same_thread=False,
-                cached_statements=256,
+                cached_statements=_CACHED_STATEMENTS,
             )
         except sqlite3.Error as error:
             raise StorageError(f"{path}: {error}", "Check that the folder exists and may be written.") from error
