@@ -14,7 +14,7 @@ from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
 from engine.node.loading.pool import LoaderPool
 from engine.node.registration import Registration
-from engine.node.tuning import CpuPinner, HeapTrimmer
+from engine.node.tuning import CpuMeter, CpuPinner, HeapTrimmer
 from engine.runtime.beat_file import INTERVAL, MAX_WAITING, Beat, BeatWriter, cpu_seconds, resident_bytes
 
 _MIN_TICK_LIMIT, _DEADLINE_MARGIN = 10.0, 5.0
@@ -89,6 +89,7 @@ class NodeBeatThread(threading.Thread):
         self._extraction_pool = extraction_pool
         self._loader_pool = loader_pool
         self._cpu_pinner = cpu_pinner
+        self._cpu_meter = CpuMeter(loop)
         self._writer = BeatWriter(path)
         self._stopped = threading.Event()
         self._number = 0
@@ -121,6 +122,7 @@ class NodeBeatThread(threading.Thread):
             failed=self._committer.failed,
             rss=resident_bytes() + sum(map(resident_bytes, children)),
             cpu=cpu_seconds() + sum(map(cpu_seconds, children)),
+            is_cpu_bound=self._cpu_meter.is_bound(),
             lag=self._loop.lag,
             now=self._intake.alarm or url,
             now_age=age,

@@ -23,6 +23,7 @@ _INITIAL_PAUSE, _MAX_PAUSE = 0.25, 16.0
 """Seconds for which the threads stay unpinned, so that the scheduler can place them."""
 _STABLE_SECONDS = 4.0
 """Seconds pinned without contention after which the pause is reset."""
+_BOUND_SHARE, _LEAST_LOOK = 0.9, 0.2
 _NANOSECONDS = 1e9
 
 
@@ -77,6 +78,24 @@ def tune_garbage_collection() -> None:
     gc.enable()
 
 
+class CpuMeter:
+    """Judges whether this process had a CPU's worth of work since the last look."""
+
+    def __init__(self, busiest: threading.Thread) -> None:
+        """The time in which this thread waits for a CPU counts, too (Linux)."""
+        self._busiest = busiest
+        self._looked_at, self._used = time.monotonic(), time.process_time()
+
+    def is_bound(self) -> bool:
+        """Whether it worked, or waited for a CPU, nearly all the time since the last call, if that was not just now."""
+        earlier, before = self._looked_at, self._used
+        self._looked_at, self._used = time.monotonic(), time.process_time()
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            self._used += _read_schedule(Path(f"/proc/self/task/{self._busiest.native_id}"))[1] / _NANOSECONDS
+        seconds = self._looked_at - earlier
+        return seconds >= _LEAST_LOOK and self._used - before >= _BOUND_SHARE * seconds
+
+
 class CpuPinner:
     """Pins all threads of this process to the CPU on which the busiest one runs; unpins them under contention."""
 
@@ -102,7 +121,7 @@ class CpuPinner:
                 self._set_affinity(self._allowed_cpus)
 
     def _adjust(self, task: Path, now: float) -> None:
-        ran, waited = map(int, (task / "schedstat").read_text().split()[:2])
+        ran, waited = _read_schedule(task)
         if not ran:
             raise ValueError("a kernel without scheduler statistics reports nothing but zeros")
         contended = (waited - self._waited_ns) / _NANOSECONDS > _CONTENTION_THRESHOLD * (now - self._sampled_at)
@@ -123,3 +142,8 @@ class CpuPinner:
         for thread in Path("/proc/self/task").iterdir():
             with contextlib.suppress(ProcessLookupError):  # the thread has ended
                 os.sched_setaffinity(int(thread.name), cpus)
+
+
+def _read_schedule(task: Path) -> list[int]:
+    """Nanoseconds for which a thread ran, and waited for a CPU (Linux). `task`: its folder in /proc."""
+    return [int(number) for number in (task / "schedstat").read_text().split()[:2]]

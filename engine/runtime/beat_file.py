@@ -23,7 +23,7 @@ SUPERVISOR_BEAT = "supervisor"
 MAX_WAITING = 4
 """Hosts of a node whose waiting requests its beat names."""
 
-_RECORD = struct.Struct(f"<QB?2xIQQQdddQQdd200s{'Qd' * MAX_WAITING}")
+_RECORD = struct.Struct(f"<QB??xIQQQdddQQdd200s{'Qd' * MAX_WAITING}")
 _NO_HOSTS = ((0, 0.0),) * MAX_WAITING
 _CHECKSUM = struct.Struct("<I")
 _NAME = late_regex(rf"[na]\d+|{SUPERVISOR_BEAT}", re.ASCII)
@@ -45,6 +45,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     """Resident memory in bytes."""
     cpu: float = 0.0
     """CPU seconds so far (node)."""
+    is_cpu_bound: bool = False
+    """Whether it worked or waited for a CPU all the time since the last beat (node)."""
     lag: float = 0.0
     """Seconds its event loop ran late (node), or its last tick took (supervisor)."""
     flush_ms: float = 0.0
@@ -76,6 +78,7 @@ class BeatWriter:
             beat.number,
             _STATES.index(beat.state),
             beat.runs_alone,
+            beat.is_cpu_bound,
             beat.in_flight,
             beat.done,
             beat.failed,
@@ -105,7 +108,7 @@ def read_beat(path: Path) -> Beat | None:
         return None
     if len(record) != _RECORD.size + _CHECKSUM.size or not _has_checksum(record):
         return None
-    number, state, runs_alone, in_flight, done, failed, rss, cpu, lag, *rest = _RECORD.unpack_from(record)
+    number, state, runs_alone, is_cpu_bound, in_flight, done, failed, rss, cpu, lag, *rest = _RECORD.unpack_from(record)
     flush_ms, rows, size, age, limit, now, *waiting = rest
     return Beat(
         number=number,
@@ -116,6 +119,7 @@ def read_beat(path: Path) -> Beat | None:
         failed=failed,
         rss=rss,
         cpu=cpu,
+        is_cpu_bound=is_cpu_bound,
         lag=lag,
         flush_ms=flush_ms,
         rows=rows,

@@ -18,9 +18,8 @@ _ONE_NODE = NodeRange(1, 1)
 
 
 def default_nodes() -> NodeRange:
-    """One node for each usable CPU, at least 2, at most 4."""
-    count = min(4, max(2, usable_cpus()))
-    return NodeRange(count, count)
+    """One node, and more while jobs wait for one: up to one for each usable CPU, at least 2, at most 4."""
+    return NodeRange(1, min(4, max(2, usable_cpus())))
 
 
 def usable_cpus() -> int:

@@ -29,7 +29,7 @@ def test_every_setting_is_documented_and_no_other():
 def test_the_default_of_a_setting_is_documented(field):
     default = settings_rows()[field.name][1]
     if field.name == "nodes":
-        assert default == "one per CPU, 2 to 4"
+        assert default == "`1-N`, N = CPUs, 2 to 4"
     elif field.name == "user_agent":
         assert default.strip("`").replace("VERSION", __version__) == field.default
     elif field.default is None:

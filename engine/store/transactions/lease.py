@@ -368,16 +368,19 @@ def _distinct_pages(candidates: list[list[Any]]) -> list[list[Any]]:
     return kept
 
 
-def has_leasable_jobs(db: Database, run: int, now: float, *, more_slots: int) -> bool:
+def has_leasable_jobs(db: Database, run: int, now: float, *, more_slots: int, shared: bool = False) -> bool:
     """Whether a further node with `more_slots` slots could lease a job at once.
 
-    `now`: boot-time seconds. Quotas count its slots. Costs an indexed query, and a read for each candidate.
+    `now`: boot-time seconds. Quotas count its slots. `shared`: or as soon as a node has worked one of its jobs, since
+    nodes share the concurrency of a host. Costs an indexed query, and a read for each candidate.
     """
-    sequences = rings.list_sendable(db, run, now, _SENDABLE)
-    states = (read_sequence(db, sequence) for sequence in sequences)
-    return any(
-        _is_leasable(db, replace(state, slots=state.slots + more_slots), now) for state in states if state is not None
-    )
+    for sequence in rings.list_sendable(db, run, now, _SENDABLE, shared=shared):
+        state = read_sequence(db, sequence)
+        if state is not None:
+            taken = 0 if shared else state.host_taken
+            if _is_leasable(db, replace(state, slots=state.slots + more_slots, host_taken=taken), now):
+                return True
+    return False
 
 
 def _is_leasable(db: Database, state: SequenceState, now: float) -> bool:

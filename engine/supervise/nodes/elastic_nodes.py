@@ -28,6 +28,8 @@ class NodeLoad(Struct, frozen=True, kw_only=True):
     """Jobs that it has committed."""
     cpu: float
     """CPU seconds so far."""
+    is_cpu_bound: bool = False
+    """Whether it worked or waited for a CPU all the time between its last two beats."""
 
 
 class PoolLoad(Struct, frozen=True, kw_only=True):
@@ -60,6 +62,14 @@ class NodeScaler:
         self._wait_began: tuple[float, dict[int, float]] | None = None
         """When jobs began to wait, and the CPU seconds of each node then."""
 
+    def is_cpu_bound(self, load: PoolLoad, nodes: NodeRange) -> bool:
+        """Whether one more node is allowed, and has a CPU, and the present ones have more work than theirs can do."""
+        return (
+            _allows_more(load, nodes)
+            and 0 < len(load.nodes) < self._cpus
+            and all(node.is_cpu_bound for node in load.nodes)
+        )
+
     def observe(self, load: PoolLoad, nodes: NodeRange, now: float) -> bool:
         """Note the load. True: one more node is allowed, and the present ones take no more jobs.
 
@@ -77,8 +87,7 @@ class NodeScaler:
         is_full = sum(node.held for node in load.nodes) >= self._slots * len(load.nodes) or all(
             node.runs_alone for node in load.nodes
         )
-        count = len(load.nodes) + load.starting + load.given_up
-        return not load.starting and count < nodes.most and (is_full or is_stalled)
+        return _allows_more(load, nodes) and (is_full or is_stalled)
 
     def decide(self, *, jobs_wait: bool, now: float) -> ScalingDecision:
         """Decide about the last noted load. `jobs_wait`: whether a further node could lease a job now."""
@@ -116,6 +125,10 @@ class NodeScaler:
         return {node.number: node.cpu for node in self._load.nodes}
 
 
+def _allows_more(load: PoolLoad, nodes: NodeRange) -> bool:
+    return not load.starting and len(load.nodes) + load.given_up < nodes.most
+
+
 def _leased_jobs(load: PoolLoad) -> int:
     return sum(node.held + node.worked for node in load.nodes)
 
@@ -141,26 +154,34 @@ class ElasticNodes:
 
     def tick(self) -> None:
         """Start or retire nodes. Raises DatabaseBusy; a later tick retries."""
-        now = time.monotonic()
+        now, nodes = time.monotonic(), self._node_pool.range
+        if not nodes.is_elastic:
+            self._scaler.restart_wait()
+            return
+        load = _read_load(self._node_pool)
+        if self._scaler.is_cpu_bound(load, nodes) and self._has_jobs(shared=True):
+            self._start("jobs wait for a CPU")
+            return
         if now < self._next_at:
             return
-        if not self._node_pool.range.is_elastic:
-            self._scaler.restart_wait()
-            return
         self._next_at = now + _LOOK_SECONDS
-        jobs_wait = self._scaler.observe(_read_load(self._node_pool), self._node_pool.range, now) and (
-            has_leasable_jobs(self._db, self._run, boottime(), more_slots=self._slots)
-        )
+        jobs_wait = self._scaler.observe(load, nodes, now) and self._has_jobs(shared=False)
         decision = self._scaler.decide(jobs_wait=jobs_wait, now=now)
         if decision.start:
-            child = self._node_pool.start_node(Role.RUNNER)
-            self._scaler.restart_wait()
-            self._add_event(f"{child.name} starts because jobs wait for a free slot")
+            self._start("jobs wait for a free slot")
         for number in decision.retire:
             name = f"n{number}"
             if (idle := self._node_pool.find_node(name)) is not None:
                 idle.stop()
                 self._add_event(f"{name} is retired: no job for {self._idle:g} s")
+
+    def _has_jobs(self, *, shared: bool) -> bool:
+        return has_leasable_jobs(self._db, self._run, boottime(), more_slots=self._slots, shared=shared)
+
+    def _start(self, reason: str) -> None:
+        child = self._node_pool.start_node(Role.RUNNER)
+        self._scaler.restart_wait()
+        self._add_event(f"{child.name} starts because {reason}")
 
     def _add_event(self, text: str) -> None:
         event = Event(time.time(), "INFO", "supervisor", "node", text)
@@ -183,5 +204,5 @@ def _node_load(child: MonitoredChild) -> NodeLoad | None:
         return None
     return NodeLoad(
         number=child.number, held=beat.in_flight, runs_alone=beat.runs_alone, worked=beat.done + beat.failed,
-        cpu=beat.cpu,
+        cpu=beat.cpu, is_cpu_bound=beat.is_cpu_bound,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.node.tuning import CpuPinner
+from engine.node.tuning import CpuMeter, CpuPinner
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists() or len(os.sched_getaffinity(0)) < 2,
@@ -145,3 +145,14 @@ def test_without_statistics_threads_are_unpinned() -> None:
     pinner.adjust()
     pinner.adjust()
     assert pinner.placed == [os.sched_getaffinity(0)], "unpinned once"
+
+
+def test_a_process_is_bound_by_cpu_while_it_works_or_waits_for_a_cpu() -> None:
+    meter = CpuMeter(threading.current_thread())
+    assert not meter.is_bound(), "it was asked just now"
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        pass
+    assert meter.is_bound()
+    time.sleep(0.3)
+    assert not meter.is_bound()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from engine.runtime.beat_file import Beat, BeatWriter, is_beat_file, is_beat_name, read_beat, resident_bytes
 
 FULL = Beat(
-    number=2**40, state="DRAINING", in_flight=31, done=10**9, failed=7, rss=2**35, lag=0.25, flush_ms=1.5, rows=8,
-    bytes=2**50, now="http://a/ü",
+    number=2**40, state="DRAINING", is_cpu_bound=True, in_flight=31, done=10**9, failed=7, rss=2**35, lag=0.25,
+    flush_ms=1.5, rows=8, bytes=2**50, now="http://a/ü",
 )  # fmt: skip
 
 

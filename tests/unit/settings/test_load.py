@@ -50,11 +50,11 @@ def test_defaults_are_those_of_the_design(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("cpus", "nodes"), [(1, 2), (2, 2), (3, 3), (4, 4), (64, 4)])
-def test_one_node_for_each_cpu_at_least_two_at_most_four(
+def test_up_to_one_node_for_each_cpu_at_least_two_at_most_four(
     monkeypatch: pytest.MonkeyPatch, cpus: int, nodes: int
 ) -> None:
     monkeypatch.setattr(declaration, "usable_cpus", lambda: cpus)
-    assert default_nodes() == NodeRange(nodes, nodes)
+    assert default_nodes() == NodeRange(1, nodes)
 
 
 GOOD: list[tuple[str, Any, Any]] = [

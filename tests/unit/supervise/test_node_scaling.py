@@ -149,6 +149,34 @@ def test_once_the_cpus_are_free_the_wait_is_measured_again() -> None:
     assert any(decision.start for decision in run.looks(8))
 
 
+def bound_load(*numbers: int, starting: int = 0, given_up: int = 0, idle: int = 0) -> PoolLoad:
+    """Nodes that are bound by CPU, but for the one of the number `idle`."""
+    nodes = [NodeLoad(number=n, held=1, worked=9, cpu=1.0, is_cpu_bound=n != idle) for n in numbers]
+    return PoolLoad(nodes=nodes, starting=starting, given_up=given_up)
+
+
+@pytest.mark.parametrize(
+    ("load", "nodes", "cpus", "bound"),
+    [
+        (bound_load(1), "1-2", 2, True),
+        (bound_load(1), "1-2", 1, False),
+        (bound_load(1), "1-1", 2, False),
+        (bound_load(1, idle=1), "1-2", 2, False),
+        (bound_load(1, 2), "1-4", 2, False),
+        (bound_load(1, 2), "1-4", 4, True),
+        (bound_load(1, 2, idle=2), "1-4", 4, False),
+        (bound_load(1, starting=1), "1-4", 4, False),
+        (bound_load(1, given_up=1), "1-2", 4, False),
+        (bound_load(), "1-2", 2, False),
+    ],
+)
+def test_nodes_are_bound_by_cpu_if_all_are_and_one_more_may_start_on_a_cpu(
+    load: PoolLoad, nodes: str, cpus: int, bound: bool
+) -> None:
+    scaler = NodeScaler(wait=5.0, idle=60.0, slots=SLOTS, cpus=cpus)
+    assert scaler.is_cpu_bound(load, NodeRange.parse(nodes)) is bound
+
+
 def test_idle_nodes_are_retired_the_last_first_down_to_the_least() -> None:
     run = Run("2-4")
     run.held = dict.fromkeys((3, 1, 4, 2), 0)

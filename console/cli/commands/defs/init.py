@@ -61,7 +61,7 @@ _SETTINGS_TEMPLATE = """\
 # Settings of crawl-console, for commands started in this folder. All are optional; the commented values are the
 # defaults. Flags and CRAWL_* variables override this file.
 
-# nodes = 2                       # processes that fetch and extract; default: one per CPU, 2 to 4
+# nodes = 2                       # processes that fetch and extract; default: 1, more while jobs wait
 # delay = 0.0                     # seconds between two requests to a host
 # host_concurrency = 8            # concurrent requests to one host
 # robots = true                   # whether to obey robots.txt

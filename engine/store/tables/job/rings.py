@@ -38,7 +38,7 @@ _LIST_SENDABLE = f"""
 {
     _ELIGIBLE.format(
         hosts=f"{_HOSTS_NOT_RUNG} UNION SELECT host FROM sequences WHERE run = :run AND {_IS_RUNG}",
-        most=EFFECTIVE_CONCURRENCY,
+        most=f"iif(:shared AND {EFFECTIVE_CONCURRENCY} > 1, 1e9, {EFFECTIVE_CONCURRENCY})",
     )
 }
 SELECT id FROM sequences WHERE run = :run AND kind = 'extract' AND {_WAITS.format(s="")}
@@ -108,12 +108,13 @@ def list_rung(db: Database, run: int, limit: int) -> list[int]:
     return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
 
 
-def list_sendable(db: Database, run: int, now: float, limit: int) -> list[int]:
+def list_sendable(db: Database, run: int, now: float, limit: int, *, shared: bool = False) -> list[int]:
     """Sequences, at most `limit`, with jobs whose hosts would take a request now (boot-time seconds).
 
     The jobs that nodes may hold beyond the concurrency of a host are not counted: none of them could be sent.
+    `shared`: a host at its concurrency counts too, if nodes can share that.
     """
-    rows = db.all(_LIST_SENDABLE, {"run": run, "now": now, "lookahead": LOOKAHEAD, "limit": limit})
+    rows = db.all(_LIST_SENDABLE, {"run": run, "now": now, "lookahead": LOOKAHEAD, "limit": limit, "shared": shared})
     return [int(row[0]) for row in rows]
 
 

@@ -46,6 +46,18 @@ def test_a_host_at_its_concurrency_gives_none_although_spare_jobs_could_be_held(
     assert leasable(store)
 
 
+@pytest.mark.parametrize(("concurrency", "gives"), [(4, True), (1, False)])
+def test_nodes_share_the_concurrency_of_a_host(
+    new_store: Callable[..., StoreHarness], concurrency: int, gives: bool
+) -> None:
+    policy = HostPolicy(delay=0.0, concurrency=concurrency, robots=False)
+    store = new_store(slots=SLOTS, policies={"a.test:80": policy})
+    store.seed(*pages(40))
+    assert store.lease(store.sequence("http://a.test/")).jobs
+    assert not leasable(store)
+    assert has_leasable_jobs(store.db, store.run, store.now, more_slots=SLOTS, shared=True) is gives
+
+
 def test_a_host_with_a_delay_gives_one_job_at_its_time(new_store: Callable[..., StoreHarness]) -> None:
     store = new_store(policies={"a.test:80": HostPolicy(delay=1.0, concurrency=8, robots=False)})
     store.seed(*pages(9))
