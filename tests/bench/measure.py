@@ -147,7 +147,7 @@ class _Sampler(threading.Thread):
             for process in self._group.processes(self._root):
                 with suppress(*_GONE):
                     sizes[process.pid] = _proportional_size(process)
-                    self._labels[process.pid] = _label(process.cmdline(), process.name())
+                    self._labels[process.pid] = _label(process)
                     self._group.count(process)
             self._sizes.append((time.monotonic(), sizes))
 
@@ -189,14 +189,15 @@ def _proportional_size(process: psutil.Process) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
-def _label(words: Sequence[str], name: str) -> str:
-    """The name of a process of ours, the module after `-m` in a command line, else the script, else the program."""
-    if any(word.startswith("engine.processes.") for word in words):
+def _label(process: psutil.Process) -> str:
+    """The name that a process has given itself; of Python the module after `-m`, else the script."""
+    name = process.name()
+    if not name.startswith("python"):
         return name
+    words = process.cmdline()
     if "-m" in words[1:-1]:
         return words[words.index("-m") + 1]
-    names = [Path(word).name for word in words[:2]]
-    return names[1] if len(names) > 1 and names[0].startswith("python") else (names or ["?"])[0]
+    return Path(words[1]).name if len(words) > 1 else name
 
 
 def _busy() -> float:
