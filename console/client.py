@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -19,16 +19,15 @@ from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_
 from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.schema import has_tables
 from engine.store.read import snapshot
-from engine.store.read.browse import JobDetail, JobLine, get_detail
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
 from engine.store.tables.run import commands, deleted_runs, runs, supervisors
 from engine.store.tables.run.runs import Run
 from engine.store.tables.run.supervisors import Epoch
-from engine.store.transactions import waits
-from engine.store.transactions.waits import WaitingPlace
 from engine.supervise.lock import Lock, read_holder
-from engine.urls import without_credentials
+
+if TYPE_CHECKING:
+    from engine.store.read.browse import JobDetail, JobLine
 
 _READ_BUSY_SECONDS = 5.0
 _MAX_RUNS_LISTED, _MAX_GROUPS_EXPLAINED = 5, 3
@@ -327,9 +326,11 @@ def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool
     )
 
 
-def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int, str]:
+def explain_waits(db: Database, run: int, lines: "Iterable[JobLine]") -> dict[int, str]:
     """By id: why each of these waiting jobs is not fetched now."""
-    waiting = {j.id: (j, WaitingPlace(j.kind, j.group, j.host)) for j in lines if j.state == "READY"}
+    from engine.store.transactions import waits
+
+    waiting = {j.id: (j, waits.WaitingPlace(j.kind, j.group, j.host)) for j in lines if j.state == "READY"}
     if waiting and not has_supervisor(db):
         return dict.fromkeys(waiting, _NO_SUPERVISOR)
     by_place = waits.explain(db, run, [place for _, place in waiting.values()], boottime(), partial(_find_holder, db))
@@ -341,6 +342,8 @@ def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int,
 
 def explain_host(db: Database, run: int, host: str) -> list[str]:
     """Why jobs of a host (`name:port`) wait, a line for each of its first groups; empty if no job waits."""
+    from engine.store.transactions import waits
+
     reasons = waits.explain_host(db, run, host, boottime(), _MAX_GROUPS_EXPLAINED, partial(_find_holder, db))
     if reasons and not has_supervisor(db):
         return [_NO_SUPERVISOR]
@@ -364,8 +367,10 @@ def _find_holder(db: Database, host: str, slots: int) -> str | None:
     return None
 
 
-def read_job(db: Database, data: Path, id_: int) -> JobDetail | None:
+def read_job(db: Database, data: Path, id_: int) -> "JobDetail | None":
     """A job in full, with the reason why it waits."""
+    from engine.store.read.browse import get_detail
+
     pages = open_pages(data)
     try:
         detail = get_detail(db, id_, pages=pages)
@@ -386,8 +391,10 @@ def read_body(data: Path, document: int) -> bytes | None:
         pages.close()
 
 
-def job_as_dict(line: JobLine) -> dict[str, Any]:
+def job_as_dict(line: "JobLine") -> dict[str, Any]:
     """A job as `jobs --json` prints it; the names are stable."""
+    from engine.urls import without_credentials
+
     return {
         "id": line.id, "kind": line.kind, "state": line.state, "group": line.group, "host": line.host,
         "url": without_credentials(line.url), "target": without_credentials(line.target) if line.target else None,
