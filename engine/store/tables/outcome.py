@@ -82,6 +82,11 @@ class JobOutcome(Struct, kw_only=True):
         """Whether a re-extraction gave its page new rows."""
         return self.job.extraction.page_job is not None and self.state is JobState.DONE
 
+    @property
+    def is_served(self) -> bool:
+        """Whether its host served a page or a file."""
+        return any(isinstance(effect, Served) for effect in self.effects)
+
     def add(self, *effects: Effect) -> "JobOutcome":
         """Add effects; returns the outcome."""
         self.effects += effects
@@ -89,18 +94,18 @@ class JobOutcome(Struct, kw_only=True):
 
     def remove(self, kind: type[Effect]) -> None:
         """Remove the effects of a type."""
-        self.effects = tuple([effect for effect in self.effects if not isinstance(effect, kind)])
+        self.effects = tuple([effect for effect in self.effects if type(effect) is not kind])
 
     def find(self, kind: type[_E]) -> _E | None:
-        """The first effect of a type."""
+        """The first effect of a type, not of its subtypes: `isinstance` is slow for a Struct."""
         for effect in self.effects:
-            if isinstance(effect, kind):
+            if type(effect) is kind:
                 return effect
         return None
 
     def find_all(self, kind: type[_E]) -> list[_E]:
         """The effects of a type."""
-        return [effect for effect in self.effects if isinstance(effect, kind)]
+        return [effect for effect in self.effects if type(effect) is kind]
 
     def release_when_settled(self, release: Callable[[], None]) -> None:
         """Have it called once the outcome is settled."""

@@ -12,7 +12,7 @@ from engine.store.read.job_range import find_ids
 from engine.store.tables.host import answers, host_speeds, hosts
 from engine.store.tables.host.answers import Answer
 from engine.store.tables.host.hosts import HostLatency
-from engine.store.tables.outcome import AttemptStats, Commit, Effect, JobOutcome, Served
+from engine.store.tables.outcome import AttemptStats, Commit, Effect, JobOutcome
 from engine.store.tables.row import content_sums, rows
 from engine.store.tables.row.content_sums import ContentSum
 from engine.store.tables.row.rows import NewRows
@@ -71,7 +71,10 @@ def write_stats(commit: Commit, made: Sequence[tuple[JobOutcome, AttemptStats]])
             hosts.return_turn(commit.db, outcome.job.host, outcome.unused_turn, commit.now)
     fetched = [(outcome.job, stats) for outcome, stats in made if stats.responses and outcome.job.kind in _ANSWERED]
     answers.add(commit.db, [Answer(job.host, job.attempts == 0, stats.blocked) for job, stats in fetched])
-    served = {outcome.job.host for outcome, _ in made if outcome.state is JobState.DONE and outcome.find(Served)}
+    served = set[int]()
+    for outcome, _ in made:
+        if outcome.job.host not in served and outcome.state is JobState.DONE and outcome.is_served:
+            served.add(outcome.job.host)
     hosts.reset_strikes(commit.db, served, commit.now)
     if any(outcome.job.terms.throttled for outcome, _ in made):
         hosts.adapt_paces(commit.db, _host_latencies(made))
