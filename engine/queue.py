@@ -1,7 +1,8 @@
-"""Doorbells over Huey: a message says "sequence S has work" and nothing else.
+"""Doorbells over Huey: a message says "some sequence has work" and nothing else.
 
-Losing or doubling a doorbell is harmless: the jobs table decides, and the supervisor repairs. So doorbells are written
-without waiting for the disk, and the file is recreated at every start.
+The table `sequences` says which one waits longest, so one waiting message is enough. Losing or doubling it is harmless:
+the jobs table decides, and the supervisor repairs. So doorbells are written without waiting for the disk, and the file
+is recreated at every start.
 
 Overridden methods of Huey with a leading underscore are its extension points for subclasses; it has no public ones for
 these purposes. The requirement `huey>=3.5.4,<3.6` pins them, and `test_queue` fails where they are missing.
@@ -13,7 +14,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,8 +36,6 @@ finally:
 QUEUE_FILE = "queue.db"
 _NAME = "crawl"
 _STAT_SECONDS = 0.5
-_MAX_RINGS = 16
-"""Doorbells one node dequeues at once; the others are for other nodes."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,17 +43,12 @@ _log = logging.getLogger(__name__)
 class RingHandler(Protocol):
     """Answers doorbells, on the consumer's worker thread."""
 
-    @property
-    def free_slots(self) -> int:
-        """Jobs that may be leased now: as many doorbells may be answered together."""
-        ...
-
     def should_dequeue(self) -> bool:
         """Whether to take a doorbell from the queue now."""
         ...
 
-    def lease_rung(self, sequences: list[int]) -> None:
-        """Lease for these sequences."""
+    def lease_rung(self) -> None:
+        """Lease from the sequences that wait longest."""
         ...
 
 
@@ -96,24 +90,6 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
             self._reopen(error)
         return None
 
-    def pop_many(self, limit: int) -> list[bytes]:
-        """Take up to `limit` of the next messages in one transaction; empty if the file is damaged."""
-        try:
-            return self._pop_many(limit)
-        except sqlite3.Error as error:
-            self._reopen(error)
-            return []
-
-    def _pop_many(self, limit: int) -> list[bytes]:
-        if limit <= 0 or not self.sql("select 1 from task where queue = ? limit 1", (self.name,), results=True):
-            return []
-        with self.db(commit=True) as cursor:
-            cursor.execute("select id, data from task where queue = ? order by id limit ?", (self.name, limit))
-            rows = cursor.fetchall()
-            marks = ",".join("?" * len(rows))
-            cursor.execute(f"delete from task where id in ({marks})", [id_ for id_, _ in rows])
-        return [data for _, data in rows]
-
     def peek_many(self, keys: Any) -> dict[str, Any]:  # noqa: ARG002
         """No task is ever revoked. Without this each doorbell reads the revoked ones, and fails on a damaged file."""
         return {}
@@ -121,12 +97,6 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
     def delete_data(self, key: Any) -> bool:  # noqa: ARG002
         """Do nothing: results are not kept."""
         return False
-
-    def enqueue_all(self, messages: list[bytes]) -> None:
-        """Append messages in one transaction."""
-        with self.db(commit=True) as cursor:
-            rows = [(self.name, self.to_blob(message)) for message in messages]
-            cursor.executemany("insert into task (queue, data, priority) values (?, ?, 0)", rows)
 
     def _close_if_replaced(self) -> None:
         now = time.monotonic()
@@ -194,28 +164,22 @@ class Doorbells:
         self._consumer: _Consumer | None = None
         self._stopped = False
 
-    def ring(self, sequences: Iterable[int]) -> None:
-        """Ring sequences that have work. A failure is logged, not raised: lost doorbells are repaired."""
-        try:
-            messages = [self._huey.serialize_task(self._crawl_slice.s(sequence)) for sequence in sequences]
-            if messages:
-                self._huey.storage.enqueue_all(messages)
-        except sqlite3.Error as error:
-            _log.warning("doorbells lost: %s", error)
+    def ring(self) -> None:
+        """Ring after sequences were marked as rung. A failure is logged, not raised: lost doorbells are repaired.
+
+        A doorbell that waits already is enough: it is answered later, by a lease that sees them.
+        """
+        if not self.has_pending():
+            try:
+                self._crawl_slice()
+            except sqlite3.Error as error:
+                _log.warning("doorbell lost: %s", error)
         self.wake()
 
-    def _answer(self, sequence: int) -> None:
-        """Run the Huey task: answer this doorbell and those that wait, so that many hosts share one transaction."""
+    def _answer(self) -> None:
+        """Run the Huey task."""
         if self._handler is not None:
-            waiting = self._huey.storage.pop_many(min(self._handler.free_slots, _MAX_RINGS) - 1)
-            self._handler.lease_rung(list(dict.fromkeys([sequence, *self._decode_sequences(waiting)])))
-
-    def _decode_sequences(self, messages: list[bytes]) -> Iterator[int]:
-        for message in messages:
-            try:
-                yield int(self._huey.serializer.deserialize(message).args[0])
-            except (ValueError, TypeError, IndexError):
-                _log.warning("invalid message in queue.db: %r", bytes(message)[:80])
+            self._handler.lease_rung()
 
     def wake(self) -> None:
         """Have the consumer poll at once."""

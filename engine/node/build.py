@@ -133,6 +133,7 @@ def build_node(
     )
     leaser = Leaser(
         folder,
+        run=run,
         node=epoch,
         batch=settings.batch,
         intake=intake,

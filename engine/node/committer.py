@@ -167,7 +167,8 @@ class Committer(threading.Thread):
             leaser.dispatch(db, result.leased)
         self._note_children(outcome)
         outcome.remove(Children)
-        self._ringer.ring(result.ring)
+        if result.ring:
+            self._ringer.ring()
         if result.due is not None:
             self._ringer.arm(result.due)
         return bool(result.leased)
@@ -216,7 +217,8 @@ class Committer(threading.Thread):
                 if not children.jobs:
                     excess += children.make_next()
                 self._seen_set.add(child.identity for child in result.committed)
-                self._ringer.ring(result.ring)
+                if result.ring:
+                    self._ringer.ring()
                 time.sleep(_PIECE_PAUSE)
 
     def _store_bodies(self, db: Database, pages: PageStore, batch: list[JobOutcome]) -> None:
@@ -261,7 +263,8 @@ class Committer(threading.Thread):
                     self.done += outcome.state is JobState.DONE
                     self.failed += outcome.state is JobState.FAILED
                 self._note_children(outcome)
-        self._ringer.ring(result.ring)
+        if result.ring:
+            self._ringer.ring()
         for due in result.due:
             self._ringer.arm(due)
 

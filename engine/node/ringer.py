@@ -3,7 +3,6 @@
 import heapq
 import logging
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
 from engine.errors import CrawlError
@@ -26,16 +25,15 @@ class Ringer(threading.Thread):
         self._run = run
         self._doorbells = doorbells
         self._condition = threading.Condition()
-        self._pending: dict[int, None] = {}
+        self._pending = False
         self._deadlines: list[float] = []
         self._stopped = False
 
-    def ring(self, sequences: Iterable[int]) -> None:
-        """Ring these sequences soon; a sequence that is added twice is rung once."""
+    def ring(self) -> None:
+        """Ring soon: sequences are rung that the node did not lease from."""
         with self._condition:
-            self._pending.update(dict.fromkeys(sequences))
-            if self._pending:
-                self._condition.notify()
+            self._pending = True
+            self._condition.notify()
 
     def arm(self, due: float) -> None:
         """Collect due work at that boot-time second."""
@@ -56,20 +54,22 @@ class Ringer(threading.Thread):
             with self._condition:
                 while not self._pending and not self._stopped and not self._is_due():
                     self._condition.wait(self._deadlines[0] - boottime() if self._deadlines else None)
-                rung, self._pending = list(self._pending), {}
+                pending, self._pending = self._pending, False
                 timer_due = self._is_due()
                 while self._is_due():
                     heapq.heappop(self._deadlines)
-                if self._stopped and not rung:
+                if self._stopped and not pending:
                     return
-            if timer_due:
-                rung += self._collect_due(db)
-            self._doorbells.ring(rung)
+            if timer_due and self._collect_due(db):
+                pending = True
+            if pending:
+                self._doorbells.ring()
 
     def _is_due(self) -> bool:
         return bool(self._deadlines) and self._deadlines[0] <= boottime() + _DEADLINE_SLACK
 
     def _collect_due(self, db: Database) -> list[int]:
+        """Mark the sequences that are due as rung."""
         now = boottime() + _DEADLINE_SLACK
         try:
             with db.transaction():

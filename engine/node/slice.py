@@ -1,4 +1,4 @@
-"""Leases a few jobs of each sequence that has work, and hands them to the fetch loop."""
+"""Leases jobs of the sequences that wait longest, and hands them to the fetch loop."""
 
 import itertools
 import logging
@@ -33,6 +33,7 @@ class Leaser:
         self,
         folder: Path,
         *,
+        run: int,
         node: int,
         batch: int,
         intake: Intake,
@@ -49,6 +50,7 @@ class Leaser:
         `shared_jars`: None if nodes share no cookies.
         """
         self._db = Database.open(folder / CRAWL, durable=False, busy_seconds=5)
+        self._run = run
         self._node = node
         self._batch = batch
         self._intake = intake
@@ -64,11 +66,6 @@ class Leaser:
         """Monotonic second at which the queue's worker last polled or leased."""
 
     @property
-    def free_slots(self) -> int:
-        """Jobs the node may lease now."""
-        return self._capacity.free
-
-    @property
     def accepts_jobs(self) -> bool:
         """Whether the node takes jobs at all."""
         return self._intake.accepts_jobs
@@ -78,12 +75,13 @@ class Leaser:
         self.ticked_at = time.monotonic()
         return self._capacity.should_dequeue() and self._intake.accepts_jobs
 
-    def lease_rung(self, sequences: list[int]) -> None:
-        """Lease for rung sequences. A doorbell that cannot be answered now is lost; the supervisor repairs it."""
+    def lease_rung(self) -> None:
+        """Lease from rung sequences. A doorbell that cannot be answered now is lost; the supervisor repairs it."""
         if self._intake.draining.is_set():
+            self._ringer.ring()  # for another node
             return
         try:
-            self._lease_and_ring(sequences)
+            self._lease_and_ring()
         except Fenced:
             self._on_fenced()
         except DatabaseBusy as busy:
@@ -92,18 +90,17 @@ class Leaser:
             self._on_error(error)
         self.ticked_at = time.monotonic()
 
-    def _lease_and_ring(self, sequences: list[int]) -> None:
+    def _lease_and_ring(self) -> None:
         with self._capacity.lease_lock:
-            leases = self._lease(sequences)
-        self._ringer.ring([sequence for sequence, leased in zip(sequences, leases, strict=True) if leased.ring])
+            free = self._capacity.free
+            leases = self._lease(free) if free > 0 else []
+        if len(leases) > free or free <= 0 or any(leased.ring for leased in leases):
+            self._ringer.ring()
         for leased in leases:
             if leased.due is not None:
                 self._ringer.arm(leased.due)
 
-    def _lease(self, sequences: Sequence[int]) -> list[Lease]:
-        free = self._capacity.free
-        if free <= 0:
-            return [Lease(ring=True) for _ in sequences]
+    def _lease(self, free: int) -> list[Lease]:
         request = LeaseRequest(
             node=self._node,
             lease_id=self._next_lease_id(),
@@ -111,7 +108,7 @@ class Leaser:
             batch=self._batch,
             held_jobs=self._capacity.held,
         )
-        leases = lease(self._db, request, sequences, boottime())
+        leases = lease(self._db, self._run, request, boottime())
         self.dispatch(self._db, [job for leased in leases for job in leased.jobs])
         return leases
 

@@ -96,7 +96,7 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
         while leased < min(upto, filled.ready // 2):
             started = time.perf_counter()
             request = LeaseRequest(node=node, lease_id=(node << 32) | (leased + 1), free_slots=batch, batch=batch)
-            (result,) = lease(leasing, request, [filled.sequence], boottime())
+            (result,) = lease(leasing, filled.run, request, boottime())
             between = time.perf_counter()
             if not result.jobs:
                 raise RuntimeError(f"a lease returned no job after {leased} jobs")

@@ -18,32 +18,31 @@ from engine.queue import QUEUE_FILE, Doorbells, _Consumer, _Storage, discard_que
 class Consumer:
     """A process that answers doorbells, in a thread."""
 
-    def __init__(self, folder: Path, gate: Callable[[], bool] = lambda: True, free_slots: int = 1) -> None:
-        self.answered: list[int] = []
-        self.batch_sizes: list[int] = []
-        self.free_slots = free_slots
+    def __init__(self, folder: Path, gate: Callable[[], bool] = lambda: True) -> None:
+        self.answered = 0
+        self.raises = False
         self.should_dequeue = gate
         self.doorbells = Doorbells(folder)
         self.thread = threading.Thread(target=self.doorbells.consume, args=(self,), daemon=True)
 
-    def lease_rung(self, sequences: list[int]) -> None:
-        self.batch_sizes.append(len(sequences))
-        self.answered += sequences
-        if 13 in sequences:
+    def lease_rung(self) -> None:
+        self.answered += 1
+        if self.raises:
             raise RuntimeError("an unlucky slice")
 
-    def answers(self, *expected: int, seconds: float = 5.0) -> bool:
+    def answers(self, expected: int, seconds: float = 5.0) -> bool:
+        """Whether so many doorbells are answered soon."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if self.answered == list(expected):
+            if self.answered == expected:
                 return True
             time.sleep(0.005)
         return False
 
 
 @contextmanager
-def consuming(folder: Path, gate: Callable[[], bool] = lambda: True, free_slots: int = 1) -> Iterator[Consumer]:
-    consumer = Consumer(folder, gate, free_slots)
+def consuming(folder: Path, gate: Callable[[], bool] = lambda: True) -> Iterator[Consumer]:
+    consumer = Consumer(folder, gate)
     consumer.thread.start()
     deadline = time.monotonic() + 5
     while consumer.doorbells._consumer is None and time.monotonic() < deadline:
@@ -67,49 +66,40 @@ def _insert(folder: Path, data: bytes) -> None:
         db.execute("INSERT INTO task (queue, data, priority) VALUES (?, ?, 0)", (name[0], data))
 
 
-def test_doorbells_are_answered_in_order(tmp_path: Path) -> None:
+def test_a_doorbell_is_answered(tmp_path: Path) -> None:
     with consuming(tmp_path) as node:
-        Doorbells(tmp_path).ring([3, 1, 2, 1])
-        assert node.answers(3, 1, 2, 1)
-        node.doorbells.ring([9])
-        assert node.answers(3, 1, 2, 1, 9)
+        Doorbells(tmp_path).ring()
+        assert node.answers(1)
+        node.doorbells.ring()
+        assert node.answers(2)
 
 
-def test_waiting_doorbells_are_answered_together_up_to_the_free_slots(tmp_path: Path) -> None:
-    Doorbells(tmp_path).ring([*range(40), 5])
-    with consuming(tmp_path, free_slots=10) as node:
-        assert node.answers(*range(40), 5)
-        assert node.batch_sizes == [10, 10, 10, 10, 1]
-
-
-def test_an_invalid_message_costs_no_other_doorbell(tmp_path: Path) -> None:
-    doorbells = Doorbells(tmp_path)
-    doorbells.ring([1])
-    _insert(tmp_path, b"no message")
-    doorbells.ring([2])
-    with consuming(tmp_path, free_slots=10) as node:
-        assert node.answers(1, 2)
+def test_one_doorbell_waits_at_most(tmp_path: Path) -> None:
+    for _ in range(20):
+        Doorbells(tmp_path).ring()
+    assert len(_messages(tmp_path)) == 1
 
 
 def test_each_doorbell_is_answered_by_one_node(tmp_path: Path) -> None:
+    doorbells = Doorbells(tmp_path)
     with consuming(tmp_path) as one, consuming(tmp_path) as two:
-        Doorbells(tmp_path).ring(range(60))
-        deadline = time.monotonic() + 10
-        while len(one.answered) + len(two.answered) < 60 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(0.05)
-        assert sorted(one.answered + two.answered) == list(range(60))
+        for count in range(1, 20):
+            doorbells.ring()
+            deadline = time.monotonic() + 5
+            while one.answered + two.answered < count and time.monotonic() < deadline:
+                time.sleep(0.005)
+            assert one.answered + two.answered == count
 
 
-def test_a_message_is_json_and_holds_only_the_sequence(tmp_path: Path) -> None:
+def test_a_message_is_json_and_names_its_task_only(tmp_path: Path) -> None:
     doorbells = Doorbells(tmp_path)
     assert doorbells.has_pending() is False
-    doorbells.ring([7])
+    doorbells.ring()
     assert doorbells.has_pending() is True
     (message,) = _messages(tmp_path)
     parts = json.loads(message)
-    assert [7] in parts
     assert any(isinstance(part, str) and part.endswith("crawl_slice") for part in parts)
+    assert [part for part in parts if isinstance(part, list | dict)] == [[], {}]
     assert (tmp_path / QUEUE_FILE).stat().st_mode & 0o777 == 0o600
 
 
@@ -128,26 +118,28 @@ def test_no_data_read_from_the_file_can_execute(tmp_path: Path) -> None:
     _insert(tmp_path, b"not a message at all")
     _insert(tmp_path, b'["x","no_such_task",null,[],{}]')
     _insert(tmp_path, b"{}")
+    Doorbells(tmp_path)._crawl_slice()
     with consuming(tmp_path) as node:
-        Doorbells(tmp_path).ring([5])
-        assert node.answers(5), "the next doorbell is still answered"
+        assert node.answers(1), "the next doorbell is still answered"
     assert not target.exists()
 
 
 def test_a_slice_that_raises_does_not_stop_the_next(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     with consuming(tmp_path) as node:
-        Doorbells(tmp_path).ring([13, 4])
-        assert node.answers(13, 4)
+        for count in (1, 2):
+            node.raises = count == 1
+            Doorbells(tmp_path).ring()
+            assert node.answers(count)
 
 
 def test_a_closed_gate_leaves_doorbells_to_others(tmp_path: Path) -> None:
     open_ = threading.Event()
     doorbells = Doorbells(tmp_path)
-    doorbells.ring([1])
+    doorbells.ring()
     with consuming(tmp_path, gate=open_.is_set) as node:
         time.sleep(0.15)
-        assert node.answered == []
+        assert node.answered == 0
         assert len(_messages(tmp_path)) == 1
         open_.set()
         node.doorbells.wake()
@@ -161,8 +153,8 @@ def test_a_wakeup_polls_at_once(tmp_path: Path) -> None:
         waits = []
         for i in range(20):
             started = time.monotonic()
-            node.doorbells.ring([i])
-            assert node.answers(*range(i + 1))
+            node.doorbells.ring()
+            assert node.answers(i + 1)
             waits.append(time.monotonic() - started)
         assert sorted(waits)[10] < 0.1
 
@@ -174,7 +166,7 @@ def test_a_replaced_or_damaged_queue_recovers_while_nodes_consume(
     caplog.set_level(logging.CRITICAL)
     supervisor = Doorbells(tmp_path)
     with consuming(tmp_path) as node:
-        supervisor.ring([1])
+        supervisor.ring()
         assert node.answers(1)
         assert supervisor.has_pending() is not None
         if how == "damaged":
@@ -186,10 +178,10 @@ def test_a_replaced_or_damaged_queue_recovers_while_nodes_consume(
         supervisor.close()
         discard_queue(tmp_path)
         supervisor = Doorbells(tmp_path)
-        supervisor.ring([2])
-        assert node.answers(1, 2)
-        node.doorbells.ring([3])
-        assert node.answers(1, 2, 3)
+        supervisor.ring()
+        assert node.answers(2)
+        node.doorbells.ring()
+        assert node.answers(3)
     supervisor.close()
 
 
@@ -217,12 +209,12 @@ def test_a_doorbell_that_cannot_be_written_is_logged_and_not_raised(
     doorbells = Doorbells(tmp_path)
     with sqlite3.connect(tmp_path / QUEUE_FILE) as db:
         db.execute("DROP TABLE task")
-    doorbells.ring([1])
-    assert "doorbells lost" in caplog.text
+    doorbells.ring()
+    assert "doorbell lost" in caplog.text
 
 
 def test_discard_deletes_everything_and_may_be_repeated(tmp_path: Path) -> None:
-    Doorbells(tmp_path).ring([1])
+    Doorbells(tmp_path).ring()
     for _ in range(2):
         discard_queue(tmp_path)
         assert list(tmp_path.iterdir()) == []
@@ -230,16 +222,16 @@ def test_discard_deletes_everything_and_may_be_repeated(tmp_path: Path) -> None:
 
 def test_a_consumer_stops_within_two_seconds_and_leaves_doorbells_for_others(tmp_path: Path) -> None:
     with consuming(tmp_path) as node:
-        node.doorbells.ring([1])
+        node.doorbells.ring()
         assert node.answers(1)
         started = time.monotonic()
         node.doorbells.stop()
         node.thread.join(4)
         assert not node.thread.is_alive()
         assert time.monotonic() - started < 2.0
-        Doorbells(tmp_path).ring([2])
+        Doorbells(tmp_path).ring()
         time.sleep(0.05)
-        assert node.answered == [1]
+        assert node.answered == 1
     assert len(_messages(tmp_path)) == 1
 
 

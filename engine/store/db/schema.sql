@@ -188,7 +188,7 @@ CREATE TABLE sequences (
     UNIQUE (run, grp, host, kind)
 );
 CREATE INDEX sequences_host ON sequences(host);
-CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
+CREATE INDEX sequences_rung ON sequences(run, rung_at) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
 CREATE INDEX sequences_absent ON sequences(run) WHERE absent > 0;
 CREATE INDEX sequences_extract ON sequences(run) WHERE kind = 'extract';

@@ -1,6 +1,6 @@
-"""Reads the due jobs of a sequence from which a lease chooses."""
+"""Reads the due jobs of sequences from which a lease chooses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -9,19 +9,21 @@ from engine.model.link import BODY_PATH
 from engine.store.db.connector import Database, id_list
 
 _CANDIDATES = """
-SELECT json_group_array(json_array(id, url, target, depth, priority, attempts, crashes, hops, origin,
-    locator, root, name, request, root_url, may_leave_host, body, link, carried, fresh_since))
-FROM (
-    SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
-        j.locator, coalesce(j.root, j.id) AS root, l.name, l.request, coalesce(r.url, j.url) AS root_url,
-        j.may_leave_host, CASE WHEN {has_body} THEN {body} END AS body, j.link_request AS link, j.carried,
-        j.fresh_since
-    FROM jobs j {index} LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
-    WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
-        AND NOT EXISTS (
-            SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
-                AND t.run = j.run AND NOT ({has_body} AND t.target IS NULL AND {other_body}))
-    ORDER BY j.priority DESC, j.id LIMIT +?)
+SELECT json_group_array(json_array(s.value, json((
+    SELECT json_group_array(json_array(id, url, target, depth, priority, attempts, crashes, hops, origin,
+        locator, root, name, request, root_url, may_leave_host, body, link, carried, fresh_since))
+    FROM (
+        SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
+            j.locator, coalesce(j.root, j.id) AS root, l.name, l.request, coalesce(r.url, j.url) AS root_url,
+            j.may_leave_host, CASE WHEN {has_body} THEN {body} END AS body, j.link_request AS link, j.carried,
+            j.fresh_since
+        FROM jobs j {index} LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
+        WHERE j.sequence = s.value AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
+            AND NOT EXISTS (
+                SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
+                    AND t.run = j.run AND NOT ({has_body} AND t.target IS NULL AND {other_body}))
+        ORDER BY j.priority DESC, j.id LIMIT +:limit)
+)))) FROM json_each(:sequences) s
 """
 _HAS_BODY = "(j.target IS NULL AND (j.link_request IS NOT NULL OR (j.page_key IS NULL AND j.origin = 'locator')))"
 _BODY = f"coalesce(j.link_request ->> '{BODY_PATH}', l.request ->> '$.body')"
@@ -45,14 +47,18 @@ def has_suspect(db: Database, sequences: Iterable[int]) -> bool:
     return bool(db.value(_HAS_SUSPECT, (id_list(sequences),)))
 
 
-def list_due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[list[Any]]:
-    """Due jobs of a sequence, best first, without those whose page another job is fetching.
+def list_due(db: Database, limits: Mapping[int, int], *, suspects: bool = False) -> dict[int, list[list[Any]]]:
+    """Due jobs by sequence, best first, without those whose page another job is fetching; of each up to its limit.
 
-    `suspects`: only those during which a node died. The rows come as one JSON value, because each row of a cursor
-    would release the interpreter lock; SQLite guarantees no order within the value.
+    A sequence without any is left out. `suspects`: only jobs during which a node died. The rows come as one JSON value,
+    because each row of a cursor would release the interpreter lock; SQLite guarantees no order within the value.
     """
-    due: list[list[Any]] = orjson.loads(db.value(_SUSPECTS if suspects else _DUE, (sequence, limit)))
-    return sorted(due, key=_priority_order)
+    due: dict[int, list[list[Any]]] = {}
+    for limit in set(limits.values()):
+        sequences = id_list(sequence for sequence, most in limits.items() if most == limit)
+        found = db.value(_SUSPECTS if suspects else _DUE, {"sequences": sequences, "limit": limit})
+        due |= {sequence: sorted(rows, key=_priority_order) for sequence, rows in orjson.loads(found) if rows}
+    return due
 
 
 def _priority_order(row: Sequence[Any]) -> tuple[int, int]:

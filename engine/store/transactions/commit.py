@@ -21,9 +21,6 @@ from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
 
-_MAX_REFILL_SEQUENCES = 4
-"""Rung sequences from which a commit leases by itself; the queue keeps the order of more."""
-
 
 class CommitResult(Struct, frozen=True):
     """`accepted_ids`: jobs whose lease was valid. `ring`: sequences to ring now. `due`: boot-time seconds of timers."""
@@ -51,7 +48,7 @@ def commit(
     """Write a group of outcomes. If that fails, write them one by one; a job that cannot be written is FAILED.
 
     `reextract_stale`: queue the re-extraction of pages whose defs changed since their lease. `request`: the node's
-    next lease, made in the same transaction if only a few sequences are rung.
+    next lease, made in the same transaction.
 
     Raises Fenced (the node's epoch is over), DatabaseBusy (nothing was written: retry) or StorageError.
     """
@@ -103,27 +100,17 @@ def _write_group(
 def _lease_next(
     db: Database, run: int, request: LeaseRequest, ring: list[int], now: float
 ) -> tuple[list[Lease], list[int]]:
-    """Lease from the rung sequences if they are few; the one with the fewest jobs in progress comes first.
+    """Lease from the sequences that have been rung for the longest time.
 
-    Returns the leases, and the sequences that still have to be rung: another node may get jobs where this one got
-    none. Rings already sent stay as they are.
+    Returns the leases, and the sequences for which another node may have to be rung.
     """
-    rung = rings.list_rung(db, run, _MAX_REFILL_SEQUENCES + 1)
-    if len(rung) > _MAX_REFILL_SEQUENCES:
-        return [], ring
+    rung = rings.list_rung_without_delay(db, run, request.free_slots)
     if request.held_jobs and candidates.has_suspect(db, rung):
         # a suspect job goes to a node that holds nothing: leave that node the ring
         return [Lease(left_for_others=True)], ring
-    unanswered = dict.fromkeys(ring)
-
-    def answer(sequence: int, lease: Lease) -> None:
-        if sequence in unanswered and lease.jobs and not lease.ring:
-            rings.answer_ring(db, sequence, None)
-            del unanswered[sequence]
-
     try:
         with db.savepoint():
-            leases = lease_sequences(db, request, rings.least_busy_first(db, rung), now, answer)
+            leases = lease_sequences(db, request, rung, now)
     except DatabaseBusy:
         raise
     except Exception as error:
@@ -132,7 +119,9 @@ def _lease_next(
         # the outcomes can still be written; the slice that answers the ring reports the error again
         _log.error("the next jobs cannot be leased in the commit; their rings stay", exc_info=error)
         return [], ring
-    return leases, list(unanswered)
+    answers = dict(zip(rung, leases, strict=True))
+    kept = [sequence for sequence in ring if sequence not in answers or not answers[sequence].ends_ring]
+    return leases, kept + [sequence for sequence, lease in answers.items() if lease.ring and sequence not in kept]
 
 
 def _apply_alone(commit: Commit, outcome: JobOutcome, places: PlacementCache) -> set[int]:

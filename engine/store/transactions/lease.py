@@ -1,7 +1,7 @@
 """Leases jobs of rung sequences to a node, within quotas and the limits of the hosts."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -19,7 +19,7 @@ from engine.model.job import (
     lease_limit,
     quota,
 )
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, id_list
 from engine.store.pages import documents
 from engine.store.read import candidates, stale_pages
 from engine.store.read.sent_request import SentRequest
@@ -30,8 +30,8 @@ from engine.store.transactions import page_limit
 from engine.store.transactions.page_limit import Room
 
 # if the robots.txt cannot be read or the login failed, no page is sent: jobs need no send times
-SEQUENCE_STATE = f"""
-SELECT s.run, s.kind, s.grp, s.ready, s.taken,
+_SEQUENCE_STATES = f"""
+SELECT json_group_array(json_array(s.id, s.run, s.kind, s.grp, s.ready, s.taken,
     s.paused OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only OR h.paused)), s.max_pages,
     h.id, {hosts.EFFECTIVE_DELAY}
         * (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
@@ -41,8 +41,9 @@ SELECT s.run, s.kind, s.grp, s.ready, s.taken,
     r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages, r.relinking,
     EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
         AND o.kind <> 'extract'),
-    h.login, h.login_number
-FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run WHERE s.id = ?
+    h.login, h.login_number))
+FROM json_each(?) i CROSS JOIN sequences s ON s.id = i.value CROSS JOIN hosts h ON h.id = s.host
+CROSS JOIN runs r ON r.seq = s.run
 """
 
 LEASING_STATES = ("SEEDING", "READY", "DRAINING")
@@ -56,21 +57,29 @@ _FETCHING_DIVISOR, _WAITING_DIVISOR = 2, 8
 AFTER_LOGIN = ("page", "file")
 """The kinds of jobs that wait for the login to their host."""
 _PLAIN_REQUEST = Request()
+_FEW_SEQUENCES = 4
+"""So few are leased from one by one: once the others are answered, the last one may take all slots."""
 
 
 class Lease(Struct, frozen=True):
-    """The answer to one ring."""
+    """What one rung sequence gave."""
 
     jobs: tuple[LeasedJob, ...] = ()
     ring: bool = False
-    """Ring the sequence again: more of its jobs may be leased."""
+    """It stays rung, or is rung again: more of its jobs may be leased."""
     due: float | None = None
     """Boot-time second at which to ring the sequence again; None: another event rings it."""
     left_for_others: bool = False
     """Jobs remain for other nodes: beyond this node's share of the host, or a suspect that must run alone."""
 
+    @property
+    def ends_ring(self) -> bool:
+        """Whether the sequence no longer waits for a lease."""
+        return not (self.ring or self.left_for_others)
+
 
 class SequenceState(Struct, frozen=True):
+    id: int
     run: int
     kind: str
     group: str
@@ -115,6 +124,11 @@ class SequenceState(Struct, frozen=True):
         """Whether a page limit of the group or the run applies."""
         return self.kind == JobKind.PAGE and not (self.max_pages is None and self.run_max_pages is None)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its lease changes nothing that the leases of other hosts depend on, besides the free slots."""
+        return not (self.is_limited or self.delay or self.kind == JobKind.EXTRACT)
+
 
 class LeaseRequest(Struct, frozen=True, kw_only=True):
     """A node (its epoch) asks for at most `free_slots` jobs, at most `batch` of each sequence.
@@ -138,97 +152,146 @@ _SENDABLE = 16
 _ONE_JOB = LeaseRequest(node=0, lease_id=0, free_slots=1, batch=1)
 
 
-def lease(db: Database, request: LeaseRequest, sequences: Sequence[int], now: float) -> list[Lease]:
-    """Answer rings in one transaction. `now` is boot-time seconds. Raises Fenced if the node's epoch is over."""
+def lease(db: Database, run: int, request: LeaseRequest, now: float) -> list[Lease]:
+    """Lease from the sequences that have been rung for the longest time, in one transaction.
+
+    `now` is boot-time seconds. One more is listed than there are free slots: its lease tells that others wait.
+    Raises Fenced if the node's epoch is over.
+    """
     with db.transaction():
         nodes.check_live(db, request.node)
-
-        def answer(sequence: int, got: Lease) -> None:
-            rings.answer_ring(db, sequence, now if got.ring else None)
-
-        return lease_sequences(db, request, sequences, now, answer)
+        return lease_sequences(db, request, rings.list_rung(db, run, request.free_slots + 1), now)
 
 
 def lease_sequences(
-    db: Database, request: LeaseRequest, sequences: Iterable[int], now: float, answer: Callable[[int, Lease], None]
+    db: Database, request: LeaseRequest, sequences: Sequence[int], now: float, *, answers: bool = True
 ) -> list[Lease]:
-    """Lease from sequences in their order, in the open transaction; those left when no slot is free ring again.
+    """Lease from sequences in their order, in the open transaction; those left when no slot is free stay rung.
 
-    `answer` clears or renews the ring of each sequence before the next one is leased: an answered sequence no longer
-    counts as waiting.
+    `answers`: end the rings of the others, or renew them where work is left; these sequences then wait behind all.
     """
     leases: list[Lease] = []
-    for sequence in sequences:
-        if request.free_slots <= 0:
-            leases.append(Lease(ring=True))
-            continue
-        got = _lease_one(db, request, sequence, now)
-        leases.append(got)
-        answer(sequence, got)
-        if got.jobs:
-            request = _remaining_request(request, got.jobs)
+    suspects = not request.held_jobs and candidates.has_suspect(db, sequences)
+    for part in _split(read_sequences(db, sequences), one_by_one=suspects or len(sequences) <= _FEW_SEQUENCES):
+        states = part
+        if leases and request.free_slots > 0:  # earlier parts have changed what is read of hosts and limits
+            states = read_sequences(db, [state.id for state in part])
+        given = _lease_part(db, request, states, now, suspects=suspects and not request.held_jobs)
+        leases += given
+        request = _remaining_request(request, [job for got in given for job in got.jobs])
+        if answers:
+            answered = list(zip(states, given, strict=True))
+            rings.end(db, [state.id for state, got in answered if got.ends_ring])
+            rings.renew(db, [state.id for state, got in answered if got.ring and got.jobs], now)
     return leases
+
+
+def _split(states: Sequence[SequenceState], *, one_by_one: bool) -> Iterator[list[SequenceState]]:
+    """Parts to lease from at once: plain sequences of different hosts, or a single one."""
+    part: list[SequenceState] = []
+    for state in states:
+        together = state.is_plain and not one_by_one and state.host not in {other.host for other in part}
+        if part and not (together and part[0].is_plain):
+            yield part
+            part = []
+        part.append(state)
+    if part:
+        yield part
 
 
 def _remaining_request(request: LeaseRequest, taken: Sequence[LeasedJob]) -> LeaseRequest:
     """The rest of a request once these jobs are taken: nothing if one is a suspect."""
-    host, fetches = taken[0].host, 0 if taken[0].kind is JobKind.EXTRACT else len(taken)
+    jobs_by_host = dict(request.jobs_by_host)
+    for job in taken:
+        jobs_by_host[job.host] = jobs_by_host.get(job.host, 0) + (job.kind is not JobKind.EXTRACT)
     return replace(
         request,
         free_slots=0 if any(job.crashes for job in taken) else request.free_slots - len(taken),
         held_jobs=request.held_jobs + len(taken),
-        jobs_by_host={**request.jobs_by_host, host: request.jobs_by_host.get(host, 0) + fetches},
+        jobs_by_host=jobs_by_host,
     )
 
 
-def read_sequence(db: Database, sequence: int) -> SequenceState | None:
-    row = db.one(SEQUENCE_STATE, (sequence,))
-    return None if row is None else SequenceState(*row)
+def read_sequences(db: Database, sequences: Sequence[int]) -> list[SequenceState]:
+    """The states of sequences, in their order. One JSON value: each row would release the interpreter lock."""
+    states = {row[0]: SequenceState(*row) for row in orjson.loads(db.value(_SEQUENCE_STATES, (id_list(sequences),)))}
+    return [states[sequence] for sequence in sequences if sequence in states]
 
 
-def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -> Lease:
-    state = read_sequence(db, sequence)
-    if state is None:
-        return Lease()
-    if state.kind == "extract":
-        return _lease_extracts(db, request, sequence, state)
+class _Allowance(Struct, frozen=True):
+    """How many jobs a sequence may give, and its lease if it gives none."""
+
+    limit: int
+    otherwise: Lease
+
+
+def _lease_part(
+    db: Database, request: LeaseRequest, states: Sequence[SequenceState], now: float, *, suspects: bool
+) -> list[Lease]:
+    """Lease from plain sequences of different hosts, or from a single one. `suspects`: some may have suspects."""
+    if states[0].kind == JobKind.EXTRACT and request.free_slots > 0:
+        return [_lease_extracts(db, request, states[0])]
+    allowances: list[_Allowance] = []
+    rest = request
+    for state in states:
+        allowance = _allow(db, rest, state, now)
+        allowances.append(allowance)
+        rest = replace(rest, free_slots=rest.free_slots - min(allowance.limit, state.ready))
+    limits = {state.id: allowance.limit for state, allowance in zip(states, allowances, strict=True) if allowance.limit}
+    chosen = candidates.list_due(db, dict.fromkeys(limits, 1), suspects=True) if suspects else {}
+    chosen = chosen or candidates.list_due(db, limits)
+    leases = [
+        _give(request, state, allowance.otherwise, _distinct_pages(chosen.get(state.id, ())), now)
+        for state, allowance in zip(states, allowances, strict=True)
+    ]
+    jobs.take(db, [job.id for got in leases for job in got.jobs], request.lease_id, request.node)
+    for state, got in zip(states, leases, strict=True):
+        if got.jobs and state.is_limited:
+            page_limit.reserve(db, state.run, state.group, len(got.jobs))
+        if got.jobs and got.due is not None:
+            hosts.reserve(db, state.host, got.due + rings.LOOKAHEAD)
+    return leases
+
+
+def _allow(db: Database, request: LeaseRequest, state: SequenceState, now: float) -> _Allowance:
+    if request.free_slots <= 0:
+        return _Allowance(0, Lease(ring=True))
+    if request.slots and state.delay:  # send times count from now on, but a commit has yet to reach the disk
+        return _Allowance(0, Lease(left_for_others=True))
     due = blocked_until(state, now)
-    if request.slots and state.delay:
-        return Lease()  # send times count from now on, but a commit has yet to reach the disk
+    if due != 0:
+        return _Allowance(0, Lease(due=due))
     allowed, fair = allowed_jobs(state, request), _fair_share(state, request)
-    limit = min(allowed, fair) if due == 0 else 0
-    if state.is_limited and due == 0:
+    limit = min(allowed, fair)
+    if state.is_limited:
         room = _read_room(db, state)
         limit = min(limit, room.requests)
         if room.group_is_full:
             reason = f"maxPages {state.max_pages} of {state.group} reached"
-            return Lease(ring=jobs.skip_ready(db, sequence, reason, _SKIP_BATCH) == _SKIP_BATCH)
-    chosen: list[list[Any]] = []
-    if limit > 0 and not request.held_jobs and candidates.has_suspect(db, [sequence]):
-        chosen = candidates.list_due(db, sequence, 1, suspects=True)
-    if limit > 0 and not chosen:
-        chosen = _distinct_pages(candidates.list_due(db, sequence, limit))
+            return _Allowance(0, Lease(ring=jobs.skip_ready(db, state.id, reason, _SKIP_BATCH) == _SKIP_BATCH))
+    return _Allowance(limit, Lease(left_for_others=fair < min(allowed, state.ready)))
+
+
+def _give(
+    request: LeaseRequest, state: SequenceState, otherwise: Lease, rows: Sequence[Sequence[Any]], now: float
+) -> Lease:
+    """The lease of a sequence that gives these jobs."""
+    if not rows:
+        return otherwise
     send_at = max(now, state.next_at or 0.0)
     leased = []
-    for candidate in chosen:
+    for row in rows:
         delay = state.draw_delay()
-        leased.append(to_leased_job(state, request, sequence, candidate, send_at if delay else None, delay))
+        leased.append(to_leased_job(state, request, row, send_at if delay else None, delay))
         send_at += delay
-    taken = tuple(leased)
-    next_at = None
-    if taken:
-        jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
-        if state.is_limited:
-            page_limit.reserve(db, state.run, state.group, len(taken))
-        if state.delay:
-            next_at = send_at
-            hosts.reserve(db, state.host, next_at)
-    left = state.ready - len(taken)
-    again = bool(taken) and left > 0 and state.host_taken + len(taken) < state.host_limit and not next_at
-    if next_at is not None:
-        # even if no job is left: child jobs may come before the host's delay is over
-        due = next_at - rings.LOOKAHEAD
-    return Lease(taken, again, due or None, left_for_others=due == 0 and fair < min(allowed, state.ready))
+    if state.delay:  # even if no job is left: child jobs may come before the host's delay is over
+        return replace(otherwise, jobs=tuple(leased), due=send_at - rings.LOOKAHEAD)
+    again = state.ready > len(leased) and state.host_taken + len(leased) < state.host_limit
+    return replace(otherwise, jobs=tuple(leased), ring=again)
+
+
+def read_sequence(db: Database, sequence: int) -> SequenceState | None:
+    return next(iter(read_sequences(db, [sequence])), None)
 
 
 def may_take_new_job(state: SequenceState, request: LeaseRequest, now: float) -> bool:
@@ -241,7 +304,6 @@ def may_take_new_job(state: SequenceState, request: LeaseRequest, now: float) ->
 def to_leased_job(
     state: SequenceState,
     request: LeaseRequest,
-    sequence: int,
     row: Sequence[Any],
     send_at: float | None,
     delay: float = 0.0,
@@ -262,14 +324,14 @@ def to_leased_job(
         state.login_number if state.login != "OFF" else 0, state.login == "FAILED" and state.kind in AFTER_LOGIN,
     )  # fmt: skip
     return LeasedJob(
-        id=id_, lease=request.lease_id, run=state.run, sequence=sequence, host=state.host, kind=JobKind(state.kind),
+        id=id_, lease=request.lease_id, run=state.run, sequence=state.id, host=state.host, kind=JobKind(state.kind),
         group=state.group, url=url, lineage=lineage, attempts=attempts, crashes=crashes, hops=hops, target=target,
         request=sent.request(url, root_url), defs_version=state.defs_version, terms=terms,
         extraction=JobExtraction(links_stale=bool(state.relinking)),
     )  # fmt: skip
 
 
-def _to_leased_extract(state: SequenceState, request: LeaseRequest, sequence: int, row: Sequence[Any]) -> LeasedJob:
+def _to_leased_extract(state: SequenceState, request: LeaseRequest, row: Sequence[Any]) -> LeasedJob:
     """The leased job of a row of `stale_pages.list_candidates`; `stored` is None if the document is gone."""
     (
         id_, url, depth, priority, attempts, crashes, locator_id, root, locator, root_url, page, *document, data_defs,
@@ -284,7 +346,7 @@ def _to_leased_extract(state: SequenceState, request: LeaseRequest, sequence: in
     )  # fmt: skip
     extracted_with = tuple(orjson.loads(data_defs)) if is_alone else ()
     return LeasedJob(
-        id=id_, lease=request.lease_id, run=state.run, sequence=sequence, host=state.host, kind=JobKind.EXTRACT,
+        id=id_, lease=request.lease_id, run=state.run, sequence=state.id, host=state.host, kind=JobKind.EXTRACT,
         group=state.group, url=url, lineage=lineage, attempts=attempts, crashes=crashes, hops=0, target=None,
         request=_PLAIN_REQUEST, defs_version=state.defs_version,
         stored=None if document[0] is None else documents.to_stored_page(document),
@@ -292,7 +354,7 @@ def _to_leased_extract(state: SequenceState, request: LeaseRequest, sequence: in
     )  # fmt: skip
 
 
-def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, state: SequenceState) -> Lease:
+def _lease_extracts(db: Database, request: LeaseRequest, state: SequenceState) -> Lease:
     """Lease re-extractions: they need no host and no delay; fetches come first."""
     limit = 0 if is_suspended(state) else min(request.free_slots, request.batch)
     if state.active:
@@ -300,10 +362,10 @@ def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, state: S
         limit = min(limit, max(1, limit // (_WAITING_DIVISOR if state.others_waiting else _FETCHING_DIVISOR)))
     chosen: list[tuple[Any, ...]] = []
     if limit and not request.held_jobs:
-        chosen = stale_pages.list_candidates(db, sequence, state.group, state.defs_version, 1, suspects=True)
+        chosen = stale_pages.list_candidates(db, state.id, state.group, state.defs_version, 1, suspects=True)
     if limit and not chosen:
-        chosen = stale_pages.list_candidates(db, sequence, state.group, state.defs_version, limit)
-    taken = tuple(_to_leased_extract(state, request, sequence, row) for row in chosen)
+        chosen = stale_pages.list_candidates(db, state.id, state.group, state.defs_version, limit)
+    taken = tuple(_to_leased_extract(state, request, row) for row in chosen)
     if taken:
         jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
     return Lease(taken, ring=bool(taken) and state.ready > len(taken))
@@ -356,7 +418,7 @@ def _fair_share(state: SequenceState, request: LeaseRequest) -> int:
     return max(0, share_of_host - request.jobs_by_host.get(state.host, 0))
 
 
-def _distinct_pages(candidates: list[list[Any]]) -> list[list[Any]]:
+def _distinct_pages(candidates: Sequence[list[Any]]) -> list[list[Any]]:
     """At most one candidate per page: the page is fetched once, and the other jobs use its document."""
     seen: set[tuple[str, str | None]] = set()
     kept = []
@@ -374,12 +436,10 @@ def has_leasable_jobs(db: Database, run: int, now: float, *, more_slots: int, sh
     `now`: boot-time seconds. Quotas count its slots. `shared`: or as soon as a node has worked one of its jobs, since
     nodes share the concurrency of a host. Costs an indexed query, and a read for each candidate.
     """
-    for sequence in rings.list_sendable(db, run, now, _SENDABLE, shared=shared):
-        state = read_sequence(db, sequence)
-        if state is not None:
-            taken = 0 if shared else state.host_taken
-            if _is_leasable(db, replace(state, slots=state.slots + more_slots, host_taken=taken), now):
-                return True
+    for state in read_sequences(db, rings.list_sendable(db, run, now, _SENDABLE, shared=shared)):
+        taken = 0 if shared else state.host_taken
+        if _is_leasable(db, replace(state, slots=state.slots + more_slots, host_taken=taken), now):
+            return True
     return False
 
 

@@ -65,7 +65,7 @@ def lease_next_page(
                 for child in listed:
                     place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
                     if not candidates.has_suspect(db, [place.sequence]):  # a suspect goes to a node that holds nothing
-                        (got,) = lease_sequences(db, request, [place.sequence], now, _leave_ring)
+                        (got,) = lease_sequences(db, request, [place.sequence], now, answers=False)
                 if not got.jobs or got.ring:
                     ring = rings.ring_hosts(db, commit.touched_hosts, now)
     except BaseException:
@@ -115,8 +115,4 @@ def _create_taken(
         return None
     page = children.to_link(commit.run, outcome.job, child, place.sequence)
     row = linked_jobs.add_taken(db, page, in_series=child.in_series, lease=request.lease_id, node=request.node)
-    return None if row is None else to_leased_job(state, request, place.sequence, row, None)
-
-
-def _leave_ring(sequence: int, got: Lease) -> None:
-    """Do nothing: an earlier ring of the sequence serves its other jobs."""
+    return None if row is None else to_leased_job(state, request, row, None)

@@ -8,7 +8,7 @@ from engine.store.db.connector import Database
 from engine.store.tables.host import host_logins
 from engine.store.tables.job import rings
 from engine.store.transactions import page_limit
-from engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, SEQUENCE_STATE, SequenceState
+from engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, SequenceState, read_sequences
 
 _SEQUENCE = """
 SELECT s.id, s.paused, h.paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
@@ -62,7 +62,7 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holde
     if row is None:
         return "its sequence is being created"
     id_, paused, host_paused, absent, extract_only, crawl_delay, throttled, blocked = row
-    state = SequenceState(*db.all(SEQUENCE_STATE, (id_,))[0])
+    (state,) = read_sequences(db, [id_])
     if state.run_paused:
         causes = {"operator": "by an operator", "disk": "until the disk has room"}
         return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in state.run_paused.split(", "))

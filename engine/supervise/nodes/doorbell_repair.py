@@ -1,6 +1,7 @@
 """Repairs the queue: promotes jobs that are due, repeats lost rings, recreates a damaged queue.db."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import StorageError
@@ -12,8 +13,6 @@ from engine.store.tables.job import jobs, rings
 _log = logging.getLogger(__name__)
 
 _REPAIR_SECONDS = 0.5
-_LOST_SECONDS = 15.0
-"""Seconds after which a ring is repeated although the queue holds others: the ring may still be among them."""
 _LATE_SECONDS = 0.05
 
 
@@ -27,10 +26,10 @@ class QueueMaintainer:
         self._doorbells = self._open_queue()
         self._repaired_at = 0.0
 
-    def ring(self, sequence_ids: list[int]) -> None:
-        """Ring sequences, after the commit that marked them."""
-        if sequence_ids:
-            self._doorbells.ring(sequence_ids)
+    def ring(self, rung: Sequence[int]) -> None:
+        """Ring if sequences are rung, after the commit that marked them."""
+        if rung:
+            self._doorbells.ring()
 
     def tick(self) -> None:
         """Repair due jobs and rings. Raises DatabaseBusy; the next tick retries."""
@@ -43,13 +42,13 @@ class QueueMaintainer:
         pending = self._doorbells.has_pending()
         if pending is None:
             self._recreate_queue()
-        lost_before = now - (_LOST_SECONDS if pending else _REPAIR_SECONDS)
         with self._db.transaction():
             if late:
                 jobs.promote(self._db, self._run, now)
-            rung = rings.ring_lost(self._db, self._run, lost_before, now)
-            rung += rings.ring_all(self._db, self._run, now)
-        self.ring(rung)
+            rung = rings.ring_all(self._db, self._run, now)
+            is_lost = not pending and rings.has_waited(self._db, self._run, now - _REPAIR_SECONDS)
+        if rung or is_lost:
+            self._doorbells.ring()
 
     def _recreate_queue(self) -> None:
         _log.warning("queue.db is missing or damaged; recreating it")

@@ -53,7 +53,7 @@ def test_a_node_works_until_it_is_drained_and_records_its_shutdown(store: StoreH
     thread.start()
     path = store.folder / "beats" / f"n{parts.epoch}"
     wait_until(lambda: (beat := read_beat(path)) is not None and beat.state == "DONE")
-    parts.doorbells.ring([store.sequence("http://127.0.0.1:9/")])
+    parts.doorbells.ring()
     wait_until(lambda: store.db.value("SELECT max(attempts) FROM jobs") == 1)
     node.drain()
     thread.join(10)

@@ -42,7 +42,7 @@ class Node:
         self.commits = CommitQueue(self.capacity)
         freshness = FreshnessRules(Mock(**{"task_group.return_value": TaskGroup(name="g")}), 0.0)
         self.leaser = Leaser(
-            folder, node=epoch, batch=32, intake=self.intake, capacity=self.capacity, submit=self.submit,
+            folder, run=store.run, node=epoch, batch=32, intake=self.intake, capacity=self.capacity, submit=self.submit,
             freshness=freshness, ringer=self.ringer, on_fenced=lambda: None, on_error=self.fail,
         )  # fmt: skip
         self.committer = Committer(
@@ -86,8 +86,8 @@ def node(store: StoreHarness) -> Iterator[Node]:
 
 
 def test_one_doorbell_starts_a_crawl_and_its_commits_lease_to_the_end(store: StoreHarness, node: Node) -> None:
-    rung = store.seed("http://a/0")
-    node.leaser.lease_rung(rung)
+    store.seed("http://a/0")
+    node.leaser.lease_rung()
     done = 0
     while done < SITE:
         count = max(1, len(node.working) * 3 // 4)
@@ -118,7 +118,8 @@ def work_series(node: Node, last: int) -> None:
 
 
 def test_a_series_is_worked_page_by_page_and_committed_in_groups(store: StoreHarness, node: Node) -> None:
-    node.leaser.lease_rung(store.seed("http://a/0"))
+    store.seed("http://a/0")
+    node.leaser.lease_rung()
     work_series(node, 80)
     node.committer.stop()
     node.committer.join(5)
@@ -130,7 +131,8 @@ def test_a_series_is_worked_page_by_page_and_committed_in_groups(store: StoreHar
 
 
 def test_a_next_page_that_cannot_be_written_fails_its_page_alone(store: StoreHarness, node: Node) -> None:
-    node.leaser.lease_rung(store.seed("http://a/0", "http://a/100"))
+    store.seed("http://a/0", "http://a/100")
+    node.leaser.lease_rung()
     (bad, good), node.working = node.working, []
     node.jobs.completed += 2
     unwritable = child(Page("http://a/1"))._replace(url="http://a/\ud800")
@@ -144,7 +146,8 @@ def test_a_next_page_that_cannot_be_written_fails_its_page_alone(store: StoreHar
 
 
 def test_the_commits_of_a_draining_node_lease_nothing(store: StoreHarness, node: Node) -> None:
-    node.leaser.lease_rung(store.seed("http://a/0"))
+    store.seed("http://a/0")
+    node.leaser.lease_rung()
     node.finish(1)
     with node.changed:
         assert node.changed.wait_for(lambda: len(node.working) == 2, 10)
@@ -163,7 +166,8 @@ def test_a_host_with_a_delay_is_served_beside_a_host_that_fills_every_commit(
     """Only a doorbell serves a host with a delay. Beside it a fast host's commits follow each other without a pause."""
     store = new_store(slots=16, policies={"a:80": HostPolicy(0, 100, False), "b:80": HostPolicy(0.1, 100, False)})
     store.now = boottime()
-    rung = store.seed(*(f"http://a/{n}" for n in range(20_000))) + store.seed(*(f"http://b/{n}" for n in range(50)))
+    store.seed(*(f"http://a/{n}" for n in range(20_000)))
+    store.seed(*(f"http://b/{n}" for n in range(50)))
     node = Node(store, slots=16)
 
     def fetch() -> None:
@@ -186,7 +190,7 @@ def test_a_host_with_a_delay_is_served_beside_a_host_that_fills_every_commit(
     loop = threading.Thread(target=fetch)
     for thread in (node.ringer, node.committer, loop):
         thread.start()
-    node.doorbells.ring(rung)
+    node.doorbells.ring()
     node.doorbells.consume(node.leaser)
     loop.join()
     node.committer.stop()

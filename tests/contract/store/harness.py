@@ -28,7 +28,7 @@ from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import events, nodes, runs, supervisors, versions
 from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import CommitResult, commit
-from engine.store.transactions.lease import Lease, LeaseRequest, lease
+from engine.store.transactions.lease import Lease, LeaseRequest, lease, lease_sequences
 from engine.store.transactions.placement import PlacementCache
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
@@ -136,8 +136,16 @@ class StoreHarness:
         return rung
 
     def lease(self, sequence: int, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> Lease:
-        (got,) = lease(self.db, self.lease_request(node=node, free=free, batch=batch, held=held), [sequence], self.now)
+        """Lease from one sequence."""
+        request = self.lease_request(node=node, free=free, batch=batch, held=held)
+        with self.db.transaction():
+            nodes.check_live(self.db, request.node)
+            (got,) = lease_sequences(self.db, request, [sequence], self.now)
         return got
+
+    def lease_rung(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> list[Lease]:
+        """Lease from the sequences that wait longest."""
+        return lease(self.db, self.run, self.lease_request(node=node, free=free, batch=batch, held=held), self.now)
 
     def lease_request(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> LeaseRequest:
         self.numbers += 1

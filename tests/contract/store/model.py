@@ -57,8 +57,8 @@ class Model(RuleBasedStateMachine):
         self.rejected = 0
         self.expected_pages: set[tuple[str, str]] = set()
         """Group and URL of every page that a locator or a committed link names."""
-        self.rings: Counter[int] = Counter()
-        self.lost: set[int] = set()
+        self.doorbell = self.lost = False
+        """Whether a doorbell waits in the queue, and whether one was lost since the last repair."""
         self.sent: dict[int, float] = {}
         """By host with a delay: the last send time that is reserved."""
         self.words = itertools.count()
@@ -107,29 +107,29 @@ class Model(RuleBasedStateMachine):
         assert {link_key(group, url) for group, url in self.expected_pages} <= identities
 
     @invariant()
-    def a_sequence_has_one_ring_outstanding_at_most(self) -> None:
-        assert all(count == 1 for count in self.rings.values())
-        assert self.store.rung() == set(self.rings) | self.lost
-        assert not set(self.rings) & self.lost
+    def a_doorbell_waits_while_sequences_are_rung(self) -> None:
+        assert self.doorbell or self.lost or not self.store.rung()
 
     # Helpers.
 
-    def lease(self, node: int, sequence: int, free: int, batch: int) -> None:
-        del self.rings[sequence]
-        standing = self.store.stored_counters()[sequence]
-        active = sum(c["ready"] + c["taken"] > 0 for c in self.store.stored_counters().values())
+    def lease(self, node: int, free: int, batch: int) -> None:
+        self.doorbell = False
+        before = self.store.stored_counters()
+        active = sum(c["ready"] + c["taken"] > 0 for c in before.values())
         slots = SLOTS * len(self.alive)
-        others = self.store.rung() - {sequence}
-        got = self.store.lease(sequence, node=node, free=free, batch=batch)
-        running = standing["taken"]
+        waiting = self.store.rung()
+        leases = self.store.lease_rung(node=node, free=free, batch=batch)
         bound = quota(active, slots)
         fair = bound if active <= 1 else max(1, int(0.9 * bound))
-        assert len(got.jobs) <= min(free, batch)
-        assert len(got.jobs) <= max(0, (fair if others else slots) - running)
-        self.takes(node, got.jobs)
-        if got.ring:
-            assert got.jobs
-            self.ring([sequence])
+        assert sum(len(got.jobs) for got in leases) <= free
+        for index, got in enumerate(leases):
+            others = len(waiting) - 1 - sum(earlier.ends_ring for earlier in leases[:index])
+            for sequence in {job.sequence for job in got.jobs}:
+                assert len(got.jobs) <= batch
+                assert len(got.jobs) <= max(0, (fair if others else slots) - before[sequence]["taken"])
+            self.takes(node, got.jobs)
+        if len(leases) > free or any(got.ring for got in leases):
+            self.doorbell = True
 
     def takes(self, node: int, leased: Iterable[LeasedJob]) -> None:
         for job in leased:
@@ -265,7 +265,7 @@ class Model(RuleBasedStateMachine):
             runs.set_slots(self.db, self.store.run, SLOTS * len(self.alive))
 
     def ring(self, listed: Iterable[int]) -> None:
-        self.rings.update(listed)
+        self.doorbell |= bool(list(listed))
 
     def all_tables(self) -> list[Any]:
         tables = ("jobs", "sequences", "hosts", "rows", "row_counts", "runs")

@@ -198,7 +198,7 @@ def test_a_lease_reads_and_writes_in_one_immediate_transaction(store: StoreHarne
     store.seed("http://a/1")
     seen: list[str] = []
     store.db._connection.set_trace_callback(seen.append)
-    lease(store.db, LeaseRequest(node=store.nodes[0], lease_id=1, free_slots=1, batch=1), [1], now=0.0)
+    lease(store.db, store.run, LeaseRequest(node=store.nodes[0], lease_id=1, free_slots=1, batch=1), now=0.0)
     store.db._connection.set_trace_callback(None)
     assert seen[0] == "BEGIN IMMEDIATE"
     assert seen[-1] == "COMMIT"

@@ -75,12 +75,11 @@ class Crawl(Model):
         now = self.store.now
         with self.db.transaction():
             jobs.promote(self.db, self.store.run, now)
-            lost = rings.ring_lost(self.db, self.store.run, now + 1, now) if not self.rings.total() else []
             rung = rings.ring_all(self.db, self.store.run, now)
-        assert not lost or set(lost) == self.lost
-        self.lost -= set(lost)
-        self.ring(lost)
-        self.ring(rung)
+            is_lost = not self.doorbell and rings.has_waited(self.db, self.store.run, now + 1)
+        assert not is_lost or self.lost or rung
+        self.lost = False
+        self.doorbell |= bool(rung) or is_lost
 
     @rule()
     def recount(self) -> None:
@@ -106,20 +105,17 @@ class Crawl(Model):
     def wait(self, seconds: float) -> None:
         self.store.now += seconds
 
-    @precondition(lambda self: self.rings)
+    @precondition(lambda self: self.doorbell)
     @rule()
-    def lose_a_ring(self) -> None:
-        sequence = min(self.rings)
-        del self.rings[sequence]
-        self.lost.add(sequence)
+    def lose_the_doorbell(self) -> None:
+        self.doorbell, self.lost = False, True
 
     # What nodes do.
 
-    @precondition(lambda self: self.alive and self.rings)
-    @rule(which=st.integers(0, 3), turn=st.integers(0, 5), free=st.integers(1, 8), batch=st.integers(1, 8))
-    def answer_a_ring(self, which: int, turn: int, free: int, batch: int) -> None:
-        listed = sorted(self.rings)
-        self.lease(self.alive[which % len(self.alive)], listed[turn % len(listed)], free, batch)
+    @precondition(lambda self: self.alive and self.doorbell)
+    @rule(which=st.integers(0, 3), free=st.integers(1, 8), batch=st.integers(1, 8))
+    def answer_the_doorbell(self, which: int, free: int, batch: int) -> None:
+        self.lease(self.alive[which % len(self.alive)], free, batch)
 
     @precondition(lambda self: self.dead)
     @rule(which=st.integers(0, 3))
@@ -175,15 +171,15 @@ class Crawl(Model):
             self.store.now += 0.5
             self.resume()
             self.repair()
-            while self.rings:
-                self.lease(self.alive[-1], min(self.rings), 8, 8)
+            while self.doorbell:
+                self.lease(self.alive[-1], 8, 8)
             self.commit_all(self.alive[-1], [])
             if not jobs.has_open_jobs(self.db, self.store.run):
                 break
         assert not jobs.has_open_jobs(self.db, self.store.run)
         for check in (
             self.counters_equal_the_jobs, self.rows_are_those_of_accepted_results, self.a_job_is_finished_once,
-            self.every_expected_page_has_a_job, self.a_sequence_has_one_ring_outstanding_at_most,
+            self.every_expected_page_has_a_job, self.a_doorbell_waits_while_sequences_are_rung,
         ):  # fmt: skip
             check()
         assert {row[0] for row in self.db.all("SELECT state FROM jobs")} <= {"DONE", "FAILED", "SKIPPED"}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import orjson
 
 from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
-from engine.store.db.connector import Database, id_list, placeholders, source_states
+from engine.store.db.connector import Database, id_list, source_states
 from engine.store.tables.job import extracts
 
 PRIORITY_RANGE = 2**32
@@ -62,7 +62,7 @@ ON CONFLICT (run, identity) DO UPDATE SET url = excluded.url WHERE jobs.state <>
 """
 _TAKE = f"""
 UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {NOW}
-WHERE id IN ({{ids}}) AND state IN {_states_before(JobState.TAKEN)}
+WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.TAKEN)}
 """
 _FENCED_STATES = _states_before(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)
 _HELD_LEASES = f"""
@@ -208,7 +208,8 @@ def add_login(db: Database, run: int, sequence: int, url: str, identity: bytes) 
 
 
 def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
-    db.execute(_TAKE.format(ids=placeholders(ids)), (lease, node, *ids))
+    if ids:
+        db.execute(_TAKE, (lease, node, id_list(ids)))
 
 
 def finish(db: Database, updates: Sequence[JobUpdate], completed_extracts: Container[int] = ()) -> set[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from engine.store.db.connector import Database, id_list
-from engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY
+from engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY
 
 LOOKAHEAD = 0.1
 """Seconds by which a lease may come before the host's next send time."""
@@ -66,9 +66,14 @@ _RING_EXTRACTS = """
 UPDATE sequences SET rung_at = ?
 WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
 """
-_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT +?"
-_LEAST_BUSY_FIRST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?)) ORDER BY taken, id"
-_RING_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
+_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL ORDER BY rung_at, taken LIMIT +?"
+_RUNG_WITHOUT_DELAY = f"""
+SELECT s.id FROM sequences s CROSS JOIN hosts h ON h.id = s.host
+WHERE s.run = ? AND s.rung_at IS NOT NULL AND (s.kind = 'extract' OR {EFFECTIVE_DELAY} = 0)
+ORDER BY s.rung_at, s.taken LIMIT +?
+"""
+_END = "UPDATE sequences SET rung_at = NULL WHERE id IN (SELECT value FROM json_each(?))"
+_RENEW = "UPDATE sequences SET rung_at = ? WHERE id IN (SELECT value FROM json_each(?))"
 
 
 def spare_jobs(concurrency: int, slots: int, active: int) -> int:
@@ -99,13 +104,19 @@ def ring_extracts(db: Database, run: int, now: float) -> list[int]:
     return [int(row[0]) for row in db.all(_RING_EXTRACTS, (now, run))]
 
 
-def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
-    """Renew rings older than `before` (boot-time seconds), which were lost; returns the sequences to ring."""
-    return [int(row[0]) for row in db.all(_RING_LOST, (now, run, before))]
+def has_waited(db: Database, run: int, since: float) -> bool:
+    """Whether a sequence has been rung since before that boot-time second."""
+    return bool(db.value("SELECT EXISTS (SELECT 1 FROM sequences WHERE run = ? AND rung_at < ?)", (run, since)))
 
 
 def list_rung(db: Database, run: int, limit: int) -> list[int]:
+    """The rung sequences, at most `limit`: those that wait longest first, and of equal ones those with fewer jobs."""
     return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
+
+
+def list_rung_without_delay(db: Database, run: int, limit: int) -> list[int]:
+    """The same, of hosts without a delay."""
+    return [int(row[0]) for row in db.all(_RUNG_WITHOUT_DELAY, (run, limit))]
 
 
 def list_sendable(db: Database, run: int, now: float, limit: int, *, shared: bool = False) -> list[int]:
@@ -118,16 +129,16 @@ def list_sendable(db: Database, run: int, now: float, limit: int, *, shared: boo
     return [int(row[0]) for row in rows]
 
 
-def least_busy_first(db: Database, ids: Sequence[int]) -> list[int]:
-    """These sequences, those with the fewest taken jobs first."""
-    if len(ids) < 2:
-        return list(ids)
-    return [int(row[0]) for row in db.all(_LEAST_BUSY_FIRST, (id_list(ids),))]
+def end(db: Database, ids: Sequence[int]) -> None:
+    """Clear the rings that a lease answered."""
+    if ids:
+        db.execute(_END, (id_list(ids),))
 
 
-def answer_ring(db: Database, sequence: int, rung_at: float | None) -> None:
-    """Clear the ring that a lease answered, or renew it if work is left."""
-    db.execute("UPDATE sequences SET rung_at = ? WHERE id = ?", (rung_at, sequence))
+def renew(db: Database, ids: Sequence[int], now: float) -> None:
+    """Ring sequences again that have more jobs than a lease took; all others that are rung come before them."""
+    if ids:
+        db.execute(_RENEW, (now, id_list(ids)))
 
 
 def clear_rings(db: Database, run: int) -> None:

@@ -298,7 +298,10 @@ def test_a_lease_finds_its_jobs_by_index_and_in_order(new_store: NewStore) -> No
     [
         lambda h: rings.ring_hosts(h.db, [1, 2], h.now),
         lambda h: rings.ring_all(h.db, h.run, h.now),
-        lambda h: rings.ring_lost(h.db, h.run, 5.0, 6.0),
+        lambda h: rings.has_waited(h.db, h.run, 5.0),
+        lambda h: rings.list_rung(h.db, h.run, 5),
+        lambda h: rings.list_rung_without_delay(h.db, h.run, 5),
+        lambda h: rings.renew(h.db, [1, 2], h.now),
         lambda h: has_leasable_jobs(h.db, h.run, h.now, more_slots=32),
         lambda h: jobs.promote(h.db, h.run, h.now),
         lambda h: jobs.next_due(h.db, h.run),
@@ -314,7 +317,8 @@ def test_a_lease_finds_its_jobs_by_index_and_in_order(new_store: NewStore) -> No
         lambda h: h.seed(*[f"http://a/{i}" for i in range(100, 164)], name="other"),
     ],
     ids=[
-        "ring_hosts", "ring_all", "ring_lost", "has_leasable_jobs", "promote", "next_due", "any_open", "release",
+        "ring_hosts", "ring_all", "has_waited", "list_rung", "list_rung_without_delay", "renew", "has_leasable_jobs",
+        "promote", "next_due", "any_open", "release",
         "release_all", "resume", "skip_ready", "recount_taken", "total", "seed 1", "seed 63", "seed 64",
     ],
 )  # fmt: skip

@@ -84,7 +84,7 @@ def test_only_sequences_with_waiting_jobs_are_read(store: StoreHarness) -> None:
     plans = store.plans(lambda: leasable(store))
     reads = [line for _, plan in plans for line in plan if " sequences " in line]
     assert {line.split("USING ")[1] for line in reads} == {
-        "INDEX sequences_rung (run=?)",
+        "INDEX sequences_rung (run=? AND rung_at>?)",
         "INDEX sequences_waiting (run=?)",
         "INDEX sequences_extract (run=?)",
     }

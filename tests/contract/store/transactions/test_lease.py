@@ -11,7 +11,7 @@ from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import jobs, rings, sequences
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import nodes, runs
-from engine.store.transactions.lease import Lease, lease
+from engine.store.transactions.lease import Lease
 from tests.contract.store.harness import REQUEST, Page, StoreHarness, again, failed, moved
 
 NewStore = Callable[..., StoreHarness]
@@ -310,16 +310,11 @@ def test_a_fenced_node_gets_an_error_and_no_jobs(store: StoreHarness) -> None:
         store.lease(1, node=99)
 
 
-def test_a_missing_sequence_gives_an_empty_lease(store: StoreHarness) -> None:
-    assert store.lease(99) == Lease()
-
-
 def test_an_answered_sequence_no_longer_counts_as_waiting(new_store: NewStore) -> None:
     store = new_store(slots=64, policies={"a:80": WIDE, "b:80": WIDE})
     store.seed("http://a/1")
     store.seed(*[f"http://b/{number}" for number in range(200)])
-    one, two = store.sequence("http://a/1"), store.sequence("http://b/1")
-    store.lease(two, free=29)
-    first, second = lease(store.db, store.lease_request(free=20), [one, two], store.now)
+    store.lease(store.sequence("http://b/1"), free=29)
+    first, second = store.lease_rung(free=20)
     assert (len(first.jobs), len(second.jobs)) == (1, 19)
     assert (first.ring, second.ring) == (False, True)

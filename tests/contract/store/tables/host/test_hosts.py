@@ -257,15 +257,13 @@ def test_a_retry_rings_when_it_is_due_and_not_before(store: StoreHarness) -> Non
     store.check_counters()
 
 
-def test_lost_rings_are_repeated_by_their_age(store: StoreHarness) -> None:
+def test_a_sequence_that_waits_is_known_by_the_age_of_its_ring(store: StoreHarness) -> None:
     store.seed("http://a/1")
-    store.now += 5
-    store.seed("http://b/1")
+    assert not rings.has_waited(store.db, store.run, 1000.0)
+    assert rings.has_waited(store.db, store.run, 1004.0)
     with store.db.transaction():
-        assert rings.ring_lost(store.db, store.run, 1000.0, store.now) == []
-        assert rings.ring_lost(store.db, store.run, 1004.0, store.now) == [1]
-        assert rings.ring_lost(store.db, store.run, 1004.0, store.now) == [], "rung a moment ago"
         rings.clear_rings(store.db, store.run)
+    assert not rings.has_waited(store.db, store.run, 1004.0)
     assert store.rung() == set()
 
 
