@@ -22,7 +22,7 @@ from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.rows import RejectedRecords
-from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run.events import URL_FOLLOWS, Event, Level
 from engine.store.tables.run.page_repeats import PageSeen
 from engine.store.transactions.logins import LoginNews
 
@@ -66,12 +66,14 @@ class OutcomeBuilder:
         rows = sum([len(made.texts) for made in extraction.rows])
         if extraction.held:
             rows += sum(len(held.texts) for held in extraction.held)
-        text = _describe_page(status, fetch_time, size, rows, url)
+        text = _describe_page(status, fetch_time, size, rows)
         problems = [] if size else ["empty page"]
         if extraction.damaged:
             problems.append(f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced")
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
-        events = [self.event(job, "WARNING" if problems else "INFO", "; ".join([text, *notes]) if notes else text)]
+        if notes or url != job.url or job.kind is not JobKind.PAGE:
+            text = "; ".join([text + url, *notes])
+        events = [self.event(job, "WARNING" if problems else "INFO", text)]
         if extraction.rejected_counts:
             events += [self.event(job, "WARNING", text, "row") for text in describe_rejections(extraction, url)]
         events += [self.event(job, "WARNING", f"{warning}: {url}", "row") for warning in extraction.warnings]
@@ -234,8 +236,9 @@ def _describe_rest(response: FetchResponse) -> str:
     return f"after its host's rest{wait}"
 
 
-def _describe_page(status: int, fetch_time: str, size: int, rows: int, url: str) -> str:
-    return f"{status} {fetch_time:>7} {size / 1000:4.0f} kB {rows:3} row{' ' if rows == 1 else 's'}  {url}"
+def _describe_page(status: int, fetch_time: str, size: int, rows: int) -> str:
+    """All but the URL of the page."""
+    return f"{status} {fetch_time:>7} {size / 1000:4.0f} kB {rows:3} row{' ' if rows == 1 else 's'}{URL_FOLLOWS}"
 
 
 def describe_rejections(extraction: PageExtraction, url: str) -> list[str]:

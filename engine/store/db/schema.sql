@@ -393,7 +393,7 @@ CREATE TABLE events (
     source TEXT NOT NULL,                          -- supervisor, appender, n1, …
     kind   TEXT NOT NULL,                          -- run, stage, node, page, row, defs, command, …
     job    INTEGER,
-    text   TEXT NOT NULL
+    text   TEXT NOT NULL                           -- if it ends with two spaces, the URL of the job follows
 );
 CREATE INDEX events_job ON events(job) WHERE job IS NOT NULL;
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 from engine.store.db.connector import Database
 from engine.store.db.filter import ALL_EVENTS, EventFilter, event_conditions, join_conditions
 from engine.store.read.job_range import scan_ids
-from engine.store.tables.run.events import Event, last_id, to_event
+from engine.store.tables.run.events import COLUMNS, Event, last_id, to_event
 
-_IN_WINDOW = """
-SELECT id, at, level, source, kind, job, text FROM events WHERE id BETWEEN ? AND ? AND run = ?{conditions}
-ORDER BY id {order} LIMIT +?
+_IN_WINDOW = f"""
+SELECT {COLUMNS} FROM events WHERE id BETWEEN ? AND ? AND run = ?{{conditions}}
+ORDER BY id {{order}} LIMIT +?
 """
 _CHUNK = 1_000
 

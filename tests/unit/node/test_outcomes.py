@@ -36,3 +36,20 @@ def test_a_retry_says_when_it_comes(status: int, retry_after: float | None, when
     outcome = OutcomeBuilder(source="n1", max_attempts=3).retry_status(leased(1), "http://a/1", response)
     [event] = outcome.find_all(Event)
     assert event.text.startswith(f"HTTP {status}; attempt 2 {when}")
+
+
+@pytest.mark.parametrize(
+    ("url", "size", "text"),
+    [
+        ("http://a/1", 2_600, "200   12 ms    3 kB   0 rows  "),
+        ("http://a/other", 2_600, "200   12 ms    3 kB   0 rows  http://a/other"),
+        ("http://a/1", 0, "200   12 ms    0 kB   0 rows  http://a/1; empty page"),
+    ],
+)
+def test_the_event_of_a_page_repeats_no_url_of_its_job(url: str, size: int, text: str) -> None:
+    page = PageExtraction((), (), (), (), 0)
+    outcome = OutcomeBuilder(source="n1", max_attempts=3).extracted(
+        leased(1), page, status=200, url=url, fetch_time="12 ms", size=size, hops=0
+    )
+    [event] = outcome.find_all(Event)
+    assert event.text == text

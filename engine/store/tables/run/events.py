@@ -8,12 +8,19 @@ from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
 Level = Literal["INFO", "WARNING", "ERROR"]
 
-_ADD = "INSERT INTO events (run, at, level, source, kind, job, text) {values}"
-_AFTER = "SELECT id, at, level, source, kind, job, text FROM events WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
-_OF_JOB = "SELECT id, at, level, source, kind, job, text FROM events WHERE job = ? ORDER BY id DESC LIMIT +?"
-_BY_IDS = """
-SELECT id, at, level, source, kind, job, text FROM events WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC
+URL_FOLLOWS = "  "
+"""A text with this end continues with the URL of its job: the table does not repeat it."""
+COLUMNS = f"""
+id, at, level, source, kind, job,
+text || CASE WHEN substr(text, -2) = '{URL_FOLLOWS}' THEN coalesce((SELECT url FROM jobs WHERE jobs.id = job), '')
+    ELSE '' END
 """
+"""Those of an event, for `to_event`."""
+
+_ADD = "INSERT INTO events (run, at, level, source, kind, job, text) {values}"
+_AFTER = f"SELECT {COLUMNS} FROM events WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
+_OF_JOB = f"SELECT {COLUMNS} FROM events WHERE job = ? ORDER BY id DESC LIMIT +?"
+_BY_IDS = f"SELECT {COLUMNS} FROM events WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC"
 _DELETE_OLD = """
 DELETE FROM events WHERE id IN (
     SELECT id FROM events WHERE at < ? AND run IS NOT ? ORDER BY id LIMIT +?)
@@ -70,6 +77,6 @@ def list_texts(db: Database, run: int, kind: str, after: int, limit: int) -> lis
 
 
 def to_event(row: tuple[Any, ...]) -> tuple[int, Event]:
-    """The id and the line of a row with the columns of the statements here."""
+    """The id and the line of a row with `COLUMNS`."""
     id_, at, level, source, kind, job, text = row
     return id_, Event(at, level, source, kind, text, job)

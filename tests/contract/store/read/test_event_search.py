@@ -67,3 +67,20 @@ def test_lines_about_a_job(logged: StoreHarness) -> None:
     assert [int(event.at) for _, event in events.list_by_job(logged.db, 2, 2)] == [22, 27]
     ((_, plan),) = logged.plans(lambda: events.list_by_job(logged.db, 2, 2))
     assert any("events_job" in line for line in plan)
+
+
+def test_the_url_of_a_job_follows_a_text_that_ends_with_two_spaces(store: StoreHarness) -> None:
+    url = "http://a/1"
+    store.seed(url)
+    [job] = store.take(url)
+    texts = ["200 12 ms  ", "200 12 ms  http://a/2", "FAILED: it ends "]
+    with store.db.transaction():
+        events.add(store.db, store.run, [Event(0.0, "INFO", "n1", "page", text, job.id) for text in texts])
+        events.add(store.db, store.run, [Event(0.0, "INFO", "n1", "page", "of no job  ")])
+    expected = ["200 12 ms  http://a/1", *texts[1:]]
+    assert [event.text for _, event in events.list_by_job(store.db, job.id, 9)] == expected
+    listed = events.list_after(store.db, store.run, 0, 99)
+    assert [event.text for _, event in listed][-4:] == [*expected, "of no job  "]
+    assert [event.text for _, event in events.list_by_ids(store.db, [id_ for id_, _ in listed])][3] == expected[0]
+    found = list_events(store.db, store.run, parse_events("a/1")).events
+    assert [event.text for _, event in found] == expected[:1]
