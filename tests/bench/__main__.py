@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -130,6 +131,7 @@ def main() -> int:
     chosen, sites = options.only.split(","), options.sites.split(",")
     if unknown := {*chosen} - {*PARTS} | {*sites} - {*peers.SITES}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join([*PARTS, *peers.SITES])}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that crawlers and servers end with this process
     bench, started = Bench(options.json), time.monotonic()
     print(f"{machine_line()}\nload {os.getloadavg()[0]:.2f}")
     parts: dict[str, Callable[[], None]] = {

@@ -18,7 +18,7 @@ from tests.bench.site import DOCUMENTATION, MANUAL, NGINX, Site, folder_site, ge
 
 SITES = ("small", "large", "100", "1000")
 _CRAWLERS = (OURS, SCRAPY_LEAN, SCRAPY, WGET2)
-_ONCE_SECONDS = 60.0
+_ONCE_SECONDS = 45.0
 """A crawler that takes longer for a site crawls it once."""
 _QUIET = 0.1
 
@@ -87,9 +87,9 @@ def rounds(site: Site, count: int) -> Iterator[Crawl]:
 def site_of(name: str) -> AbstractContextManager[Site]:
     """One of `SITES`; documentation where the package and nginx are installed, else generated pages."""
     if name == "100":
-        return generated_site(50, 8_000, hosts=100)
+        return generated_site(30, 8_000, hosts=100)
     if name == "1000":
-        return generated_site(7, 8_000, hosts=1000)
+        return generated_site(5, 8_000, hosts=1000)
     folder = MANUAL if name == "small" else DOCUMENTATION
     if folder.is_dir() and NGINX.exists():
         return folder_site(folder)
