@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -50,14 +51,11 @@ class _Slot(Struct):
     task: asyncio.Task[None]
     started_at: float
     """Monotonic second."""
-    running: bool = False
     sent_at: float | None = None
     """None: its request is not sent yet."""
     url: str = ""
     limit: float = 0.0
     """Seconds that the request may take; 0: no limit."""
-    released: bool = False
-    """Whether to return the job before it starts: a task cancelled before its first step would leave no trace."""
 
 
 class FetchLoop(threading.Thread):
@@ -87,10 +85,14 @@ class FetchLoop(threading.Thread):
         self._deadline = deadline
         self._source = source
         self._slots: dict[tuple[int, int], _Slot] = {}
+        self._waiting: deque[LeasedJob] = deque()
+        """Jobs that wait for a slot."""
+        self._reserved: deque[LeasedJob] = deque()
+        """Jobs with a reserved moment for their request: they sleep until then, and take no slot."""
+        self._workers: set[asyncio.Task[None]] = set()
         self._releasing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pipeline: JobRunner | None = None
-        self._semaphore: asyncio.Semaphore
         self._ready = threading.Event()
         self._stop_event: asyncio.Event | None = None
         self.ticked_at = time.monotonic()
@@ -140,7 +142,6 @@ class FetchLoop(threading.Thread):
     async def _main(self) -> None:
         self._loop, self._stop_event = asyncio.get_running_loop(), asyncio.Event()
         self._pipeline = self._build_pipeline()
-        self._semaphore = asyncio.Semaphore(self._concurrency)
         self._ready.set()
         while not self._stop_event.is_set():
             planned = time.monotonic() + _TICK_SECONDS
@@ -152,6 +153,8 @@ class FetchLoop(threading.Thread):
             self.lag = max(0.0, self.ticked_at - planned)
             self._find_oldest()
             self.waiting_hosts = self._pipeline.waiting_hosts()
+        self._waiting.clear()
+        self._reserved.clear()
         for slot in self._slots.values():
             slot.task.cancel()
         await self._pipeline.aclose()
@@ -165,28 +168,38 @@ class FetchLoop(threading.Thread):
     def _start_jobs(self, jobs: list[LeasedJob]) -> None:
         assert self._loop is not None and self._pipeline is not None
         for job in jobs:
-            task = self._loop.create_task(self._run_job(job))
-            self._slots[job.lease_key] = _Slot(task, time.monotonic(), released=self._releasing)
+            if job.terms.send_at is None:
+                self._waiting.append(job)
+            else:
+                self._reserved.append(job)
+                self._loop.create_task(self._work(self._reserved))
+        if self._releasing:
+            self._give_back_waiting()
+            return
+        for _ in range(min(len(self._waiting), self._concurrency - len(self._workers))):
+            worker = self._loop.create_task(self._work(self._waiting))
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
         self._pipeline.prepare(jobs)  # before the first of them runs; they run even if it fails
+
+    async def _work(self, jobs: deque[LeasedJob]) -> None:
+        """Run jobs until none waits: one at a time, as a job must not hold a place at its host while it waits here."""
+        while jobs:
+            await self._run_job(jobs.popleft())
 
     async def _run_job(self, job: LeasedJob) -> None:
         assert self._pipeline is not None
-        slot = self._slots[job.lease_key]
-        slot.running = True
+        task = asyncio.current_task()
+        assert task is not None
+        slot = self._slots[job.lease_key] = _Slot(task, time.monotonic())
+        outcome = None
 
         def started() -> None:
             slot.sent_at, slot.url = time.monotonic(), urls.without_credentials(job.target or job.url)
             slot.limit = 0.0 if job.kind is JobKind.FILE else self._deadline
 
         try:
-            if slot.released:
-                raise asyncio.CancelledError
-            if job.terms.send_at is not None:  # the job sleeps until the reserved moment of its request
-                outcome = await self._pipeline.process(job, started)
-            else:
-                # admitted afterwards: a job that waits here must not hold a place at its host, which crawls share
-                async with self._semaphore:
-                    outcome = await self._pipeline.process(job, started)
+            outcome = await self._pipeline.process(job, started)
         except asyncio.CancelledError as cancelled:
             reason = cancelled.args[0] if cancelled.args else None
             if reason is None and slot.sent_at is not None:
@@ -201,15 +214,21 @@ class FetchLoop(threading.Thread):
                 stats=AttemptStats(requests=int(slot.sent_at is not None)),
             )  # fmt: skip
         finally:
-            self._pipeline.forget(job)
-            self._slots.pop(job.lease_key, None)
-            self._active_jobs.completed += 1
-        self._on_finished(outcome)
-        self._on_slot_freed()
+            del self._slots[job.lease_key]
+            self._end(job, outcome)
+
+    def _end(self, job: LeasedJob, outcome: JobOutcome | None) -> None:
+        """Pass on the outcome of a job; None: it was dropped."""
+        assert self._pipeline is not None
+        self._pipeline.forget(job)
+        self._active_jobs.completed += 1
+        if outcome is not None:
+            self._on_finished(outcome)
+            self._on_slot_freed()
 
     def _interrupted_outcome(self, job: LeasedJob, slot: _Slot, reason: str | None) -> JobOutcome:
         if slot.sent_at is None:
-            return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
+            return _give_back(job)
         detail = f"{reason}; in progress for {time.monotonic() - slot.started_at:.1f} s"
         event = Event(time.time(), "WARNING", self._source, "page", f"INCOMPLETE {job.url}: {detail}", job.id)
         return JobOutcome(
@@ -219,10 +238,20 @@ class FetchLoop(threading.Thread):
 
     def _release_slots(self, reason: str | None) -> None:
         self._releasing = True
+        self._give_back_waiting()
         for slot in list(self._slots.values()):
-            if not slot.running:
-                slot.released = True
-            elif slot.sent_at is None:
+            if slot.sent_at is None:
                 slot.task.cancel()
             elif reason is not None:
                 slot.task.cancel(reason)
+
+    def _give_back_waiting(self) -> None:
+        """Return the jobs that wait; their workers find none left."""
+        for job in (*self._waiting, *self._reserved):
+            self._end(job, _give_back(job))
+        self._waiting.clear()
+        self._reserved.clear()
+
+
+def _give_back(job: LeasedJob) -> JobOutcome:
+    return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)

@@ -94,6 +94,34 @@ def test_a_job_that_waits_for_a_slot_of_the_node_holds_none_at_its_host(
         assert finished.get(timeout=5).state is JobState.DONE
 
 
+def test_jobs_that_wait_for_a_slot_are_returned_unsent(
+    loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
+) -> None:
+    pipeline.seconds = 1.0
+    loop.submit([leased(number) for number in range(4)])
+    while len(pipeline.sent) < 2:
+        pass
+    loop.release_jobs(None)
+    states = [(outcome.job.id, outcome.state) for outcome in (finished.get(timeout=5) for _ in range(4))]
+    assert states == [(2, JobState.READY), (3, JobState.READY), (0, JobState.DONE), (1, JobState.DONE)]
+    assert pipeline.sent == [0, 1]
+    assert loop.active_count == 0
+
+
+@pytest.mark.parametrize("send_at", [None, 1.0])
+def test_a_job_that_is_released_before_its_first_step_is_returned_once(
+    loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]", send_at: float | None
+) -> None:
+    assert loop._loop is not None
+    loop._loop.call_soon_threadsafe(time.sleep, 0.2)  # the loop then sees both calls at once
+    loop.submit([change(leased(1), send_at=send_at)])
+    loop.release_jobs("stop")
+    assert finished.get(timeout=5).state is JobState.READY
+    with pytest.raises(queue.Empty):
+        finished.get(timeout=0.3)
+    assert not pipeline.sent
+
+
 def test_a_job_that_waits_for_its_send_time_takes_no_slot_of_the_node(
     loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
 ) -> None:
