@@ -233,9 +233,7 @@ def _strip_fragment(href: str) -> str | None:
 
 
 def _authority(url: str) -> str:
-    start = url.index("://") + 3
-    end = url.find("/", start)
-    authority = url[start:] if end < 0 else url[start:end]
+    authority = url.split("/", 3)[2]
     return authority[authority.rfind("@") + 1 :] if "@" in authority else authority
 
 

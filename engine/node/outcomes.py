@@ -20,7 +20,7 @@ from engine.store.tables.job.jobs import PRIORITY_RANGE
 from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
-from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.outcome import Effect, JobOutcome
 from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run.events import URL_FOLLOWS, Event, Level
 from engine.store.tables.run.page_repeats import PageSeen
@@ -73,35 +73,35 @@ class OutcomeBuilder:
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
         if notes or url != job.url or job.kind is not JobKind.PAGE:
             text = "; ".join([text + url, *notes])
-        events = [self.event(job, "WARNING" if problems else "INFO", text)]
+        effects: list[Effect] = [*extraction.rows, *extraction.held, *extraction.counts, *extraction.results]
+        effects.append(self.event(job, "WARNING" if problems else "INFO", text))
         if extraction.rejected_counts:
-            events += [self.event(job, "WARNING", text, "row") for text in describe_rejections(extraction, url)]
-        events += [self.event(job, "WARNING", f"{warning}: {url}", "row") for warning in extraction.warnings]
+            effects += [self.event(job, "WARNING", text, "row") for text in describe_rejections(extraction, url)]
+        effects += [self.event(job, "WARNING", f"{warning}: {url}", "row") for warning in extraction.warnings]
         if extraction.dropped_links:
             links = plural(extraction.dropped_links, "link")
-            events.append(self.event(job, "WARNING", f"{links} beyond max_links dropped on {url}"))
+            effects.append(self.event(job, "WARNING", f"{links} beyond max_links dropped on {url}"))
         reason = describe_step_errors(extraction.results) if extraction.results else None
         if reason is not None:
-            events.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))
+            effects.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))
+        if extraction.digest:
+            effects.append(PageSeen(extraction.digest, self._max_repeats))
+        if extraction.new_warnings is not None:
+            effects.append(extraction.new_warnings)
+        effects += [RejectedRecords(name, count) for name, count in extraction.rejected_counts]
+        if extraction.children or extraction.later_children is not None:
+            effects.append(Children(extraction.children, extraction.later_children))
+        if extraction.ran_plugins:  # a retry would store the values again
+            effects.append(PluginRun(extraction.stored_values if reason is None else {}))
         outcome = JobOutcome(
             job=job,
             state=JobState.DONE if reason is None or job.extraction.page_job is not None else JobState.FAILED,
             reason=reason,
             hops=hops,
-            effects=(*extraction.rows, *extraction.held, *extraction.counts, *extraction.results, *events),
+            effects=tuple(effects),
         )
         # a re-extraction is not counted again
         outcome.stats.noindex = extraction.noindex and job.extraction.page_job is None
-        if extraction.digest:
-            outcome.add(PageSeen(extraction.digest, self._max_repeats))
-        if extraction.new_warnings is not None:
-            outcome.add(extraction.new_warnings)
-        if extraction.rejected_counts:
-            outcome.add(*[RejectedRecords(name, count) for name, count in extraction.rejected_counts])
-        if extraction.children or extraction.later_children is not None:
-            outcome.add(Children(extraction.children, extraction.later_children))
-        if extraction.ran_plugins:
-            outcome.add(PluginRun(extraction.stored_values if reason is None else {}))  # a retry would store them again
         if extraction.share is not None:
             outcome.release_when_settled(extraction.share.release)
         return outcome

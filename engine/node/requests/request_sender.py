@@ -17,6 +17,7 @@ from engine.http.request import NOTHING, HostPart, build_request, host_part, may
 from engine.http.response import FetchResponse
 from engine.http.robots_request import ROBOTS_BYTES_READ
 from engine.http.transports.middleware import MiddlewareLoader, NamedMiddleware
+from engine.model.definition import HostRule
 from engine.model.host import CookieJarMode, seconds_until_open
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.model.retry_policy import OVERLOAD_STATUSES, host_backoff
@@ -49,6 +50,8 @@ class _RequestStats(Struct):
     """The costs of one job's requests, and whether an answer was 429 or 503."""
 
     host: int
+    share: BodyShare | None = None
+    """The bytes that its body holds of the node's budget."""
     sent_at: float | None = None
     """Boot-time seconds; None: no request waits for its response."""
     requests: int = 0
@@ -101,7 +104,6 @@ class RequestSender:
         self._group_loaders = group_loaders
         self._shared_jars = shared_jars
         self._middleware = MiddlewareLoader()
-        self._shares: dict[tuple[int, int], BodyShare] = {}
         self._stats: dict[tuple[int, int], _RequestStats] = {}
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
@@ -139,9 +141,9 @@ class RequestSender:
         if urls.is_file_url(url):
             return await self._read_file(job, url)
         host_key = urls.host_key(url)
-        jar_mode = self._def_cache.host_rule(job.defs_version, host_key).jar_mode
-        part = self._host_part(job, url)
-        stats = self._stats.setdefault(job.lease_key, _RequestStats(job.host))
+        rule = self._def_cache.host_rule(job.defs_version, host_key)
+        part = self._host_part(job, url, rule)
+        stats = self._stats_of(job)
         if self._group_loaders is not None and (loader := self._group_loaders.find(job)) is not None:
             loaded = await self._load(loader, job, url, request, part, stats)
             if loaded is not None:
@@ -149,16 +151,23 @@ class RequestSender:
         await self._fetcher.wait_for_challenge(url, part.auth)
         turn = JobTurn(self, job, host_key, stats)
         try:
-            response = await self._send(job, url, request, part, turn, jar_mode)
+            response = await self._send(job, url, request, rule, part, turn)
             if response.challenge_answer is not None:  # the answer is a request like any other: it waits for its turn
-                self._note_cookies(stats, url, response, jar_mode)
+                _note_cookies(stats, url, response, rule)
                 answer = response.challenge_answer
-                response = await self._send(job, url, request, part, turn, jar_mode, authorization=answer)
+                response = await self._send(job, url, request, rule, part, turn, authorization=answer)
         except AddressRefused:
             stats.requests -= 1
             raise
-        self._note_cookies(stats, url, response, jar_mode)
+        _note_cookies(stats, url, response, rule)
         return response
+
+    def _stats_of(self, job: LeasedJob) -> _RequestStats:
+        key = job.lease_key
+        stats = self._stats.get(key)
+        if stats is None:
+            stats = self._stats[key] = _RequestStats(job.host)
+        return stats
 
     async def begin_turn(self, job: LeasedJob, stats: _RequestStats, *, further: bool) -> float:
         """Wait for the job's next turn at its host; returns the moment. `further`: the job reserved one request alone.
@@ -174,10 +183,8 @@ class RequestSender:
         stats.sent_at = boottime()
         return stats.sent_at
 
-    def _host_part(self, job: LeasedJob, url: str) -> HostPart:
+    def _host_part(self, job: LeasedJob, url: str, rule: HostRule) -> HostPart:
         """Credentials, headers and cookies that the host's rule adds to one request."""
-        version = job.defs_version
-        rule = self._def_cache.host_rule(version, urls.host_key(url))
         if not (rule.headers or rule.cookies or rule.auth or rule.route):
             return NOTHING
         # a link without a locator has no start URL: its own URL says nothing
@@ -185,16 +192,12 @@ class RequestSender:
             job.lineage.locator_url if job.lineage.origin is JobOrigin.LOCATOR or job.lineage.root != job.id else ""
         )
         allowed = job.kind in _WITH_CREDENTIALS and may_carry_credentials(
-            rule, url, start_url, self._def_cache.plain_hosts(version)
+            rule, url, start_url, self._def_cache.plain_hosts(job.defs_version)
         )
         return host_part(rule, with_credentials=allowed)
 
-    def _note_cookies(self, stats: _RequestStats, url: str, response: FetchResponse, jar_mode: CookieJarMode) -> None:
-        if response.changed_cookies and jar_mode == "shared":
-            stats.changed_sites.add(site_of(urls.host_of(url)))
-
     async def _read_file(self, job: LeasedJob, url: str) -> FetchResponse:
-        stats = self._stats.setdefault(job.lease_key, _RequestStats(job.host))
+        stats = self._stats_of(job)
         if not self._allow_file:
             raise FetchFailed(FILES_NOT_ALLOWED, kind="file", retryable=False)
         stats.requests += 1
@@ -274,9 +277,9 @@ class RequestSender:
         job: LeasedJob,
         url: str,
         request: Request,
+        rule: HostRule,
         part: HostPart,
         turn: "JobTurn",
-        jar_mode: CookieJarMode,
         *,
         authorization: str | None = None,
     ) -> FetchResponse:
@@ -295,27 +298,26 @@ class RequestSender:
             exempt=self._named_hosts.is_known_exempt(turn.host_key, job.defs_version),
             find_exemption=partial(self._named_hosts.is_exempt, turn.host_key, job.defs_version),
             turn=turn,
-            middleware=self._find_middleware(job, url, turn.host_key),
+            middleware=self._find_middleware(job, url, rule.middleware) if rule.middleware else (),
             read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
-            session_cookies=_sends_cookies(job, jar_mode),
-            keep_cookies=jar_mode != "off",
+            session_cookies=_sends_cookies(job, rule.jar_mode),
+            keep_cookies=rule.jar_mode != "off",
             share=None if download is not None else self.share(job),
             download=download,
         )
 
-    def _find_middleware(self, job: LeasedJob, url: str, host_key: str) -> tuple[NamedMiddleware, ...]:
-        names = self._def_cache.host_rule(job.defs_version, host_key).middleware
-        if not names or job.kind not in _WITH_CREDENTIALS or url == f"{urls.origin(url)}/robots.txt":
+    def _find_middleware(self, job: LeasedJob, url: str, names: tuple[str, ...]) -> tuple[NamedMiddleware, ...]:
+        if job.kind not in _WITH_CREDENTIALS or url == f"{urls.origin(url)}/robots.txt":
             return ()
         return self._middleware.find(names, job.defs_version, self._def_cache.definitions)
 
     def cookie_header(self, job: LeasedJob, url: str, request: Request) -> str:
         """The cookies that a request of the job would have now; empty if it cannot be built."""
-        jar_mode = self._def_cache.host_rule(job.defs_version, urls.host_key(url)).jar_mode
+        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
         with suppress(FetchFailed):
             return self._fetcher.cookie_header(
-                url, request, self._host_part(job, url), url_from_defs=job.is_written(url),
-                session_cookies=_sends_cookies(job, jar_mode),
+                url, request, self._host_part(job, url, rule), url_from_defs=job.is_written(url),
+                session_cookies=_sends_cookies(job, rule.jar_mode),
             )  # fmt: skip
         return ""
 
@@ -326,14 +328,18 @@ class RequestSender:
 
     def share(self, job: LeasedJob) -> BodyShare:
         """The bytes that the job's body holds of the node's budget."""
-        share = self._shares.get(job.lease_key)
-        if share is None:
-            share = self._shares[job.lease_key] = self._byte_budget.open_share()
-        return share
+        stats = self._stats_of(job)
+        if stats.share is None:
+            stats.share = self._byte_budget.open_share()
+        return stats.share
 
     def take_share(self, job: LeasedJob) -> BodyShare | None:
         """The share of a job that sent a request or read a stored body; the caller must release it."""
-        return self._shares.pop(job.lease_key, None)
+        stats = self._stats.get(job.lease_key)
+        if stats is None:
+            return None
+        share, stats.share = stats.share, None
+        return share
 
     def waiting_hosts(self) -> dict[int, float]:
         """By host: when the oldest request that waits for its response was sent, in boot-time seconds."""
@@ -406,6 +412,11 @@ class JobTurn:
 
     def end(self, response: FetchResponse) -> None:
         self._sender.count_response(self._job, self.host_key, self._stats, self._sent_at, response)
+
+
+def _note_cookies(stats: _RequestStats, url: str, response: FetchResponse, rule: HostRule) -> None:
+    if response.changed_cookies and rule.jar_mode == "shared":
+        stats.changed_sites.add(site_of(urls.host_of(url)))
 
 
 def _sends_cookies(job: LeasedJob, jar_mode: CookieJarMode) -> bool:
