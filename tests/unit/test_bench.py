@@ -8,8 +8,11 @@ import pytest
 
 pytest.importorskip("psutil")
 
-from tests.bench.measure import measure
+from tests.bench import peers
+from tests.bench.crawlers import OURS, SCRAPY_LEAN, Crawler
+from tests.bench.measure import Measured, Part, measure
 from tests.bench.pages import number_of, small_page
+from tests.bench.peers import Crawl
 from tests.bench.poller import Poller
 
 _ORPHAN = """\
@@ -53,3 +56,19 @@ def test_a_rate_lies_between_the_samples_around_it():
     assert poller.time_of(150) == 13.0
     assert poller.rate(0.0, 0.5) == 100.0
     assert poller.rate(0.5, 1.0) == 50.0
+
+
+def test_the_report_compares_medians_and_names_what_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(peers.shutil, "which", lambda program: None if program == "wget2" else program)
+    usage = {"exit_code": 0, "cpu_by": "control group", "others": 0.0, "started": 0.0, "stdout": "", "stderr": ""}
+    part = Part({1}, [(0.0, 1_000_000)])
+
+    def crawl(crawler: Crawler, cpu: float, pages: int) -> Crawl:
+        return Crawl(crawler.name, "s", pages, Measured(wall=2.0, cpu=cpu, peak=9, parts={"node": part}, **usage), 0.0)
+
+    done = [crawl(OURS, cpu, 10) for cpu in (0.1, 0.2, 9.0)] + [crawl(SCRAPY_LEAN, 0.3, 11)]
+    report = peers.report(done)
+    assert re.search(r"crawl-console +3 +10 +2\.00 +5\.00 +20\.0 +1\.00", report)
+    assert re.search(r"scrapy, lean +1 +11 +2\.00 +5\.50 +27\.3 +1\.36", report)
+    assert "crawlers got different numbers of pages: {'crawl-console': 10, 'scrapy, lean': 11}" in report
+    assert "wget2 is left out: it is not installed" in report
