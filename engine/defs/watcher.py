@@ -33,6 +33,8 @@ STEP_MS, DEBOUNCE_MS, WAKE_MS = 20, 160, 200
 """Quiet time that ends a burst of changes, its maximum length, and the interval for load requests."""
 RESCAN_SECONDS = 1.0
 """Interval of hash checks without a notification: symlink targets and network disks send none."""
+_CALM_SECONDS = 1.0
+"""The files are only compared at first: many runs end before a watch, which takes 10 ms of CPU to begin, is of use."""
 _MAX_RELOADS = 20
 
 
@@ -163,6 +165,9 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
 
     def run(self) -> None:
         """The body of the thread."""
+        begin = time.monotonic() + _CALM_SECONDS
+        while time.monotonic() < begin and not self._stop_requested.wait(WAKE_MS / 1000):
+            self._check(notified=False)
         while not self._stop_requested.is_set():
             with contextlib.suppress(OSError, RuntimeError):
                 for notified in self._iter_changes():

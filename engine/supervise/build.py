@@ -27,7 +27,7 @@ from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
-from engine.store.db.schema import CRAWL, PAGES, create_databases
+from engine.store.db.schema import CRAWL, PAGES, open_databases
 from engine.store.read.snapshot import read_summary
 from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, rings, sequences
@@ -106,10 +106,10 @@ def build_supervisor(
     UsageError on a bad `-o`.
     """
     folder = options.folder.absolute()
-    _retry(lambda: create_databases(folder), cancelled)
-    _make_dirs(folder)
-    db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+    db = _retry(lambda: open_databases(folder), cancelled)
     try:
+        db.busy_seconds = _BUSY_SECONDS
+        _make_dirs(folder)
         options = _complete_options(options, _retry(lambda: _chosen_run(db, options), cancelled))
         defs = PreparedDefs.from_definitions(options.definitions)
         _retry(lambda: fence_leftovers(db, folder), cancelled)

@@ -19,7 +19,7 @@ class ProgressRecorder:
         self._node_pool = node_pool
         self._stats = stats
         self._checkpoints = checkpoints
-        self._recorded_at = 0.0
+        self._recorded_at = time.monotonic()
 
     def record(self, is_stopped_early: Callable[[], bool]) -> None:
         """Record it if a second has passed, or a heartbeat state has changed."""

@@ -53,3 +53,12 @@ def test_a_console_starts_without_parsers_clients_and_huey():
     code = "import console.tui.app, console.tui.state.control, console.tui.attach, console.tui.screens.nodes"
     heavy = {"lxml", "selectolax", "httpx", "aiohttp", "huey", "watchfiles", "sqlite_utils"}
     assert loaded(code) & heavy == set()
+
+
+def test_what_supervisor_and_template_both_import_is_imported_before_the_fork():
+    before = "import importlib, console.cli.headless as h\nfor m in h.SHARED: importlib.import_module(m)"
+    shared = loaded(before)
+    supervisor = loaded(f"{before}\nimport engine.defs.loader, engine.supervise.build, console.cli.progress") - shared
+    template = loaded(f"{before}\nfor m in h.PROCESSES: importlib.import_module(m.partition(':')[0])") - shared
+    both = {name for name in supervisor & template if name.startswith("engine.")}
+    assert len(both) <= 5, "name them in engine.supervise.nodes.SHARED"

@@ -23,7 +23,12 @@ _SETTLE_SECONDS, _SETTLE_RETRY_SECONDS = 0.3, 0.02
 
 
 def create_databases(folder: Path) -> None:
-    """Create the databases that a data dir lacks; several processes may call it at once.
+    """Create the databases that a data dir lacks (see `open_databases`)."""
+    open_databases(folder).close()
+
+
+def open_databases(folder: Path) -> Database:
+    """Create the databases that a data dir lacks; returns crawl.db. Several processes may call it at once.
 
     Raises DatabaseBusy, OtherDatabase, and StorageError if a file is damaged.
     """
@@ -33,13 +38,25 @@ def create_databases(folder: Path) -> None:
         )
     for name in _SCRIPTS:
         _check_file_retrying(folder / name)  # check all files before changing any
-    for name, script in _SCRIPTS.items():
-        database = Database.open(folder / name, page_size=_PAGE_SIZES[name])
-        try:
-            retry_busy(partial(_create_tables, database, script), seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS)
-        finally:
-            database.close()
+    crawl = _open_created(folder, CRAWL)
+    try:
+        _open_created(folder, PAGES).close()
+    except BaseException:
+        crawl.close()
+        raise
+    return crawl
+
+
+def _open_created(folder: Path, name: str) -> Database:
+    database = Database.open(folder / name, page_size=_PAGE_SIZES[name])
+    try:
+        create = partial(_create_tables, database, _SCRIPTS[name])
+        retry_busy(create, seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS)
         (folder / name).chmod(0o600)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def has_tables(database: Database) -> bool:
