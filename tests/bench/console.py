@@ -26,7 +26,7 @@ from engine.model.node import Role
 from engine.model.run import NO_ETA, RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, create_databases
+from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import linked_jobs
 from engine.store.tables.job.linked_jobs import NewLink
@@ -44,7 +44,7 @@ _DEFS = Definitions(
 
 def filled(folder: Path, count: int, hosts: int, node_count: int) -> tuple[int, list[int]]:
     """Fill a data dir with a running run whose supervisor is this process; return its number and node epochs."""
-    create_databases(folder)
+    open_databases(folder).close()
     db = Database.open(folder / CRAWL, durable=False)
     now = time.time()
     with db.transaction():

@@ -8,7 +8,7 @@ import pytest
 from engine.model.node import Role
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, create_databases
+from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import linked_jobs
 from engine.store.tables.job.linked_jobs import NewLink
@@ -23,7 +23,7 @@ WHEEL_UP, WHEEL_DOWN = 64, 65
 def filled(data):
     """Fill a data dir with a run of 600 jobs on 60 hosts and four nodes. This process plays the supervisor."""
     data.mkdir()
-    create_databases(data)
+    open_databases(data).close()
     db = Database.open(data / CRAWL, durable=False)
     identity = identity_of(os.getpid()) or ""
     with db.transaction():

@@ -22,11 +22,6 @@ _SETTLE_SECONDS, _SETTLE_RETRY_SECONDS = 0.3, 0.02
 """Another process that is creating or closing the file finishes within the first."""
 
 
-def create_databases(folder: Path) -> None:
-    """Create the databases that a data dir lacks (see `open_databases`)."""
-    open_databases(folder).close()
-
-
 def open_databases(folder: Path) -> Database:
     """Create the databases that a data dir lacks; returns crawl.db. Several processes may call it at once.
 

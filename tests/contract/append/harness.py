@@ -26,7 +26,7 @@ from engine.model.output_type import is_whole
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.db.connector import Database, sqlite3
-from engine.store.db.schema import CRAWL, create_databases
+from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.row.rows import NewRows
@@ -79,7 +79,7 @@ class Harness:
     def __init__(self, folder: Path, kind: str, data_defs: Iterable[str] = ("book",)) -> None:
         self.folder, self.kind = folder, kind
         self.type, self.more = KINDS.get(kind, (kind, {}))
-        create_databases(folder)
+        open_databases(folder).close()
         self.db = Database.open(folder / CRAWL)
         defs = tuple(DataDef(name=name, fields=tuple(Field(name=c) for c in COLUMNS)) for name in data_defs)
         with self.db.transaction():

@@ -15,7 +15,7 @@ from engine.model.job import JobKind, JobState, LeasedJob, document_key, link_ke
 from engine.model.node import Role
 from engine.model.run import RunState
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, create_databases
+from engine.store.db.schema import CRAWL, open_databases
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.host import hosts
@@ -40,7 +40,7 @@ DEFS = Definitions(data_defs=(DataDef(name="book", fields=(Field(name="title"),)
 def template(folder: Path) -> Path:
     """An empty data dir to copy: faster than a migration for each test."""
     folder.mkdir(parents=True, exist_ok=True)
-    create_databases(folder)
+    open_databases(folder).close()
     return folder
 
 
@@ -71,7 +71,7 @@ class StoreHarness:
         if copy_of is not None:
             shutil.copytree(copy_of, folder, dirs_exist_ok=True)
         else:
-            create_databases(folder)
+            open_databases(folder).close()
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=10)
         self.now = 1000.0
         self.numbers = 0

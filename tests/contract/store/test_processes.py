@@ -14,7 +14,7 @@ from engine.errors import StorageError
 from engine.store.db.connector import Database
 from engine.store.db.file_header import SCHEMA_NUMBER
 from engine.store.db.retry_busy import retry_busy
-from engine.store.db.schema import CRAWL, PAGES, create_databases
+from engine.store.db.schema import CRAWL, PAGES, open_databases
 from engine.store.read import snapshot
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.transactions.lease import LeaseRequest, lease
@@ -53,7 +53,7 @@ def _guarded(work: Callable[..., Any], answers: Any, start: Any, number: int, *a
 
 def _prepare_many(number: int, folder: Path, count: int) -> int:
     for i in range(count):
-        create_databases(folder / str(i))
+        open_databases(folder / str(i)).close()
     return number
 
 
@@ -133,20 +133,20 @@ def test_processes_that_lease_and_commit_at_once_share_the_work_and_lose_none(
 def test_a_file_that_is_no_database_is_refused_by_name_and_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / CRAWL).write_bytes(b"my poems, all of them\n" * 400)
     with pytest.raises(StorageError, match=r"crawl\.db.*not a database"):
-        create_databases(tmp_path)
+        open_databases(tmp_path).close()
     assert (tmp_path / CRAWL).read_bytes().startswith(b"my poems")
 
 
 def test_the_check_of_a_file_that_another_process_creates_is_retried(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
-    create_databases(made)
+    open_databases(made).close()
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / CRAWL).write_bytes((made / CRAWL).read_bytes()[:4096])
     whole = threading.Timer(0.1, (folder / CRAWL).write_bytes, [(made / CRAWL).read_bytes()])
     whole.start()
-    create_databases(folder)
+    open_databases(folder).close()
     whole.join()
     db = Database.open(folder / CRAWL)
     assert db.value("PRAGMA user_version") == SCHEMA_NUMBER
@@ -155,13 +155,13 @@ def test_the_check_of_a_file_that_another_process_creates_is_retried(tmp_path: P
 
 def test_preparing_again_changes_nothing(store: StoreHarness) -> None:
     store.seed("http://a/1")
-    create_databases(store.folder)
+    open_databases(store.folder).close()
     assert store.jobs() == [("http://a/1", "READY")]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"nowhere/crawl\.db"):
-        create_databases(tmp_path / "nowhere")
+        open_databases(tmp_path / "nowhere").close()
 
 
 def test_a_reader_never_writes_and_never_waits(store: StoreHarness) -> None:

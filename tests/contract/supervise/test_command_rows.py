@@ -14,7 +14,7 @@ from engine.model.node import NodeRange
 from engine.processes.spawner import Spawner
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, create_databases
+from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.run import runs, supervisors
 from engine.store.transactions.retry import retry_message
 from engine.supervise.commands import COMMAND_NAMES, CommandHandlers
@@ -51,7 +51,7 @@ class Console:
     """Writes command rows of any content, and lets the handlers carry them out."""
 
     def __init__(self, folder: Path) -> None:
-        create_databases(folder)
+        open_databases(folder).close()
         self.db = Database.open(folder / CRAWL)
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq

@@ -8,7 +8,7 @@ import pytest
 from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.run import RunState
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, create_databases
+from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.run import runs, versions
 from engine.store.transactions.placement import PlacementCache
@@ -22,7 +22,7 @@ class SeedingHarness:
     """A run without jobs yet."""
 
     def __init__(self, folder: Path) -> None:
-        create_databases(folder)
+        open_databases(folder).close()
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=0.05)
         self.folder = folder
         with self.db.transaction():

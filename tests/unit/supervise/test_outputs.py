@@ -12,7 +12,7 @@ from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
 from engine.model.output_type import AppenderDef
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, create_databases
+from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.output import outputs as table
 from engine.store.tables.row import rows
 from engine.store.tables.run import runs
@@ -26,7 +26,7 @@ DEFS = Definitions(data_defs=(BOOK, SHOP, LINKS))
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
-    create_databases(tmp_path)
+    open_databases(tmp_path).close()
     db = Database.open(tmp_path / CRAWL, durable=False)
     with db.transaction():
         runs.create(db, None, 0.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, create_databases
+from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.row import content_sums
 from engine.store.tables.row.content_sums import ContentSum
 from engine.store.tables.run import checkpoints, runs
@@ -24,7 +24,7 @@ KEYS = [
 
 class StateFileHarness:
     def __init__(self, folder: Path) -> None:
-        create_databases(folder)
+        open_databases(folder).close()
         self.db = Database.open(folder / CRAWL, durable=False)
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0)

@@ -12,7 +12,7 @@ import pytest
 from engine.errors import StorageError
 from engine.store.db.connector import Database
 from engine.store.db.file_header import APPLICATION_ID, SCHEMA_NUMBER, OtherDatabase, check_data_dir
-from engine.store.db.schema import CRAWL, PAGES, create_databases, has_tables
+from engine.store.db.schema import CRAWL, PAGES, has_tables, open_databases
 from tests.process.test_data_dir import file_states
 
 
@@ -23,7 +23,7 @@ def change(folder: Path, name: str, sql: str) -> None:
 
 def of_schema(number: int) -> Callable[[Path, str], None]:
     def make(folder: Path, name: str) -> None:
-        create_databases(folder)
+        open_databases(folder).close()
         change(folder, name, f"PRAGMA user_version = {number}")
 
     return make
@@ -34,7 +34,7 @@ def of_another_program(folder: Path, name: str) -> None:
 
 
 def of_another_application(folder: Path, name: str) -> None:
-    create_databases(folder)
+    open_databases(folder).close()
     change(folder, name, f"PRAGMA application_id = {APPLICATION_ID + 1}")
 
 
@@ -57,7 +57,7 @@ def killed(folder: Path, name: str) -> None:
 def test_it_is_refused_and_nothing_changes(tmp_path: Path, make: Callable[[Path, str], None], name: str) -> None:
     make(tmp_path, name)
     before = file_states(tmp_path)
-    for use in (create_databases, check_data_dir):
+    for use in (open_databases, check_data_dir):
         with pytest.raises(OtherDatabase, match=rf"{name}: of another program or an unreleased version"):
             use(tmp_path)
         assert file_states(tmp_path) == before
@@ -70,11 +70,11 @@ def test_a_new_file_has_its_numbers_before_its_tables(tmp_path: Path, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(Database, "execute_script", fail)
         with pytest.raises(StorageError, match="dies"):
-            create_databases(tmp_path)
+            open_databases(tmp_path).close()
     check_data_dir(tmp_path)
     with closing(Database.open(tmp_path / CRAWL, read_only=True)) as db:
         assert not has_tables(db)
-    create_databases(tmp_path)
+    open_databases(tmp_path).close()
     with closing(Database.open(tmp_path / PAGES, read_only=True)) as db:
         assert has_tables(db)
         assert (db.value("PRAGMA page_size"), db.value("PRAGMA journal_mode")) == (16384, "wal")
@@ -82,5 +82,5 @@ def test_a_new_file_has_its_numbers_before_its_tables(tmp_path: Path, monkeypatc
 
 def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     (tmp_path / CRAWL).touch()
-    create_databases(tmp_path)
+    open_databases(tmp_path).close()
     check_data_dir(tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from engine.model.job import document_key
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, PAGES, create_databases
+from engine.store.db.schema import CRAWL, PAGES, open_databases
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
 from tests.contract.store.harness import StoreHarness, document
@@ -62,7 +62,7 @@ def _served(store: StoreHarness, *urls: str) -> int:
 def _lose(folder: Path) -> None:
     for path in folder.glob(f"{PAGES}*"):
         path.unlink()
-    create_databases(folder)
+    open_databases(folder).close()
 
 
 def _noted(store: StoreHarness) -> list[tuple[str]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.errors import StorageError
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.db.schema import PAGES, create_databases
+from engine.store.db.schema import PAGES, open_databases
 from engine.store.pages.documents import PageStore
 from engine.store.pages.packing import BodyCompressor, _train_dictionary
 from tests.contract.store.harness import document
@@ -22,7 +22,7 @@ _TEST_INTERVAL = 1_700
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    create_databases(tmp_path)
+    open_databases(tmp_path).close()
     return tmp_path
 
 
@@ -301,7 +301,7 @@ def test_pages_with_more_dictionaries_than_are_cached_can_be_read(
 @given(groups=st.lists(st.lists(st.binary(max_size=9_000), min_size=1, max_size=40), max_size=8))
 def test_every_compressed_body_is_restored(tmp_path_factory: pytest.TempPathFactory, groups: list[list[bytes]]) -> None:
     folder = tmp_path_factory.mktemp("packing")
-    create_databases(folder)
+    open_databases(folder).close()
     db = Database.open(folder / PAGES)
     packing, reader = BodyCompressor(db), BodyCompressor(db)
     for group in groups:

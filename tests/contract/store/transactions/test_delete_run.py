@@ -8,7 +8,7 @@ import pytest
 
 from engine.append.loop.only_new import digest
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, create_databases
+from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.run import deleted_runs, runs
 from engine.store.transactions import delete_run
 
@@ -35,7 +35,7 @@ class FilledTables:
     """A database with rows of several runs in each table, whatever tables the schema has."""
 
     def __init__(self, folder: Path) -> None:
-        create_databases(folder)
+        open_databases(folder).close()
         self.db = Database.open(folder / CRAWL, durable=False)
         self.tables = [
             row[0]
