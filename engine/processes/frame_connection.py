@@ -8,6 +8,8 @@ from typing import cast
 from engine.processes.frames import PREFIX
 
 _READ_BYTES = 65_536
+_COPIED_BYTES = 16_384
+"""A message of at most so many bytes is copied, so that the buffer serves the next one."""
 
 
 class FrameConnection(asyncio.BufferedProtocol):
@@ -104,15 +106,18 @@ class FrameConnection(asyncio.BufferedProtocol):
         return cast(asyncio.ReadTransport, self._transport)
 
     def _deliver(self, header_size: int) -> None:
-        """Pass on the first message; what follows it moves to a new buffer, since memory may still refer to the old."""
-        view, end = memoryview(self._buffer), self._needed
-        header_end = PREFIX.size + header_size
-        rest = bytes(view[end : self._filled])
-        self._buffer = bytearray(max(_READ_BYTES, len(rest)))
+        """Pass on the first message; what follows it moves to the front."""
+        end, header_end = self._needed, PREFIX.size + header_size
+        rest = self._buffer[end : self._filled]
+        if end <= _COPIED_BYTES:
+            message = memoryview(bytes(self._buffer[:end]))
+        else:  # memory may refer to the message for long
+            message = memoryview(self._buffer)
+            self._buffer = bytearray(max(_READ_BYTES, len(rest)))
         self._buffer[: len(rest)] = rest
         self._filled, self._needed = len(rest), PREFIX.size
         self._announced = False
-        self._on_answer(view[PREFIX.size : header_end], view[header_end:end])
+        self._on_answer(message[PREFIX.size : header_end], message[header_end:end])
 
     def _abort(self) -> None:
         """Treat a message that exceeds every limit as an invalid answer."""

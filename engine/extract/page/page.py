@@ -156,7 +156,8 @@ class Page:
 
     @cached_property
     def is_huge(self) -> bool:
-        return self.markup.tags > _HUGE_PAGE_TAGS and self.markup.start_tags > _HUGE_PAGE_TAGS
+        tags = self.markup.tags if len(self._utf8) > _HUGE_PAGE_TAGS else 0
+        return tags > _HUGE_PAGE_TAGS and self.markup.start_tags > _HUGE_PAGE_TAGS
 
     def is_deeper(self, levels: int) -> bool:
         """Whether an element of the HTML has more than so many ancestors."""

@@ -11,10 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
-
-import orjson
 
 from engine.extract.documents.sitemap import parse_sitemap
 from engine.extract.page.page import MAX_URL_CHARACTERS, Page, PageTooCostly
@@ -28,6 +25,7 @@ from engine.model.definition import Definitions, definition_hash
 from engine.model.fingerprint import list_query_rules
 from engine.node.extraction import wire
 from engine.node.extraction.board import Phase, ProgressBoard, ProgressSlot
+from engine.node.extraction.inbox import Inbox
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import (
     UnreadablePage,
@@ -41,7 +39,6 @@ from engine.node.extraction.task import PageTask
 from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap, tune_garbage_collection
 from engine.plugins.plugin_errors import StepError
 from engine.processes.child_limits import ignore_stop_signals, limit_memory
-from engine.processes.frames import PREFIX
 from engine.processes.start import ChildStart
 from engine.runtime import log_file
 from engine.runtime.beat_file import resident_bytes
@@ -75,8 +72,6 @@ def tracked_page(slot: ProgressSlot) -> type[Page]:
 
 
 _log = logging.getLogger(__name__)
-_TRIM_DELAY = 1.0
-_WASTE_BYTES = 65_536
 _JOINED_BYTES = 65_536
 _EXIT_DAMAGED = 70
 _KEPT_SHARE = 0.25
@@ -89,6 +84,7 @@ class ExtractionChild:
     def __init__(self, connection: socket.socket, slot: ProgressSlot, limits: ExtractionLimits, base: int) -> None:
         """`base`: bytes of resident memory at the start of the process."""
         self._connection = connection
+        self._inbox = Inbox(connection)
         self._slot = slot
         self._limits = limits
         self._answer_limits = {"max_bytes": limits.answer, "max_rows_bytes": limits.rows}
@@ -100,8 +96,7 @@ class ExtractionChild:
         self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
         self._compiled: dict[tuple[int, str], RecordExtractor] = {}
         self._number = 0
-        self._waste = bytearray(_WASTE_BYTES)
-        self._trim_due = self._must_end = self._ran_plugins = False
+        self._must_end = self._ran_plugins = False
         self._waiting = deque[tuple[dict[str, Any], Body | None, int]]()
         """Documents that arrived while plugin code waited for the node."""
         self._plugins: dict[int, PluginSteps] = {}
@@ -125,7 +120,7 @@ class ExtractionChild:
                 self._connection.sendall(answer.pop(0))
             self._slot.enter(Phase.IDLE)
             if large:
-                self._trim_due = True
+                self._inbox.trim_when_idle()
             self._ran_plugins = bool(self._plugins)
             if self._must_end or ((large or self._ran_plugins) and self._keeps_too_much()):
                 return
@@ -134,10 +129,10 @@ class ExtractionChild:
         """The next document: header, body (None: it does not fit in memory) and size. None: the socket is closed."""
         if self._waiting:
             return self._waiting.popleft()
-        while (sizes := self._receive_header()) is not None:
+        while (sizes := self._inbox.read_header()) is not None:
             header, size = sizes
             if header["kind"] != "defs":
-                return header, self._receive_body(size), size
+                return header, self._inbox.read_body(size), size
             self._add_defs(header["defs"], size)
         return None
 
@@ -157,7 +152,7 @@ class ExtractionChild:
 
     def _exchange(self, call: str, key: str, value: Any) -> Any:
         self._connection.sendall(b"".join(wire.encode(wire.NodeCallRequest(call=call, key=key, value=value))))
-        while (sizes := self._receive_header()) is not None:
+        while (sizes := self._inbox.read_header()) is not None:
             header, size = sizes
             if header["kind"] == "reply":
                 if header["problem"]:
@@ -166,7 +161,7 @@ class ExtractionChild:
             if header["kind"] == "defs":
                 self._add_defs(header["defs"], size)
             else:
-                self._waiting.append((header, self._receive_body(size), size))
+                self._waiting.append((header, self._inbox.read_body(size), size))
         raise ConnectionResetError
 
     def _work(self, header: dict[str, Any], body: Body) -> list[bytes]:
@@ -324,7 +319,7 @@ class ExtractionChild:
 
     def _add_defs(self, key: int, size: int) -> None:
         try:
-            body = self._receive_body(size)
+            body = self._inbox.read_body(size)
             if body is not None:
                 text = body.read().decode()
                 self._defs[key] = Definitions.from_json(text)
@@ -339,51 +334,6 @@ class ExtractionChild:
             self._compiled = {place: compiled for place, compiled in self._compiled.items() if place[0] != oldest}
             used = {id(compiled) for compiled in self._compiled.values()}
             self._extractors = {key: compiled for key, compiled in self._extractors.items() if id(compiled) in used}
-
-    def _receive_header(self) -> tuple[dict[str, Any], int] | None:
-        """The next header, and the number of bytes behind it; None: the node has closed the socket."""
-        prefix = bytearray(PREFIX.size)
-        if not self._receive_into(memoryview(prefix)):
-            return None
-        header_size, body_size = PREFIX.unpack(prefix)
-        header = bytearray(header_size)
-        return (orjson.loads(header), body_size) if self._receive_into(memoryview(header)) else None
-
-    def _receive_body(self, size: int) -> Body | None:
-        """The bytes behind a header, in memory once; None: they do not fit, and are skipped."""
-        buffer = BytesIO()
-        try:
-            if size:
-                buffer.seek(size - 1)
-                buffer.write(b"\0")
-        except MemoryError:
-            self._skip(size)
-            return None
-        with buffer.getbuffer() as view:
-            if not self._receive_into(view):
-                raise ConnectionResetError
-        return Body(buffer.getvalue())
-
-    def _skip(self, size: int) -> None:
-        for start in range(0, size, len(self._waste)):
-            if not self._receive_into(memoryview(self._waste)[: size - start]):
-                raise ConnectionResetError
-
-    def _receive_into(self, view: memoryview) -> bool:
-        """Fill the view; False: the node has closed the socket."""
-        received = 0
-        while received < len(view):
-            self._connection.settimeout(_TRIM_DELAY if self._trim_due else None)
-            try:
-                count = self._connection.recv_into(view[received:])
-            except TimeoutError:
-                self._trim_due = False
-                trim_heap()
-                continue
-            if not count:
-                return False
-            received += count
-        return True
 
     def _keeps_too_much(self) -> bool:
         kept = resident_bytes() - self._base

@@ -32,6 +32,8 @@ MAX_CHILDREN = 2
 """Processes without plugin code: one that works, and one for documents behind a costly one."""
 QUEUED = 2
 """Documents that a process has at most: it works on one while the next waits."""
+QUEUED_SMALL, SMALL_BYTES = 8, 250_000
+"""The same for documents without plugin code that have so many bytes together: they cost fewer wake-ups."""
 BUSY_SECONDS = 0.25
 """After so long on one document, a second process starts for the others."""
 
@@ -53,10 +55,17 @@ def choose_child(
         alive = alive[: request.workers]  # the oldest ones: others were started for tasks that allow more
         prompt = sorted([child for child in prompt if child in alive], key=lambda child: len(child.requests))
     # without plugin code the oldest comes first: its memo of links, heap and caches are warm
-    chosen = next((child for child in prompt if len(child.requests) < QUEUED), None)
+    chosen = next((child for child in prompt if _has_place(child, request)), None)
     if chosen is not None:
         return chosen
     return None if prompt else "start"
+
+
+def _has_place(child: ChildState, request: ExtractionRequest) -> bool:
+    queued = child.requests
+    if len(queued) < QUEUED or len(queued) >= QUEUED_SMALL or request.code:
+        return len(queued) < QUEUED
+    return sum([one.body.size for one in queued]) + request.body.size <= SMALL_BYTES
 
 
 def children_to_retire(children: Sequence[ChildState], request: ExtractionRequest, limit: int) -> list[ChildState]:
@@ -136,7 +145,7 @@ class ExtractionPool:
 
     def _dispatch(self) -> None:
         """Hand out waiting documents while processes are free."""
-        if self._dispatching:
+        if self._dispatching or not self._queue:
             return
         self._dispatching = True
         full: set[str] = set()

@@ -7,8 +7,8 @@ import json
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, repeat
-from operator import methodcaller
+from itertools import groupby, islice, repeat
+from operator import attrgetter, methodcaller
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -40,6 +40,7 @@ _SECONDS, _LAST_SECOND = "q", 253_402_300_800
 _OBJECT_START, _OBJECT_END = "{", "}"
 _LINKS_PER_STEP = 1_000
 """Links whose keys are compared at once."""
+_shared_by_run = attrgetter("group", "priority", "max_depth", "may_leave_host")
 _has_scheme = methodcaller("startswith", ("http://", "https://", "file:///"))
 
 FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal", "unavailable"]
@@ -352,14 +353,7 @@ def _read_sitemap(header: _SitemapHeader, body: memoryview, max_bytes: int) -> S
 
 
 def _runs_of(links: Sequence[ExtractedLink]) -> tuple[_LinkRun, ...]:
-    runs: list[list[Any]] = []
-    for link in links:
-        run = [link.group, link.priority, link.max_depth, link.may_leave_host]
-        if runs and runs[-1][1:] == run:
-            runs[-1][0] += 1
-        else:
-            runs.append([1, *run])
-    return tuple((count, group, priority, depth, leaves) for count, group, priority, depth, leaves in runs)
+    return tuple([(len(list(run)), *shared) for shared, run in groupby(links, _shared_by_run)])
 
 
 def _cut(rejection: Rejection) -> Rejection:

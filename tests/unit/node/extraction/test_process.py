@@ -13,7 +13,7 @@ import pytest
 
 from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
-from engine.node.extraction.process_pool import BUSY_SECONDS, ExtractionPool
+from engine.node.extraction.process_pool import BUSY_SECONDS, QUEUED_SMALL, ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.runtime.beat_file import resident_bytes
 from engine.store.pages.body import Body
@@ -216,6 +216,17 @@ async def test_a_page_whose_process_dies_twice_fails_and_those_behind_it_do_not(
         assert str(bad.exception()) == "its extraction process died twice (signal 11; parsing)"
         assert len(victims) == 2
         assert {title(answer) for answer in await asyncio.gather(*good)} == {TITLE}
+
+
+async def test_a_page_that_ends_its_process_costs_its_own_job_among_several_of_one_message() -> None:
+    slow = STORM[:150_000] + b">"
+    async with extraction_pool(limits(seconds=0.3), children=1) as pool:
+        await pool.work(request())
+        pages = [request(slow if at == 3 else b"<b>%d</b>" % at) for at in range(QUEUED_SMALL)]
+        answers = await asyncio.gather(*map(pool.work, pages), return_exceptions=True)
+        assert str(answers.pop(3)).startswith("takes more than 0.")
+        assert [title(answer)[10] for answer in answers] == list("0124567")
+        assert [page.deaths for page in pages].count(0) >= QUEUED_SMALL - 1, "none of the others was to blame"
 
 
 @linux

@@ -3,24 +3,28 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from engine.node.extraction.process_pool import BUSY_SECONDS, QUEUED, choose_child
+from engine.node.extraction.process_pool import BUSY_SECONDS, QUEUED, QUEUED_SMALL, SMALL_BYTES, choose_child
 from engine.node.extraction.request import ChildState, ExtractionRequest
 from engine.store.pages.body import Body
 
 NOW = 100.0
 
 
-def child(number: int, documents: int = 0, *, busy: float = 0.0, code: str = "") -> ChildState:
+LARGE = SMALL_BYTES // 2
+"""Bytes of a document of which a process gets two."""
+
+
+def child(number: int, documents: int = 0, *, size: int = LARGE, busy: float = 0.0, code: str = "") -> ChildState:
     """A process with so many documents, which has worked on the first for `busy` seconds."""
     state = ChildState(number, number, alone=False, code=code)
     state.fork = cast(Any, SimpleNamespace(is_open=True))
     state.clock = cast(Any, SimpleNamespace(began_at=NOW - busy))
-    state.requests.extend([document()] * documents)
+    state.requests.extend([document(size=size)] * documents)
     return state
 
 
-def document(code: str = "", workers: int = 1, deaths: int = 0) -> ExtractionRequest:
-    return ExtractionRequest(header={}, body=Body(b""), code=code, workers=workers, deaths=deaths)
+def document(code: str = "", workers: int = 1, deaths: int = 0, size: int = LARGE) -> ExtractionRequest:
+    return ExtractionRequest(header={}, body=Body(bytes(size)), code=code, workers=workers, deaths=deaths)
 
 
 def test_the_first_document_starts_a_process() -> None:
@@ -39,6 +43,15 @@ def test_the_second_process_takes_what_the_first_has_no_place_for() -> None:
     assert choose_child([full, second], document(), NOW) is second
     assert choose_child([full], document(), NOW) is None
     assert choose_child([full, child(2, QUEUED)], document(), NOW) is None
+
+
+def test_a_process_gets_several_small_documents_at_once() -> None:
+    small = SMALL_BYTES // QUEUED_SMALL
+    first, second = child(1, QUEUED_SMALL - 1, size=small), child(2)
+    assert choose_child([first, second], document(size=small), NOW) is first
+    assert choose_child([first, second], document(size=small + SMALL_BYTES), NOW) is second
+    assert choose_child([child(1, QUEUED_SMALL, size=1), second], document(size=1), NOW) is second
+    assert choose_child([child(1, QUEUED, size=1, code="7")], document("7", size=1), NOW) is None, "its steps take long"
 
 
 def test_a_document_does_not_wait_behind_a_costly_one() -> None:

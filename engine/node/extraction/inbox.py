@@ -1,0 +1,100 @@
+"""Reads the frames of a node: one read of the socket for all that has arrived."""
+
+import socket
+from io import BytesIO
+from typing import Any
+
+import orjson
+
+from engine.node.tuning import trim_heap
+from engine.processes.frames import PREFIX
+from engine.store.pages.body import Body
+
+_BUFFER_BYTES = 131_072
+_TRIM_DELAY = 1.0
+
+
+class Inbox:
+    """The receiving side of a socket. Used by one thread at a time."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._start = self._end = 0
+
+    def trim_when_idle(self) -> None:
+        """Return freed memory to the system if nothing arrives for a second."""
+        self._connection.settimeout(_TRIM_DELAY)
+
+    def read_header(self) -> tuple[dict[str, Any], int] | None:
+        """The next header, and the number of bytes behind it; None: the node has closed the socket."""
+        prefix = self._take(PREFIX.size)
+        if prefix is None:
+            return None
+        header_size, body_size = PREFIX.unpack(prefix)
+        header = self._take(header_size)
+        return None if header is None else (orjson.loads(header), body_size)
+
+    def read_body(self, size: int) -> Body | None:
+        """The bytes behind a header, in memory once; None: they do not fit, and are skipped."""
+        try:
+            if size <= self._end - self._start:
+                self._start += size
+                return Body(bytes(self._buffer[self._start - size : self._start]))
+            buffer = BytesIO()
+            buffer.seek(size - 1)
+            buffer.write(b"\0")
+        except MemoryError:
+            self._skip(size)
+            return None
+        with buffer.getbuffer() as view:
+            if not self._read_into(view):
+                raise ConnectionResetError
+        return Body(buffer.getvalue())
+
+    def _take(self, size: int) -> memoryview | None:
+        """Bytes, valid until the next call; None: the node has closed the socket."""
+        if size <= self._end - self._start:
+            self._start += size
+            return self._buffer[self._start - size : self._start]
+        view = memoryview(bytearray(size))
+        return view if self._read_into(view) else None
+
+    def _skip(self, size: int) -> None:
+        while size:
+            if not self._fill():
+                raise ConnectionResetError
+            skipped = min(size, self._end - self._start)
+            self._start += skipped
+            size -= skipped
+
+    def _read_into(self, view: memoryview) -> bool:
+        """Fill the view; False: the node has closed the socket."""
+        filled = 0
+        while (missing := len(view) - filled) > 0:
+            if self._start == self._end and missing >= len(self._buffer):
+                count = self._receive(view[filled:])
+            elif self._fill():
+                count = min(missing, self._end - self._start)
+                view[filled : filled + count] = self._buffer[self._start : self._start + count]
+                self._start += count
+            else:
+                return False
+            if not count:
+                return False
+            filled += count
+        return True
+
+    def _fill(self) -> bool:
+        """Have something in the buffer; False: the node has closed the socket."""
+        if self._start == self._end:
+            self._start, self._end = 0, self._receive(self._buffer)
+        return self._end > 0
+
+    def _receive(self, view: memoryview) -> int:
+        while True:
+            try:
+                return self._connection.recv_into(view)
+            except TimeoutError:
+                self._connection.settimeout(None)
+                trim_heap()
