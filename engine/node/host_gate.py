@@ -20,13 +20,13 @@ _T = TypeVar("_T")
 _SHARE_SECONDS = 0.25
 """Seconds for which the division of a host's slots among data dirs is cached."""
 _IDLE_SECONDS = 2.0
-"""Seconds for which a host without a request stays joined."""
+"""Seconds without a request after which a host is left to the other data dirs."""
 _MAX_LATENESS, _MAX_LATE_SHARE = 0.01, 0.05
 """A turn is lost if its request is later than this many seconds plus this share of the delay."""
 _KEEP_SECONDS = 60.0
 """Seconds between two marks of a record in use; an unmarked record may go to another host after 600 s."""
-_MAX_LEFT_GATES = 4_096
-"""Gates without a request that are kept, for `_KEEP_SECONDS`: a crawl of many hosts returns to each in seconds."""
+_MAX_GATES = 4_096
+"""Gates that are kept for `_KEEP_SECONDS` after their last request: many hosts take turns of seconds."""
 _POLL_DIVISOR, _MIN_POLL, _MAX_POLL = 12, 0.001, 0.02
 """A slot that another process holds is polled twelve times during a usual request."""
 
@@ -59,7 +59,7 @@ class HostGate:
         """Jobs that wait for the host or hold a slot."""
         self.idle_since = 0.0
         self._kept_at = float("-inf")
-        self.join(boottime())
+        self._is_joined = False
 
     @property
     def backoff_until(self) -> float:
@@ -138,11 +138,6 @@ class HostGate:
             _wake(waiting)
         return first, self.backoff_until
 
-    def join(self, now: float) -> None:
-        """Count among the data dirs that use the host, until `leave`."""
-        self._try(lambda: self._clock.join(self._record), None)
-        self.keep(now)
-
     def keep(self, now: float) -> None:
         """Mark the host's record as in use, once a minute."""
         if now - self._kept_at > _KEEP_SECONDS:
@@ -151,14 +146,22 @@ class HostGate:
 
     def leave(self) -> None:
         """Stop counting among the data dirs that use the host."""
-        self._try(lambda: self._clock.leave(self._record), None)
+        if self._is_joined:
+            self._is_joined = False
+            self._try(lambda: self._clock.leave(self._record), None)
 
     async def _take_slot(self, concurrency: int) -> int:
-        """A slot, in the order of the calls. Only the first waiting call polls for slots of other processes."""
+        """A slot, in the order of the calls. Only the first waiting call polls for slots of other processes.
+
+        A data dir whose requests wait counts among those that share the slots; all others take what is free.
+        """
         if not self._queue:
             slot = self._try_slot(concurrency)
             if slot is not None:
                 return slot
+        if not self._is_joined:
+            self._is_joined = True
+            self._try(lambda: self._clock.join(self._record), None)
         loop = asyncio.get_running_loop()
         waiter = _SlotWaiter(loop.create_future())
         self._queue.append(waiter)
@@ -276,9 +279,7 @@ class HostGates:
     def __init__(self, clock: HostClock) -> None:
         self._clock = clock
         self._gates: dict[str, HostGate] = {}
-        """Those that count among the users of their host."""
-        self._left: dict[str, HostGate] = {}
-        """Those that left their host, the first one first."""
+        """In the order in which they were used last."""
         self._admissions: dict[tuple[int, int], _Admission] = {}
         self._swept_at = 0.0
 
@@ -329,14 +330,9 @@ class HostGates:
         if now - self._swept_at > _IDLE_SECONDS / 2:
             self._swept_at = now
             self._sweep(now)
-        gate = self._gates.get(host_key)
-        if gate is None:
-            gate = self._left.pop(host_key, None)
-            if gate is None:
-                gate = HostGate(self._clock, host_key)
-            else:
-                gate.join(now)
-            self._gates[host_key] = gate
+        gate = self._gates.pop(host_key) if host_key in self._gates else HostGate(self._clock, host_key)
+        self._gates[host_key] = gate
+        gate.keep(now)
         return gate
 
     def _leave(self, gate: HostGate) -> None:
@@ -344,13 +340,14 @@ class HostGates:
         gate.idle_since = boottime()
 
     def _sweep(self, now: float) -> None:
+        excess = len(self._gates) - _MAX_GATES
         for key, gate in list(self._gates.items()):
-            gate.keep(now)
-            if not gate.users and now - gate.idle_since > _IDLE_SECONDS:
+            idle_seconds = now - gate.idle_since
+            if gate.users:
+                gate.keep(now)
+            elif idle_seconds > _KEEP_SECONDS or excess > 0:
                 gate.leave()
-                self._left[key] = self._gates.pop(key)
-        while self._left:
-            key, gate = next(iter(self._left.items()))
-            if len(self._left) <= _MAX_LEFT_GATES and now - gate.idle_since <= _KEEP_SECONDS:
-                break
-            del self._left[key]
+                del self._gates[key]
+                excess -= 1
+            elif idle_seconds > _IDLE_SECONDS:
+                gate.leave()

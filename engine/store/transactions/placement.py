@@ -42,6 +42,12 @@ def settle_guarded(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[t
     return ()
 
 
+_FIND = """
+SELECT s.id, h.id FROM hosts h CROSS JOIN sequences s ON s.run = h.run AND s.grp = ? AND s.host = h.id AND s.kind = ?
+WHERE h.run = ? AND h.key = ? AND h.robots <> 'WANTED'
+"""
+
+
 class PlacementCache:
     """Finds the placement of a job in one run, and caches those that were committed."""
 
@@ -63,14 +69,21 @@ class PlacementCache:
         place = self._committed.get(key) or self._uncommitted.get(key)
         if place is None:
             policy = self.host_policy(host_key)
-            host, robots_missing = hosts.ensure(db, self._run, host_key, origin, policy)
-            if robots_missing and kind is not JobKind.ROBOTS:  # a redirected robots.txt obeys no other one
-                add_robots_job(db, self._run, host, host_key, origin)
-            if policy.login is not None:
-                logins.ensure_job(db, self._run, host, host_key, origin, policy.login)
-            sequence = sequences.ensure(db, self._run, group, host, kind, self._max_pages(group))
-            place = self._uncommitted[key] = Placement(sequence, host)
+            found = db.one(_FIND, (group, kind, self._run, host_key)) if policy.login is None else None
+            if found is None:
+                found = self._create(db, group, host_key, origin, kind, policy)
+            place = self._uncommitted[key] = Placement(*found)
         return place
+
+    def _create(
+        self, db: Database, group: str, host_key: str, origin: str, kind: JobKind, policy: HostPolicy
+    ) -> tuple[int, int]:
+        host, robots_missing = hosts.ensure(db, self._run, host_key, origin, policy)
+        if robots_missing and kind is not JobKind.ROBOTS:  # a redirected robots.txt obeys no other one
+            add_robots_job(db, self._run, host, host_key, origin)
+        if policy.login is not None:
+            logins.ensure_job(db, self._run, host, host_key, origin, policy.login)
+        return sequences.ensure(db, self._run, group, host, kind, self._max_pages(group)), host
 
     def commit_cache(self) -> None:
         """Keep the placements found in the transaction that was committed."""

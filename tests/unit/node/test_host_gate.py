@@ -166,7 +166,7 @@ async def test_a_turn_that_was_not_reserved_is_asked_for_again(gate: HostGate, m
     assert not answers
 
 
-async def test_a_host_that_was_left_is_joined_again_with_its_record(
+async def test_a_host_is_joined_while_its_requests_wait_and_its_record_is_found_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
@@ -177,17 +177,27 @@ async def test_a_host_that_was_left_is_joined_again_with_its_record(
         )
     monkeypatch.setattr(host_gate, "_IDLE_SECONDS", 0.0)
     gates = HostGates(HostClock(tmp_path / "hosts.clock", "a"))
+    first, second = change(leased(1), concurrency=1), change(leased(2), concurrency=1)
 
     async def send(host_key: str) -> None:
-        await gates.enter(leased(1), host_key, send_at=None)
-        gates.exit(leased(1))
+        await gates.enter(first, host_key, send_at=None)
+        gates.exit(first)
         await asyncio.sleep(0.001)
 
     for host_key in ("a:80", "b:80", "a:80"):
         await send(host_key)
-    assert calls == ["find", "join", "leave", "find", "join", "leave", "join"]
+    assert calls == ["find", "find"]
+    await gates.enter(first, "a:80", send_at=None)
+    waiting = asyncio.create_task(gates.enter(second, "a:80", send_at=None))
+    await asyncio.sleep(0.01)
+    gates.exit(first)
+    await waiting
+    gates.exit(second)
+    await asyncio.sleep(0.001)
+    await send("b:80")
+    assert calls == ["find", "find", "join", "leave"]
 
-    monkeypatch.setattr(host_gate, "_KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(host_gate, "_MAX_GATES", 1)
     for host_key in ("b:80", "a:80"):
         await send(host_key)
-    assert calls.count("find") == 4, "records that were left too long ago are looked up again"
+    assert calls.count("find") == 3, "the gate that was used last is kept"

@@ -100,3 +100,13 @@ def test_a_placement_is_read_once(store: StoreHarness) -> None:
     assert store.new_places().find_or_create(store.db, "g", "a:80", "http://a") == place, (
         "another process finds the same"
     )
+
+
+def test_a_placement_that_another_process_created_is_found_by_one_statement(store: StoreHarness) -> None:
+    store.seed("http://a/1")
+    place, other = store.place("http://a/"), store.new_places()
+    seen: list[str] = []
+    store.db._connection.set_trace_callback(seen.append)
+    assert other.find_or_create(store.db, "g", "a:80", "http://a") == place
+    store.db._connection.set_trace_callback(None)
+    assert len(seen) == 1
