@@ -10,10 +10,12 @@ LOOKAHEAD = 0.1
 _LEAST_RUNG = 16
 """Sequences of a host to ring at a time, or twice as many as jobs have room: most of a thousand would get none."""
 
+_SPARE_JOBS = 4
+"""For each place of a host: while many wait for one commit, others are sent."""
 _TAKEN = "(SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')"
 _SPARE = f"""
-(SELECT max(0, min(2 * {EFFECTIVE_CONCURRENCY}, r.slots / max(1, r.active_sequences) - {EFFECTIVE_CONCURRENCY}))
-    FROM runs r WHERE r.seq = h.run)
+(SELECT max(0, min({_SPARE_JOBS} * {EFFECTIVE_CONCURRENCY},
+        r.slots / max(1, r.active_sequences) - {EFFECTIVE_CONCURRENCY})) FROM runs r WHERE r.seq = h.run)
 """
 _WAITS = "{s}ready > 0 AND {s}paused = 0 AND {s}absent <> 1"
 _NOT_RUNG, _IS_RUNG = "rung_at IS NULL AND " + _WAITS.format(s=""), "rung_at IS NOT NULL AND " + _WAITS.format(s="")
@@ -81,7 +83,7 @@ def spare_jobs(concurrency: int, slots: int, active: int) -> int:
 
     `slots` of all nodes; `active` sequences. The SQL above computes the same.
     """
-    return max(0, min(2 * concurrency, slots // max(1, active) - concurrency))
+    return max(0, min(_SPARE_JOBS * concurrency, slots // max(1, active) - concurrency))
 
 
 def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:

@@ -134,25 +134,25 @@ def test_the_limits_of_a_lease_hold(new_store: NewStore) -> None:
 
 
 def test_a_node_takes_its_fair_share_of_a_host_and_leaves_the_rest_to_others(new_store: NewStore) -> None:
-    store = new_store(slots=64, nodes_=2, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
+    store = new_store(slots=24, nodes_=2, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
     store.seed(*pages("a", 60))
     first = store.lease(1, free=32).jobs
     assert len(first) == 24, "8 to send, and 16 spare ones"
-    result = store.commit(*map(store.done, first[:18]), free=30, held=6, slots=32, jobs_by_host={1: 6})
+    result = store.commit(*map(store.done, first[:18]), free=30, held=6, slots=12, jobs_by_host={1: 6})
     assert len(result.leased) == 6
     assert result.ring == (1,)
     assert result.left_for_others
     assert len(store.lease(1, node=store.nodes[1]).jobs) == 12
-    result = store.commit(*map(store.done, first[18:]), free=30, held=6, slots=32, jobs_by_host={1: 6})
+    result = store.commit(*map(store.done, first[18:]), free=30, held=6, slots=12, jobs_by_host={1: 6})
     assert len(result.leased) == 6
     assert result.ring == ()
 
 
 def test_a_node_above_its_share_leaves_freed_slots_to_others(new_store: NewStore) -> None:
-    store = new_store(slots=128, nodes_=4, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
+    store = new_store(slots=24, nodes_=4, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
     store.seed(*pages("a", 40))
     first = store.lease(1, free=32).jobs
-    result = store.commit(*map(store.done, first[:18]), free=38, held=6, slots=32, jobs_by_host={1: 6})
+    result = store.commit(*map(store.done, first[:18]), free=38, held=6, slots=6, jobs_by_host={1: 6})
     assert (result.leased, result.ring, result.left_for_others) == ((), (1,), True)
 
 

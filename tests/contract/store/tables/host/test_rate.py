@@ -180,5 +180,5 @@ def test_the_pace_is_never_below_the_delay_of_the_defs_and_does_not_apply_to_oth
 def test_spare_jobs_are_those_for_which_slots_are_left(new_store: NewStore) -> None:
     store = new_store(slots=64)
     store.seed(*pages("a", 99))
-    assert len(store.lease(1, free=99, batch=99).jobs) == 24
-    assert [rings.spare_jobs(8, 64, active) for active in (0, 1, 3, 4, 8, 100)] == [16, 16, 13, 8, 0, 0]
+    assert len(store.lease(1, free=99, batch=99).jobs) == 40
+    assert [rings.spare_jobs(8, 64, active) for active in (0, 1, 3, 4, 8, 100)] == [32, 32, 13, 8, 0, 0]
