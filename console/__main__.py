@@ -14,6 +14,8 @@ def main() -> None:
     gc.set_threshold(100_000, 20, 20)  # the imports make many objects, which stay
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _exit_immediately)  # while modules are imported there is nothing to clean up
+    if sys.argv[1:] == ["--version"] and _print_version():
+        return
     try:
         from console.cli.main import main as run
 
@@ -22,6 +24,21 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
+
+
+def _print_version() -> bool:
+    """Print it without the imports of a command, which take most of its time.
+
+    False if stdout cannot be written: the command says why.
+    """
+    from engine import __version__
+
+    try:
+        sys.stdout.write(f"crawl-console {__version__}\n")
+        sys.stdout.flush()
+    except (OSError, AttributeError):  # AttributeError: stdout is closed
+        return False
+    return True
 
 
 def _exit_immediately(_number: int, _frame: FrameType | None) -> None:

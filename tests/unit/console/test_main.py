@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -146,3 +147,22 @@ def test_a_command_is_imported_alone_and_lightly() -> None:
 def test_the_modules_of_commands_import_nothing_heavy() -> None:
     modules = {f"console.cli.commands.{place.partition(':')[0]}" for place, _ in COMMANDS.values()}
     assert not imported(f"import {', '.join(sorted(modules))}") & set(HEAVY)
+
+
+def test_the_version_alone_takes_no_import_of_click(capfd: pytest.CaptureFixture[str]) -> None:
+    code = "import sys; sys.argv[1:] = ['--version']; from console.__main__ import main; main()"
+    code += "; assert 'click' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    printed = capfd.readouterr().out
+    with pytest.raises(SystemExit):
+        crawl_console.main(["--version"], prog_name="crawl-console")
+    assert capfd.readouterr().out == printed
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_version_that_cannot_be_written_is_an_error() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "console", "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr.splitlines()[0]) == (3, "error: No space left on device")
