@@ -87,7 +87,7 @@ def rounds(site: Site, count: int) -> Iterator[Crawl]:
 def site_of(name: str) -> AbstractContextManager[Site]:
     """One of `SITES`; documentation where the package and nginx are installed, else generated pages."""
     if name == "100":
-        return generated_site(30, 8_000, hosts=100)
+        return generated_site(20, 8_000, hosts=100)
     if name == "1000":
         return generated_site(5, 8_000, hosts=1000)
     folder = MANUAL if name == "small" else DOCUMENTATION
