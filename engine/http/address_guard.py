@@ -1,15 +1,17 @@
 """Keeps a crawl away from guarded IP addresses: classifies, resolves and connects."""
 
+import asyncio
 import errno
 import socket
-import time
+import ssl
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Any
+from typing import Any, Protocol
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohappyeyeballs import start_connection
+
+from engine.http.errors import FetchFailed, describe_os_error, invalid_certificate, tls_failure, unresolved_host
 
 # The standard library's `is_private` and `is_global` differ between Python versions, so the networks are listed here.
 # The first that contains an address decides.
@@ -53,16 +55,18 @@ _GLOBAL_UNICAST = IPv6Network("2000::/3")
 
 _NAT64, _TEREDO, _SIX_TO_FOUR = IPv6Network("64:ff9b::/96"), IPv6Network("2001::/32"), IPv6Network("2002::/16")
 _MAX_CACHED = 4096
-_REFUSAL_SECONDS = 60.0
-"""Seconds to remember that all addresses of a name are guarded: as long as other names are cached."""
-_MAX_REFUSALS = 1000
+_NAME_SECONDS = 60.0
+"""For which the addresses of a name are remembered."""
+_MAX_NAMES = 1000
+_NEXT_ADDRESS_SECONDS = 0.25
+"""After which a further address of a name is tried beside the one before (RFC 8305)."""
 
 
 def literal_address(host: str) -> str | None:
     """The IP address that a host of a normalized URL spells, without brackets; None: the host is a name."""
     if host[:1] == "[":
         return host[1:-1]
-    bare = host.rstrip(".")  # aiohttp connects to `127.0.0.1..` as to `127.0.0.1`
+    bare = host.rstrip(".")
     return bare if bare[-1:].isdigit() and bare.replace(".", "").isdigit() else None
 
 
@@ -110,7 +114,7 @@ def _embedded_addresses(address: IPv6Address) -> tuple[IPv4Address, ...]:
 
 
 class GuardedAddress(OSError):
-    """A connection was refused before it was opened. An OSError, because aiohttp passes on no other error."""
+    """A connection was refused before it was opened. An OSError, because happy eyeballs pass on no other error."""
 
     def __init__(self, address: str, category: str) -> None:
         super().__init__(errno.EACCES, f"guarded address {address}")
@@ -118,33 +122,92 @@ class GuardedAddress(OSError):
         self.category = category
 
 
-class GuardedResolver(AbstractResolver):
+class Resolver(Protocol):
+    """Finds the addresses of host names."""
+
+    async def resolve(self, host: str) -> list[str]:
+        """The addresses of a name, at least one. Raises OSError: socket.gaierror, GuardedAddress."""
+
+
+class SystemResolver:
+    """Asks the resolver of the machine."""
+
+    async def resolve(self, host: str) -> list[str]:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, 0, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+        )
+        return [_to_address(family, sockaddr) for family, _, _, _, sockaddr in found]
+
+
+class CachedResolver:
+    """Asks for a name once a minute, also where many requests need it."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._asked: dict[str, tuple[float, asyncio.Task[list[str]]]] = {}
+
+    async def resolve(self, host: str) -> list[str]:
+        now = asyncio.get_running_loop().time()
+        asked_at, asking = self._asked.get(host, (0.0, None))
+        if asking is None or now > asked_at + _NAME_SECONDS or _has_failed(asking):
+            if len(self._asked) >= _MAX_NAMES:
+                self._asked.clear()
+            asking = asyncio.ensure_future(self._resolver.resolve(host))
+            self._asked[host] = now, asking
+        return await asyncio.shield(asking)
+
+
+class GuardedResolver:
     """Resolves names to their public addresses. Refuses a name whose addresses are all guarded."""
 
-    def __init__(self, resolver: AbstractResolver) -> None:
+    def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
-        self._refusals: dict[tuple[str, int], tuple[float, GuardedAddress]] = {}
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """The public addresses of a name. Raises GuardedAddress if all it has are guarded."""
-        refused_at, refusal = self._refusals.get((host, port), (0.0, None))
-        if refusal is not None and time.monotonic() < refused_at + _REFUSAL_SECONDS:
-            raise GuardedAddress(refusal.address, refusal.category)
-        resolved = await self._resolver.resolve(host, port, family)
-        public = [result for result in resolved if guarded_category(result["host"]) is None]
+    async def resolve(self, host: str) -> list[str]:
+        resolved = await self._resolver.resolve(host)
+        public = [address for address in resolved if guarded_category(address) is None]
         if resolved and not public:
-            address = resolved[0]["host"]
-            refusal = GuardedAddress(address, guarded_category(address) or "")
-            if len(self._refusals) >= _MAX_REFUSALS:
-                self._refusals.clear()
-            self._refusals[host, port] = (time.monotonic(), refusal)
-            raise refusal
+            raise GuardedAddress(resolved[0], guarded_category(resolved[0]) or "")
         return public
 
-    async def close(self) -> None:
-        await self._resolver.close()
+
+async def connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> socket.socket:
+    """A connection. `host`: a name or an address as in a normalized URL, with brackets or without.
+
+    `resolver`: a GuardedResolver unless `exempt`.
+    Raises OSError: GuardedAddress if all addresses of the host are guarded, socket.gaierror without an address.
+    """
+    address = literal_address(host)
+    addresses = [address] if address else await resolver.resolve(host)
+    if not addresses:
+        raise socket.gaierror(socket.EAI_NONAME, "no address")
+    try:
+        connected = await start_connection(
+            [_to_addr_info(one, port) for one in addresses],
+            happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
+            interleave=1,
+            socket_factory=None if exempt else open_guarded_socket,
+        )
+    except PermissionError:
+        category = None if exempt else guarded_category(addresses[0])
+        if category is None:
+            raise
+        raise GuardedAddress(addresses[0], category) from None  # several refusals came as one
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
+
+
+def connect_failure(error: BaseException, host: str) -> FetchFailed:
+    """The failure to open a connection."""
+    if isinstance(error, ssl.CertificateError):
+        return invalid_certificate(error)
+    if isinstance(error, ssl.SSLError):
+        return tls_failure(error)
+    if isinstance(error, socket.gaierror):
+        return unresolved_host(host, error)
+    if isinstance(error, ValueError):
+        return FetchFailed("invalid HTTP request", kind="url", retryable=False)
+    return FetchFailed(describe_os_error(getattr(error, "errno", None)), kind="connection", retryable=True)
 
 
 def open_guarded_socket(addr_info: Sequence[Any]) -> socket.socket:
@@ -160,7 +223,19 @@ def open_guarded_socket(addr_info: Sequence[Any]) -> socket.socket:
     return socket.socket(family=family, type=type_, proto=proto)
 
 
-def find_guarded_address(error: BaseException) -> GuardedAddress | None:
-    """The refusal in an error of aiohttp."""
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return cause if isinstance(cause, GuardedAddress) else None
+def _to_address(family: int, sockaddr: tuple[Any, ...]) -> str:
+    """The address of an answer of `getaddrinfo`, with the number of its scope."""
+    return f"{sockaddr[0]}%{sockaddr[3]}" if family == socket.AF_INET6 and sockaddr[3] else str(sockaddr[0])
+
+
+def _to_addr_info(address: str, port: int) -> Any:
+    """The address as `getaddrinfo` gives it."""
+    if ":" not in address:
+        return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port)
+    bare, _, scope = address.partition("%")
+    number = int(scope) if scope.isdigit() else socket.if_nametoindex(scope) if scope else 0
+    return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (bare, port, 0, number)
+
+
+def _has_failed(task: asyncio.Task[list[str]]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -11,9 +11,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from aiohttp.abc import AbstractResolver
-
 from engine import urls
+from engine.http.address_guard import Resolver
 from engine.http.byte_budget import BodyShare
 from engine.http.cookies import SessionCookies
 from engine.http.decompress import ACCEPT_ENCODING
@@ -47,7 +46,7 @@ class Fetcher:
         deadline: float,
         max_body: int,
         connections: int,
-        resolver: AbstractResolver | None = None,
+        resolver: Resolver | None = None,
         tls: ssl.SSLContext | None = None,
         cookies: SessionCookies | None = None,
     ) -> None:

@@ -211,7 +211,7 @@ class OwnTemplate(TemplateLink):
     """A template of this process: started at the first need, and again after its death."""
 
     def __init__(self, entries: Sequence[str], data: Path | None = None) -> None:
-        """`entries`: modules that it imports, or `module:function` that it calls. `data`: the data dir, absolute."""
+        """`entries`: modules that it imports. `data`: the data dir, absolute."""
         self._data = str(data or "")
         self._entries = entries
         self._process: Child | None = None

@@ -219,10 +219,7 @@ def _run(control: socket.socket, data: str, entries: Sequence[str]) -> NoReturn:
         set_process_name("template")
         limit_free_memory()
         for entry in entries:
-            module, _, function = entry.partition(":")
-            imported = importlib.import_module(module)
-            if function:
-                getattr(imported, function)()
+            importlib.import_module(entry)
         gc.freeze()
         Template(control, data).serve()
         code = 0

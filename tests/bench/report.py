@@ -55,7 +55,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "sqlite": _sqlite(),
-        "versions": {name: _version(name) for name in ("crawl-console", "scrapy", "aiohttp", "selectolax", "huey")},
+        "versions": {name: _version(name) for name in ("crawl-console", "scrapy", "httptools", "selectolax", "huey")},
     }
 
 

@@ -38,7 +38,7 @@ def test_a_supervisor_starts_without_what_few_crawls_need():
     modules = ["console.cli.main", "console.cli.commands.work.run", "engine.defs.loader", "engine.supervise.build"]
     names = loaded("import " + ", ".join(modules))
     assert (
-        names & ((RARE - {"importlib.metadata"}) | {"httpx", "aiohttp", "selectolax", "regex", "ssl", "asyncio"})
+        names & ((RARE - {"importlib.metadata"}) | {"httpx", "httptools", "selectolax", "regex", "ssl", "asyncio"})
         == set()
     )
 
@@ -51,7 +51,7 @@ def test_an_appender_starts_without_what_few_runs_need():
 
 def test_a_console_starts_without_parsers_clients_and_huey():
     code = "import console.tui.app, console.tui.state.control, console.tui.attach, console.tui.screens.nodes"
-    heavy = {"lxml", "selectolax", "httpx", "aiohttp", "huey", "watchfiles", "sqlite_utils"}
+    heavy = {"lxml", "selectolax", "httpx", "httptools", "huey", "watchfiles", "sqlite_utils"}
     assert loaded(code) & heavy == set()
 
 

@@ -1,41 +1,32 @@
 """Refuses requests to guarded addresses: in the URL, and where a wire finds one."""
 
-import socket
-
-import aiohttp
 import httpx
-from aiohttp.abc import AbstractResolver
-from yarl import URL
 
 from engine import urls
-from engine.http.address_guard import GuardedAddress, GuardedResolver, guarded_category, literal_address
+from engine.http.address_guard import (
+    CachedResolver,
+    GuardedAddress,
+    GuardedResolver,
+    Resolver,
+    SystemResolver,
+    guarded_category,
+    literal_address,
+)
 from engine.http.errors import AddressRefused, ProxiedNameRefused
 from engine.http.exchange import OutgoingRequest, RequestTransport, WireResponse
 from engine.model.host import HostRoute
 
 
 class Resolvers:
-    """The resolvers of all wires, created in the event loop."""
+    """The resolvers of all wires."""
 
-    def __init__(self, given: AbstractResolver | None = None) -> None:
-        self._given = given
-        self._own: AbstractResolver | None = None
-        self._guarded: GuardedResolver | None = None
+    def __init__(self, given: Resolver | None = None) -> None:
+        self._any = CachedResolver(given or SystemResolver())
+        self._public = GuardedResolver(self._any)
 
-    def find(self, *, exempt: bool) -> AbstractResolver:
+    def find(self, *, exempt: bool) -> Resolver:
         """One that resolves to public addresses only, unless the host is exempt."""
-        resolver = self._given or self._own
-        if resolver is None:
-            resolver = self._own = aiohttp.DefaultResolver()
-        if exempt:
-            return resolver
-        if self._guarded is None:
-            self._guarded = GuardedResolver(resolver)
-        return self._guarded
-
-    async def aclose(self) -> None:
-        if self._own is not None:
-            await self._own.close()
+        return self._any if exempt else self._public
 
 
 class GuardTransport(httpx.AsyncBaseTransport):
@@ -65,23 +56,21 @@ class GuardTransport(httpx.AsyncBaseTransport):
         check_url(url, route)
         if route is not None and route.proxies:
             return
-        parsed = URL(url, encoded=True)
         try:
-            await self._resolvers.find(exempt=False).resolve(parsed.host or "", parsed.port or 0, socket.AF_UNSPEC)
+            await self._resolvers.find(exempt=False).resolve(urls.host_of(url))
         except GuardedAddress as guarded:
-            raise _to_refusal(parsed, guarded.address, guarded.category) from guarded
+            raise _to_refusal(url, guarded.address, guarded.category) from guarded
         except (OSError, UnicodeError):
             return  # names that cannot resolve pass the guard; the connection fails
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-        await self._resolvers.aclose()
 
     async def _send(self, request: OutgoingRequest) -> WireResponse:
         try:
             return await self._inner.handle_async_request(request)
         except GuardedAddress as guarded:
-            raise _to_refusal(URL(request.target, encoded=True), guarded.address, guarded.category) from guarded
+            raise _to_refusal(request.target, guarded.address, guarded.category) from guarded
 
 
 def check_url(url: str, route: HostRoute | None) -> None:
@@ -90,11 +79,15 @@ def check_url(url: str, route: HostRoute | None) -> None:
     address = literal_address(host)
     category = None if address is None else guarded_category(address)
     if address is not None and category is not None:
-        raise _to_refusal(URL(url, encoded=True), address, category)
+        raise _to_refusal(url, address, category)
     if address is None and route is not None and route.proxies:
-        raise ProxiedNameRefused(host, URL(url, encoded=True).port or 0)
+        raise ProxiedNameRefused(host, _port_of(url))
 
 
-def _to_refusal(url: URL, address: str, category: str) -> AddressRefused:
+def _to_refusal(url: str, address: str, category: str) -> AddressRefused:
     """The refusal of a URL because of an address of its host."""
-    return AddressRefused(url.host_subcomponent or "", url.port or 0, address, category)
+    return AddressRefused(urls.host_of(url), _port_of(url), address, category)
+
+
+def _port_of(url: str) -> int:
+    return int(urls.host_key(url).rpartition(":")[2])

@@ -10,17 +10,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 import httpcore
-from aiohappyeyeballs import start_connection
-from aiohttp.abc import AbstractResolver
 
-from engine.http.address_guard import literal_address, open_guarded_socket
+from engine.http.address_guard import Resolver, connect
 from engine.http.errors import describe_os_error, invalid_certificate, tls_failure
 from engine.http.transports.proxies import ProxyFailed
 
 READ_BYTES = 16 * 1024
 """Bytes of one read: a hostile server's messages in them are parsed without letting other tasks run."""
-_NEXT_ADDRESS_SECONDS = 0.25
-"""After which a further address of a name is tried beside the one before (RFC 8305)."""
 _T = TypeVar("_T")
 
 
@@ -148,10 +144,10 @@ class TlsStream(GuardedStream):
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Connects to public addresses only, as the other transport does, and to any for exempt hosts."""
 
-    def __init__(self, resolver: AbstractResolver, *, exempt: bool) -> None:
+    def __init__(self, resolver: Resolver, *, exempt: bool) -> None:
         """`resolver`: a GuardedResolver unless `exempt`."""
         self._resolver = resolver
-        self._socket_factory = None if exempt else open_guarded_socket
+        self._exempt = exempt
         self.limit: asyncio.Timeout
         """Of the request that may open a connection."""
         self.has_served = True
@@ -162,29 +158,13 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
         Raises OSError: GuardedAddress if all addresses of the host are guarded, socket.gaierror without an address.
         """
-        address = literal_address(host)
-        connected = await start_connection(
-            [_to_addr_info(one, port) for one in ([address] if address else await self._resolve(host, port))],
-            happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
-            interleave=1,
-            socket_factory=self._socket_factory,
-        )
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return SocketStream(connected)
-
-    async def _resolve(self, host: str, port: int) -> list[str]:
-        found = [result["host"] for result in await self._resolver.resolve(host, port, socket.AF_UNSPEC)]
-        if not found:
-            raise socket.gaierror(socket.EAI_NONAME, "no address")
-        return found
+        return SocketStream(await connect(self._resolver, host, port, exempt=self._exempt))
 
 
 class ProxyBackend(GuardedBackend):
     """Connects to a proxy, by TLS where its URL says so. Its pool has one connection."""
 
-    def __init__(
-        self, resolver: AbstractResolver, tls: ssl.SSLContext | None, *, tunnels: bool, seconds: float
-    ) -> None:
+    def __init__(self, resolver: Resolver, tls: ssl.SSLContext | None, *, tunnels: bool, seconds: float) -> None:
         """`tunnels`: the requests go to hosts over https. `seconds`: in which the proxy must serve."""
         super().__init__(resolver, exempt=True)
         self._tls = tls
@@ -210,15 +190,6 @@ class ProxyBackend(GuardedBackend):
     def _note_service(self) -> None:
         self.has_served = True
         self.limit.reschedule(None)
-
-
-def _to_addr_info(address: str, port: int) -> Any:
-    """The address as `getaddrinfo` gives it."""
-    if ":" not in address:
-        return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port)
-    bare, _, scope = address.partition("%")
-    number = int(scope) if scope.isdigit() else socket.if_nametoindex(scope) if scope else 0
-    return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (bare, port, 0, number)
 
 
 def _describe(error: OSError) -> str:

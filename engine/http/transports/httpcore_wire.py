@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import httpcore
 import httpx
-from yarl import URL
 
 from engine import urls
 from engine.errors import one_line
@@ -105,13 +104,12 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         """Raises `FetchFailed`, `GuardedAddress`; cancelling it closes its connection."""
         assert isinstance(request, OutgoingRequest)
         route = request.terms.route or HostRoute()
-        url = URL(request.target, encoded=True)
         if not route.proxies:
-            return await self._exchange(request, _key_of(url, request, route, None))
+            return await self._exchange(request, _key_of(request, route, None))
         proxies = tuple(map(read_proxy, route.proxies))
         for proxy, chosen_at in self._rotation.candidates(proxies):
             try:
-                response = await self._exchange(request, _key_of(url, request, route, proxy))
+                response = await self._exchange(request, _key_of(request, route, proxy))
             except ProxyFailed as failed:
                 self._rotation.mark_failed(proxy, chosen_at, str(failed))
                 continue
@@ -256,9 +254,11 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         closing.add_done_callback(self._closing.discard)
 
 
-def _key_of(url: URL, request: OutgoingRequest, route: HostRoute, proxy: Proxy | None) -> WireKey:
-    host = url.host_subcomponent or ""
-    return WireKey(url.scheme, host, url.explicit_port, route.tls, route.http2, request.terms.exempt, proxy)
+def _key_of(request: OutgoingRequest, route: HostRoute, proxy: Proxy | None) -> WireKey:
+    host = urls.host_of(request.target)
+    scheme, _, authority = urls.origin(request.target).partition("://")
+    port = int(authority[len(host) + 1 :] or 0) or None
+    return WireKey(scheme, host, port, route.tls, route.http2, request.terms.exempt, proxy)
 
 
 async def _close(wire: Wire) -> None:

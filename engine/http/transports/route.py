@@ -1,4 +1,4 @@
-"""Picks the wire of a request: aiohttp for plain hosts, else httpcore, through the proxies in turn."""
+"""Picks the wire of a request: the plain one, or httpcore for a proxy, TLS settings or HTTP/2."""
 
 import ssl
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import httpx
 
 from engine.http.exchange import OutgoingRequest, WireResponse
-from engine.http.transports.aiohttp_wire import AiohttpWire
 from engine.http.transports.guard import Resolvers
+from engine.http.transports.plain_wire import PlainWire
 from engine.model.host import HostRoute
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class RouteTransport(httpx.AsyncBaseTransport):
         self._connections = connections
         self._deadline = deadline
         self._resolvers = resolvers
-        self._plain = AiohttpWire(headers=headers, connections=connections, resolvers=resolvers, tls=tls)
+        self._plain = PlainWire(headers=headers, connections=connections, resolvers=resolvers, tls=tls)
         self._httpcore: HttpcoreWire | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:

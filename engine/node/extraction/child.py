@@ -20,7 +20,6 @@ from engine.extract.records import RecordExtractor
 from engine.extract.select.css import LexborError
 from engine.extract.select.selection import Selection, select_values
 from engine.extract.select.selector_syntax import XPATH_PREFIX
-from engine.http.aiohttp_import import load_certificates
 from engine.model.definition import Definitions, definition_hash
 from engine.model.fingerprint import list_query_rules
 from engine.node.extraction import wire
@@ -255,7 +254,6 @@ class ExtractionChild:
             if definitions is None:  # they did not fit
                 raise MemoryError
             if not self._plugins:
-                load_certificates()
                 # what plugin code forks must not hold the socket: the node waits for its end
                 os.register_at_fork(after_in_child=self._connection.close)
             code = self._plugins[defs] = PluginSteps(definitions, self._slot, self._limits, self._call_node)

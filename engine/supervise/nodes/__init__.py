@@ -28,7 +28,6 @@ SHARED = (
 """What supervisor and template both need: it is imported before the one becomes a fork of the other."""
 
 PROCESSES = (
-    "engine.http.aiohttp_import:import_aiohttp",
     "engine.node.process",
     "engine.append.process",
     "engine.node.extraction.child",

@@ -13,7 +13,7 @@ from console.cli.main import crawl_console
 
 CONTEXT = click.Context(crawl_console)
 HEAVY = (
-    "aiohttp",
+    "httptools",
     "httpx",
     "huey",
     "lxml",

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from engine.errors import one_line
 from engine.http.errors import FetchFailed
@@ -50,23 +49,18 @@ def summary(failed: FetchFailed) -> tuple[str, str, bool]:
     return failed.reason, failed.kind, failed.retryable
 
 
-class Resolver(AbstractResolver):
+class Resolver:
     """Resolves every name to the outcome of the test."""
 
     def __init__(self, outcome: str | OSError) -> None:
         self.outcome = outcome
         self.resolved_names: list[str] = []
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
+    async def resolve(self, host: str) -> list[str]:
         self.resolved_names.append(host)
         if isinstance(self.outcome, OSError):
             raise self.outcome
-        return [ResolveResult(hostname=host, host=self.outcome, port=port, family=family, proto=0, flags=0)]
-
-    async def close(self) -> None:
-        pass
+        return [self.outcome]
 
 
 @pytest.mark.parametrize("slow", ["accept", "headers", "body"])

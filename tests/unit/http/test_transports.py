@@ -204,7 +204,7 @@ def test_an_address_that_a_wire_finds_is_refused_or_exempt() -> None:
 
 def test_the_route_picks_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, pooled = MemoryWire(), MemoryWire()
-    monkeypatch.setattr(route_module, "AiohttpWire", lambda **_: plain)
+    monkeypatch.setattr(route_module, "PlainWire", lambda **_: plain)
     monkeypatch.setattr("engine.http.transports.httpcore_wire.HttpcoreWire", lambda **_: pooled)
     transport = RouteTransport(headers={}, connections=1, deadline=5, resolvers=Resolvers())
     tls, proxied = HostRoute(tls=TlsRule(verify=False)), HostRoute(proxies=("http://p:1",))

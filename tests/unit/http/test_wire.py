@@ -95,7 +95,6 @@ def test_the_normalized_url_is_sent_unchanged(site: Site, url: str, path: str) -
 
 
 def test_a_request_is_sent_once(site: Site) -> None:
-    """aiohttp repeats a request when a reused connection fails; `Transport` disables that by a private attribute."""
     site.pages["/a"] = lambda x: x.respond(b"ok")
 
     @site.page("/b")

@@ -1,0 +1,300 @@
+"""The wire of plain hosts: HTTP/1.1 by httptools, over connections that are kept for their origin."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import chain
+
+import httpx
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from engine import urls
+from engine.http.address_guard import GuardedAddress, connect, connect_failure
+from engine.http.errors import FailureKind, FetchFailed, describe_os_error
+from engine.http.exchange import OutgoingRequest, WireBody, WireResponse
+from engine.http.transports.guard import Resolvers
+from engine.http.transports.tls import TlsContexts
+
+_MAX_HEADER_BYTES = 64 * 1024
+"""Bytes of one header; policies and cookies of real sites are long."""
+_MAX_HEADERS = 512
+_MAX_OVERHEAD = 512 * 1024
+"""Bytes of a head, of the extension of a chunk, or of trailers."""
+_MAX_INTERIM_RESPONSES = 100
+_BUFFER_BYTES = 64 * 1024
+"""Unread bytes of a body, as sent; twice as many pause its connection."""
+_IDLE_SECONDS = 15.0
+_SWITCHING_PROTOCOLS = 101
+_WITHOUT_BODY = frozenset({_SWITCHING_PROTOCOLS, 204, 304})
+_WITHOUT_LENGTH = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+"""Methods whose requests say nothing of a body that they lack."""
+_LINE_END = re.compile(r"[\r\n\0]")
+_Origin = tuple[str, bool]
+"""What a connection is for, and whether that is exempt: one to a guarded address never serves another host."""
+
+
+class PlainWire(httpx.AsyncBaseTransport):
+    """Up to `connections` are in use. Sends each request once: retries are scheduled and counted by the lease."""
+
+    def __init__(
+        self, *, headers: Mapping[str, str], connections: int, resolvers: Resolvers, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """`headers`: of every request."""
+        self._headers = {name.lower(): f"{name}: {value}\r\n" for name, value in headers.items()}
+        self._resolvers = resolvers
+        self._tls = tls
+        self._tls_contexts = TlsContexts()
+        self._slots = asyncio.Semaphore(connections)
+        self._idle: dict[_Origin, list[PlainConnection]] = {}
+        self._swept_at = 0.0
+
+    async def handle_async_request(self, request: httpx.Request) -> WireResponse:
+        """Raises `FetchFailed`, `GuardedAddress`; cancelling it closes its connection."""
+        assert isinstance(request, OutgoingRequest)
+        origin = urls.origin(request.target), request.terms.exempt
+        head = self._write_head(request, origin[0])
+        await self._slots.acquire()
+        connection = None
+        try:
+            connection = self._take_idle(origin) or await self._open(*origin)
+            body = PlainBody(connection, partial(self._take_back, origin, connection), is_head=request.method == "HEAD")
+            connection.transport.write(head + request.body)
+            await body.read_head()
+        except BaseException:
+            self._slots.release()
+            if connection is not None:
+                connection.close()
+            raise
+        return WireResponse(body.status, tuple(body.headers), body, request)
+
+    async def aclose(self) -> None:
+        for connection in chain.from_iterable(self._idle.values()):
+            connection.close()
+        self._idle.clear()
+
+    def _write_head(self, request: OutgoingRequest, origin: str) -> bytes:
+        """The request up to its body. Raises FetchFailed."""
+        own: dict[str, str] = {}
+        is_valid = request.method.isascii() and request.method.replace("-", "").isalnum()
+        for name, value in request.headers.items():
+            own[name.lower()] = own.get(name.lower(), "") + f"{name}: {value}\r\n"
+            is_valid &= _LINE_END.search(name + value) is None
+        if not is_valid:  # middleware may set any
+            raise FetchFailed("invalid HTTP request", kind="url", retryable=False)
+        lines = "".join((self._headers | own).values())
+        if request.body or request.method not in _WITHOUT_LENGTH:
+            lines += f"Content-Length: {len(request.body)}\r\n"
+        host, path = origin.partition("://")[2], request.target[len(origin) :] or "/"
+        return f"{request.method} {path} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n".encode()
+
+    def _take_idle(self, origin: _Origin) -> "PlainConnection | None":
+        """The connection that was used last, if it can still be used."""
+        now, idle = asyncio.get_running_loop().time(), self._idle.get(origin)
+        while idle:
+            connection = idle.pop()
+            if connection.is_usable and now <= connection.used_at + _IDLE_SECONDS:
+                return connection
+            connection.close()
+        return None
+
+    def _take_back(self, origin: _Origin, connection: "PlainConnection") -> None:
+        self._slots.release()
+        if not connection.is_usable or connection.transport.get_write_buffer_size():
+            connection.close()
+            return
+        connection.used_at = now = asyncio.get_running_loop().time()
+        if now > self._swept_at + _IDLE_SECONDS:
+            self._swept_at = now
+            for other in chain.from_iterable(self._idle.values()):
+                if other.used_at < now - _IDLE_SECONDS:
+                    other.close()
+            self._idle = {key: rest for key, idle in self._idle.items() if (rest := [c for c in idle if c.is_usable])}
+        self._idle.setdefault(origin, []).append(connection)
+
+    async def _open(self, origin: str, exempt: bool) -> "PlainConnection":
+        """A new connection. Raises FetchFailed, GuardedAddress."""
+        host, _, port = urls.host_key(origin).rpartition(":")
+        tls = None if origin.startswith("http:") else self._tls or self._tls_contexts.find(None, http2=False)
+        try:
+            connected = await connect(self._resolvers.find(exempt=exempt), host, int(port), exempt=exempt)
+            _, connection = await asyncio.get_running_loop().create_connection(
+                PlainConnection, sock=connected, ssl=tls, server_hostname=host.strip("[]") if tls else None
+            )
+        except GuardedAddress:
+            raise
+        except (OSError, RuntimeError, ValueError) as error:  # uvloop raises RuntimeError, too
+            raise connect_failure(error, host) from error
+        return connection
+
+
+class PlainConnection(asyncio.Protocol):
+    """Serves one request at a time."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport
+        self.body: PlainBody | None = None  # of the response that it receives
+        self.is_usable = True  # by another request
+        self.used_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]  # uvloop's is not a subclass
+
+    def data_received(self, data: bytes) -> None:
+        if self.body is None:
+            self.close()  # it would be taken for the next response
+        else:
+            self.body.feed(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_usable = False
+        if self.body is not None:
+            self.body.cut(exc)
+
+    def close(self) -> None:
+        """Close at once: nothing that was written or may still come is of use."""
+        self.is_usable, self.body = False, None
+        self.transport.abort()
+
+
+class PlainBody(WireBody):
+    """The response to one request, which it parses, head and body."""
+
+    def __init__(self, connection: PlainConnection, release: Callable[[], None], *, is_head: bool) -> None:
+        """`release` is called once, at the end of the body or when the rest of it is discarded."""
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self._connection = connection
+        self._release: Callable[[], None] | None = release
+        self._is_head = is_head
+        self._header_count = self._interim_count = self._overhead = self._unread = 0
+        self._pieces: list[bytes] = []
+        self._has_head = self._lasts_until_end = self._is_complete = False
+        self._failure: FetchFailed | None = None
+        self._news = asyncio.Event()
+        self._parser = parser = HttpResponseParser(self)
+        parser.set_dangerous_leniencies(
+            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        connection.body = self
+
+    async def read_head(self) -> None:
+        """Wait for the status and the headers. Raises FetchFailed."""
+        while not self._has_head:
+            self._news.clear()
+            await self._news.wait()
+        if self._failure is not None:
+            raise self._failure
+        if self._is_complete and not self._pieces:
+            self.close()
+
+    async def read_piece(self, size: int) -> bytes:
+        while not self._pieces and not self._is_complete:
+            self._news.clear()
+            await self._news.wait()
+        if self._failure is not None:
+            raise self._failure
+        transport = self._connection.transport
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces = [data[size:]] if len(data) > size else []
+        self._unread = max(0, len(data) - size)
+        self.received += min(size, len(data))
+        if self._is_complete and not self._pieces:
+            self.close()
+        elif self._unread < _BUFFER_BYTES and not (transport.is_reading() or transport.is_closing()):
+            transport.resume_reading()
+        return data[:size]
+
+    @property
+    def at_end(self) -> bool:
+        return self._release is None
+
+    def close(self) -> None:
+        if self._release is not None:
+            if self._pieces or not self._is_complete:
+                self._connection.close()
+            release, self._release = self._release, None
+            release()
+
+    def feed(self, data: bytes) -> None:
+        """Parse what was received."""
+        self._overhead += len(data)
+        self._unread += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            if self.status != _SWITCHING_PROTOCOLS:
+                self._fail(f"invalid HTTP response: {error.__context__ or error}", "protocol")
+        if self._is_complete:
+            del self._parser  # it refers to this object
+        elif self._overhead > _MAX_OVERHEAD:
+            self._fail(f"invalid HTTP response: more than {_MAX_OVERHEAD} bytes of headers", "protocol")
+        elif self._unread >= 2 * _BUFFER_BYTES and self._pieces:
+            self._connection.transport.pause_reading()
+        self._news.set()
+
+    def cut(self, error: Exception | None) -> None:
+        """Note that the connection has ended."""
+        if not self._has_head:
+            number = getattr(error, "errno", None)
+            self._fail(describe_os_error(number) if number else "connection closed before a response", "connection")
+        elif error is None and self._lasts_until_end:
+            self._is_complete = True
+        else:
+            self._fail("connection lost while reading the body", "connection")
+        self._news.set()
+
+    def on_message_begin(self) -> None:
+        self._connection.is_usable &= not self._is_complete  # else a response is behind the response
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_count += 1
+        if self._header_count > _MAX_HEADERS:
+            raise ValueError("Too many headers received")
+        if len(name) + len(value) > _MAX_HEADER_BYTES:
+            raise ValueError(f"Got more than {_MAX_HEADER_BYTES} bytes when reading")
+        if b"\0" in value:
+            raise ValueError("Invalid HTTP header")
+        if not self._has_head:  # else it is a trailer
+            self.headers.append((name, value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        if self._is_complete:
+            return
+        self._overhead = 0
+        self.status = self._parser.get_status_code()
+        if 100 <= self.status < 200 and self.status != _SWITCHING_PROTOCOLS:
+            self._interim_count += 1
+            if self._interim_count > _MAX_INTERIM_RESPONSES:
+                raise ValueError(f"more than {_MAX_INTERIM_RESPONSES} interim responses")
+            self.headers, self._header_count = [], 0
+            return
+        self._has_head = self._lasts_until_end = True
+        if self._is_head or self.status in _WITHOUT_BODY:
+            self.on_message_complete()
+            return
+        for name, value in self.headers:
+            match name.lower():
+                case b"content-length":
+                    self.declared, self._lasts_until_end = int(value), False
+                case b"transfer-encoding":
+                    self._lasts_until_end = not value.lower().endswith(b"chunked")
+
+    def on_body(self, data: bytes) -> None:
+        if self._has_head and not self._is_complete:
+            self._overhead = 0
+            self._pieces.append(data)
+        else:
+            self._connection.is_usable = False  # it is of an interim response, or behind the response
+
+    def on_message_complete(self) -> None:
+        if self._has_head and not self._is_complete:
+            self._is_complete = True
+            self._connection.body = None
+            self._connection.is_usable &= self._parser.should_keep_alive() and self.status != _SWITCHING_PROTOCOLS
+
+    def _fail(self, reason: str, kind: FailureKind) -> None:
+        self._failure = FetchFailed(reason, kind=kind, retryable=kind == "connection")
+        self._has_head = self._is_complete = True
+        self._connection.close()
