@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from engine.model.node import NodeRange
+from engine.model.node import NodeRange, Role
 from engine.processes.child import Child
 from engine.runtime.beat_file import Beat, BeatWriter
 from engine.settings import Settings
-from engine.supervise.nodes import node_pool
+from engine.supervise.nodes import elastic_nodes, node_pool
 from engine.supervise.nodes.node_pool import NodePool
 from tests.contract.store.harness import StoreHarness
 
@@ -48,10 +48,10 @@ def pool(store: StoreHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     pool.kill_all()
 
 
-def beat(pool: NodePool) -> None:
+def beat(pool: NodePool, number: int = 1, *, is_cpu_bound: bool = False) -> None:
     for child in pool.nodes:
         writer = BeatWriter(child.beat_path)
-        writer.write(Beat(number=1, state="READY"))
+        writer.write(Beat(number=number, state="READY", is_cpu_bound=is_cpu_bound))
         writer.close()
 
 
@@ -74,3 +74,26 @@ def test_scaling_down_cancels_starts_that_wait(pool: NodePool) -> None:
     assert (len(pool.nodes), pool.pending_runners) == (4, 16)
     assert pool.scale(NodeRange(4, 4)) == (0, 16)
     assert (len(pool.nodes), pool.pending_runners) == (4, 0)
+
+
+def test_nodes_that_are_bound_by_cpu_are_helped_at_the_next_tick_while_jobs_wait(
+    pool: NodePool, store: StoreHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elastic_nodes, "usable_cpus", lambda: 2)
+    pool.range = NodeRange(1, 3)
+    elastic = elastic_nodes.ElasticNodes(store.db, store.run, pool, Settings())
+    pool.start_node(Role.RUNNER)
+
+    def count_after(number: int, *, is_cpu_bound: bool) -> int:
+        beat(pool, number, is_cpu_bound=is_cpu_bound)
+        pool.watch()
+        elastic.tick()
+        return len(pool.nodes)
+
+    assert count_after(1, is_cpu_bound=True) == 1, "no job waits"
+    store.seed("http://a.test/1", "http://a.test/2")
+    assert count_after(2, is_cpu_bound=False) == 1
+    assert count_after(3, is_cpu_bound=True) == 2
+    assert count_after(4, is_cpu_bound=True) == 2, "each CPU has a node"
+    [text] = [text for (text,) in store.db.all("SELECT text FROM events WHERE text GLOB '*starts because*'")]
+    assert text.endswith(" starts because jobs wait for a CPU")
