@@ -25,8 +25,9 @@ _PATH = late_regex(r"\s*(?:[?#.]|/(?![/\\]))")
 """The start of a relative URL without a host."""
 _IGNORED = late_regex(r"^[\x00-\x20]+|[\t\n\r]")
 """Characters that have no meaning in a URL."""
+_OCTET = r"(?:25[0-5]|(?:2[0-4]|1[0-9]|[1-9])?[0-9])"
 _NORMAL = late_regex(
-    r"https?://[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?<!-)(?::[1-9][0-9]{3})?"
+    rf"https?://(?:[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*\.[a-z]{{2,}}(?<!-)|{_OCTET}(?:\.{_OCTET}){{3}})(?::[1-9][0-9]{{3}})?"
     r"(?:/(?!\.)[A-Za-z0-9_~!$&()*+,;=:@.-]*)+(?:\?[A-Za-z0-9_~!$&()*+,;=:@./-]*)?",
 )
 """Most URLs as they are written, which normalizing would not change."""

@@ -18,6 +18,7 @@ from msgspec import Struct
 from engine.errors import megabytes
 from engine.files.file_part import FilePart, PartNote
 from engine.http.byte_budget import NoRoom
+from engine.http.deadline import Deadline
 from engine.http.decompress import open_decompressor
 from engine.http.errors import FetchFailed
 from engine.http.exchange import WireBody
@@ -98,8 +99,6 @@ class FileLimits(Struct, frozen=True):
     """Bytes, as sent and decoded."""
     min_free: int
     """Bytes that stay free on the disk; 0: it is not checked."""
-    deadline: float
-    """Seconds."""
     folder: Path
     """The place for checks of disk space."""
 
@@ -137,12 +136,12 @@ class FileDownload:
         return headers
 
     async def read(
-        self, url: str, status: int, headers: Mapping[str, str], body: WireBody, limit: asyncio.Timeout
+        self, url: str, status: int, headers: Mapping[str, str], body: WireBody, deadline: Deadline
     ) -> bytes:
         """Read a response of any status; returns the beginning of its content. See `receive`."""
         try:
             if status in FILE_STATUSES:
-                await self.receive(url, status, headers, body, limit)
+                await self.receive(url, status, headers, body, deadline)
                 return self.head
             if status == _NO_SUCH_RANGE and self.continues:
                 await self.refuse_range()
@@ -153,15 +152,16 @@ class FileDownload:
             body.close()
 
     async def receive(
-        self, url: str, status: int, headers: Mapping[str, str], body: AsyncIterable[bytes], limit: asyncio.Timeout
+        self, url: str, status: int, headers: Mapping[str, str], body: AsyncIterable[bytes], deadline: Deadline
     ) -> None:
-        """Write the body of a 200 or 206 to the part. `headers`: names in lower case. `limit`: put off by progress.
+        """Write the body of a 200 or 206 to the part. `headers`: names in lower case.
 
+        `deadline` begins again with progress.
         Raises FetchFailed; NoRoom where the disk is nearly full; and what reading the body raises.
         """
         expected = await self._prepare(url, status, headers)
-        limit.reschedule(_deadline(self._limits.deadline))
-        await self._read(headers, body, limit)
+        deadline.restart()
+        await self._read(headers, body, deadline)
         if self.problem is None and expected is not None and self._part.size != expected:
             text = f"{self._part.size:,} bytes instead of {expected:,}"
             await self._forget()
@@ -214,14 +214,14 @@ class FileDownload:
         self.head = await self._on_disk(self._part.read_start, HEAD_BYTES)
         return part_range.end + 1
 
-    async def _read(self, headers: Mapping[str, str], body: AsyncIterable[bytes], limit: asyncio.Timeout) -> None:
+    async def _read(self, headers: Mapping[str, str], body: AsyncIterable[bytes], deadline: Deadline) -> None:
         decode = self._open_decoder(headers)
         buffer = bytearray()
         content_type, is_checked = headers.get("content-type", ""), False
         async for piece in body:
             self.received += len(piece)
             self._check_size(0, before=self.received + self._continues_at)
-            self._note_progress(len(piece), limit)
+            self._note_progress(len(piece), deadline)
             for decoded in decode(piece):
                 buffer += decoded
                 if len(buffer) >= _BUFFER_BYTES:
@@ -257,11 +257,11 @@ class FileDownload:
             return _Decoder("", 0)
         return _Decoder(encoding, self._limits.max_file + _BYTES_PER_SPACE_CHECK)  # the check of the part comes first
 
-    def _note_progress(self, count: int, limit: asyncio.Timeout) -> None:
+    def _note_progress(self, count: int, deadline: Deadline) -> None:
         self._window += count
-        if self._window >= MIN_RATE * self._limits.deadline:
+        if self._window >= MIN_RATE * deadline.seconds:
             self._window = 0
-            limit.reschedule(_deadline(self._limits.deadline))
+            deadline.restart()
 
     def _check_size(self, declared: int, *, before: int = 0) -> None:
         """Raise FetchFailed for a file that is too large, or larger than the room on the disk."""
@@ -307,10 +307,6 @@ class _Decoder:
         if self._decompressor is None:
             return iter((piece,))
         return self._decompressor.feed(piece) if piece else self._decompressor.finish()
-
-
-def _deadline(seconds: float) -> float:
-    return asyncio.get_running_loop().time() + seconds
 
 
 def to_validators(url: str, conditions: Sequence[tuple[str, str]]) -> str:

@@ -1,6 +1,5 @@
 """What the transports of a request exchange: the request with its terms, the response, its body."""
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import cached_property
@@ -13,6 +12,7 @@ from multidict import CIMultiDict
 
 from engine import urls
 from engine.http.byte_budget import BodyShare
+from engine.http.deadline import Deadline
 from engine.http.decompress import Decompressor, body_too_large
 from engine.http.response import FetchResponse
 from engine.model.host import HostRoute
@@ -131,9 +131,12 @@ class Download(Protocol):
         """The headers to add to the request to this URL."""
 
     async def read(
-        self, url: str, status: int, headers: Mapping[str, str], body: WireBody, limit: asyncio.Timeout
+        self, url: str, status: int, headers: Mapping[str, str], body: WireBody, deadline: Deadline
     ) -> bytes:
-        """Read a response of any status; returns the beginning of its content. `headers`: names in lower case."""
+        """Read a response of any status; returns the beginning of its content. `headers`: names in lower case.
+
+        `deadline`: begins again as the file grows.
+        """
 
 
 class RequestTerms(Struct, kw_only=True):

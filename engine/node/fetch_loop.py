@@ -184,13 +184,13 @@ class FetchLoop(threading.Thread):
 
     async def _work(self, jobs: deque[LeasedJob]) -> None:
         """Run jobs until none waits: one at a time, as a job must not hold a place at its host while it waits here."""
-        while jobs:
-            await self._run_job(jobs.popleft())
-
-    async def _run_job(self, job: LeasedJob) -> None:
-        assert self._pipeline is not None
         task = asyncio.current_task()
         assert task is not None
+        while jobs:
+            await self._run_job(task, jobs.popleft())
+
+    async def _run_job(self, task: "asyncio.Task[None]", job: LeasedJob) -> None:
+        assert self._pipeline is not None
         slot = self._slots[job.lease_key] = _Slot(task, time.monotonic())
         outcome = None
 

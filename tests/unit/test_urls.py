@@ -213,6 +213,10 @@ def test_another_spelling_of_a_name_makes_no_other_host(spelling: str, name: str
 @example("http://a.bc:8080/x/..?y")
 @example("http://a.bc/.x")
 @example("http://a.bc?x")
+@example("http://10.0.255.249:8080/x")
+@example("http://10.00.2.3/")
+@example("http://1.2.3.256/")
+@example("http://1.2.3/")
 def test_a_url_taken_as_normal_is_what_the_parser_makes_of_it(url: str) -> None:
     try:
         parsed = ada_url.normalize_url(url).partition("#")[0]

@@ -6,6 +6,7 @@ from time import perf_counter
 import httpx
 
 from engine.http.byte_budget import BodyShare, NoRoom
+from engine.http.deadline import Deadline, Deadlines
 from engine.http.decompress import decompress_start, open_decompressor
 from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest, RequestTransport, WireBody, WireResponse
@@ -31,17 +32,17 @@ class BodyTransport(httpx.AsyncBaseTransport):
     def __init__(self, inner: RequestTransport, *, deadline: float, max_body: int) -> None:
         """`deadline`: seconds for a whole request. `max_body`: bytes of a body, both as sent and decompressed."""
         self._inner = inner
-        self._deadline = deadline
+        self._deadlines = Deadlines(deadline)
         self._max_body = max_body
 
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
         """Raises FetchFailed; NoRoom if the body waits for room longer than the deadline in all."""
         assert isinstance(request, OutgoingRequest)
         start = perf_counter()
-        wait = _ShareWait(request.terms.share, self._deadline)
+        wait = _ShareWait(request.terms.share, self._deadlines.start())
         content = b""
         try:
-            async with asyncio.timeout(self._deadline) as wait.deadline:
+            with wait.deadline:
                 response = await self._inner.handle_async_request(request)
                 try:
                     fetched = await self._read(request, response, wait, start)
@@ -50,7 +51,7 @@ class BodyTransport(httpx.AsyncBaseTransport):
                     raise
                 content = fetched.body
         except TimeoutError:
-            raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
+            raise FetchFailed(f"timeout after {self._deadlines.seconds:g} s", kind="timeout", retryable=True) from None
         finally:
             wait.end(kept=bool(content))
         response.fetched = fetched
@@ -131,36 +132,30 @@ class BodyTransport(httpx.AsyncBaseTransport):
 class _ShareWait:
     """Grows the share of one response's body; stops its deadline while it waits for room."""
 
-    __slots__ = ("_longest", "_share", "deadline", "seconds")
+    __slots__ = ("_share", "deadline", "seconds")
 
-    def __init__(self, share: BodyShare | None, longest: float) -> None:
-        """`longest`: seconds that one response waits for room in all."""
+    def __init__(self, share: BodyShare | None, deadline: Deadline) -> None:
         self._share = share
-        self._longest = longest
-        self.deadline: asyncio.Timeout
+        self.deadline = deadline
         self.seconds = 0.0
         """Time waited."""
 
     async def hold(self, count: int) -> None:
-        """Hold further bytes; wait until there is room for them. Raises NoRoom if that takes too long.
+        """Hold further bytes; wait until there is room for them. Raises NoRoom if it waits longer than a request may.
 
         A waiting body keeps its bytes, and so keeps others waiting.
         """
         share = self._share
         if share is None or share.try_grow(count):
             return
-        loop = asyncio.get_running_loop()
-        start, ends_at = loop.time(), self.deadline.when()
-        assert ends_at is not None
-        self.deadline.reschedule(None)
+        start, left = perf_counter(), self.deadline.pause()
         try:
-            async with asyncio.timeout(self._longest - self.seconds):
+            async with asyncio.timeout(self.deadline.seconds - self.seconds):
                 await share.grow(count)
         except TimeoutError:
             raise NoRoom from None
-        waited = loop.time() - start
-        self.seconds += waited
-        self.deadline.reschedule(ends_at + waited)
+        self.seconds += perf_counter() - start
+        self.deadline.resume(left)
 
     def end(self, *, kept: bool) -> None:
         """Note that the body is complete, or, unless it is kept, that it was dropped."""

@@ -23,7 +23,7 @@ class FileParts:
 
     def __init__(self, folder: FileFolder, settings: Settings) -> None:
         self._folder = folder
-        self._limits = FileLimits(settings.max_file, settings.min_free, settings.deadline, folder.output)
+        self._limits = FileLimits(settings.max_file, settings.min_free, folder.output)
         self._threads = ThreadPoolExecutor(_THREADS, "files")
         self._open: dict[tuple[int, int], FilePart] = {}
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from engine.files.file_download import FileDownload, FileLimits
 from engine.files.file_part import FilePart
 from engine.http.byte_budget import NoRoom
+from engine.http.deadline import Deadlines
 from engine.http.errors import FetchFailed
 from engine.runtime.file_folder import FileFolder
 
@@ -24,7 +25,7 @@ class Download:
     """A part, and the answers that it gets."""
 
     def __init__(self, folder: Path) -> None:
-        self.limits = FileLimits(max_file=1_000_000, min_free=0, deadline=5.0, folder=folder)
+        self.limits = FileLimits(max_file=1_000_000, min_free=0, folder=folder)
         self.part = FilePart(FileFolder(folder, "run"), "ab")
         self.part.open()
         self.threads = ThreadPoolExecutor(1)
@@ -40,8 +41,8 @@ class Download:
 
         async def work() -> None:
             download.request_headers(URL)
-            async with asyncio.timeout(5) as limit:
-                await download.receive(URL, status, headers, body(), limit)
+            with Deadlines(5).start() as deadline:
+                await download.receive(URL, status, headers, body(), deadline)
 
         asyncio.run(work())
         return download
