@@ -1,11 +1,12 @@
 """Follows a number in the crawl.db of a running crawl."""
 
 import contextlib
-import sqlite3
 import threading
 import time
 from pathlib import Path
 from typing import Self
+
+from engine.store.db.connector import sqlite3
 
 DONE = "SELECT total(done) FROM sequences WHERE kind = 'page'"
 REEXTRACTED = "SELECT reextracted FROM runs ORDER BY seq DESC LIMIT 1"

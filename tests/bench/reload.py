@@ -6,12 +6,12 @@ object: the rates, their ratio, and the requests during re-extraction.
 
 import argparse
 import json
-import sqlite3
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from engine.store.db.connector import sqlite3
 from tests.bench.poller import DONE, REEXTRACTED, Poller
 from tests.bench.site import Site, generated_site, slow_site
 

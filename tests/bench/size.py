@@ -1,7 +1,6 @@
 """Crawls a site of a million small pages, then asks its data dir: is speed even, is memory flat, are commands fast?"""
 
 import os
-import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from engine.store.db.connector import sqlite3
 from tests.bench.crawlers import PROJECT, console, run_command, write_defs
 from tests.bench.measure import Measured, measure
 from tests.bench.pages import path_of
