@@ -80,6 +80,12 @@ def children_to_retire(children: Sequence[ChildState], request: ExtractionReques
     return old
 
 
+def spare_children(children: Sequence[ChildState]) -> list[ChildState]:
+    """Processes without plugin code that were started for what waited behind a costly document, once all are idle."""
+    plain = [child for child in children if child.fork.is_open and not child.code]
+    return [] if any(child.requests for child in plain) else plain[1:]
+
+
 def has_room(children: Sequence[ChildState], request: ExtractionRequest, limit: int) -> bool:
     """Whether a further process may start for the document's code."""
     return sum(child.code == request.code for child in children) < limit and len(children) < SLOTS
@@ -276,6 +282,9 @@ class ExtractionPool:
         if child.requests:
             child.clock.start(child.requests[0].step_seconds)
         self._dispatch()
+        if not self._queue:
+            for spare in spare_children(self._children):
+                spare.fork.kill()
 
     def _on_end(self, child: ChildState, ended: Ended) -> None:
         """Decide about the document in progress; requeue those that were not begun."""

@@ -218,6 +218,18 @@ async def test_a_page_whose_process_dies_twice_fails_and_those_behind_it_do_not(
         assert {title(answer) for answer in await asyncio.gather(*good)} == {TITLE}
 
 
+async def test_a_process_for_what_waited_behind_a_costly_page_ends_once_all_are_idle() -> None:
+    async with extraction_pool(limits(seconds=60)) as pool:
+        await pool.work(request())
+        costly = asyncio.ensure_future(pool.work(request(STORM[:150_000] + b">")))
+        await asyncio.sleep(1.2 * BUSY_SECONDS)
+        await pool.work(request())
+        oldest, *others = pool.pids
+        await costly
+        assert await until(lambda: pool.pids == [oldest])
+        assert all(map(has_ended, others))
+
+
 async def test_a_page_that_ends_its_process_costs_its_own_job_among_several_of_one_message() -> None:
     slow = STORM[:150_000] + b">"
     async with extraction_pool(limits(seconds=0.3), children=1) as pool:

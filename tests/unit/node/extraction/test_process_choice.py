@@ -3,7 +3,14 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from engine.node.extraction.process_pool import BUSY_SECONDS, QUEUED, QUEUED_SMALL, SMALL_BYTES, choose_child
+from engine.node.extraction.process_pool import (
+    BUSY_SECONDS,
+    QUEUED,
+    QUEUED_SMALL,
+    SMALL_BYTES,
+    choose_child,
+    spare_children,
+)
 from engine.node.extraction.request import ChildState, ExtractionRequest
 from engine.store.pages.body import Body
 
@@ -58,6 +65,13 @@ def test_a_document_does_not_wait_behind_a_costly_one() -> None:
     late, second = child(1, 1, busy=2 * BUSY_SECONDS), child(2)
     assert choose_child([late, second], document(), NOW) is second
     assert choose_child([late], document(), NOW) == "start"
+
+
+def test_the_oldest_process_stays_once_all_are_idle() -> None:
+    first, second, plugins = child(1), child(2), child(3, code="7")
+    assert spare_children([first, second, plugins]) == [second]
+    assert not spare_children([child(1, 1), second]), "what comes next must not wait behind a costly document"
+    assert not spare_children([first, child(2, 1)])
 
 
 def test_processes_that_run_plugin_code_work_side_by_side() -> None:
