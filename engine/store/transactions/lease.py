@@ -127,7 +127,7 @@ class SequenceState(Struct, frozen=True):
     @property
     def is_plain(self) -> bool:
         """Whether its lease changes nothing that the leases of other hosts depend on, besides the free slots."""
-        return not (self.is_limited or self.delay or self.kind == JobKind.EXTRACT)
+        return not (self.is_limited or self.kind == JobKind.EXTRACT)
 
 
 class LeaseRequest(Struct, frozen=True, kw_only=True):
@@ -245,11 +245,11 @@ def _lease_part(
         for state, allowance in zip(states, allowances, strict=True)
     ]
     jobs.take(db, [job.id for got in leases for job in got.jobs], request.lease_id, request.node)
-    for state, got in zip(states, leases, strict=True):
-        if got.jobs and state.is_limited:
+    given = [(state, got) for state, got in zip(states, leases, strict=True) if got.jobs]
+    hosts.reserve(db, {state.host: got.due + rings.LOOKAHEAD for state, got in given if got.due is not None})
+    for state, got in given:
+        if state.is_limited:
             page_limit.reserve(db, state.run, state.group, len(got.jobs))
-        if got.jobs and got.due is not None:
-            hosts.reserve(db, state.host, got.due + rings.LOOKAHEAD)
     return leases
 
 

@@ -1,7 +1,7 @@
 """Writes the table `hosts`: send times, limits, backoff and robots.txt."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import orjson
@@ -32,6 +32,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, key) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
+_RESERVE = """
+WITH r (id, next_at) AS ({values}) UPDATE hosts SET next_at = r.next_at FROM r WHERE hosts.id = r.id
+"""
 _RETURN_TURN = "UPDATE hosts SET next_at = max(:now, next_at - :seconds) WHERE id = :host AND next_at > :now"
 _SET_BACKOFF = """
 UPDATE hosts SET strikes = strikes + :strike, throttled = throttled + :answered,
@@ -181,9 +184,9 @@ def find(db: Database, run: int, key: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def reserve(db: Database, host: int, next_at: float) -> None:
-    """Reserve send times: no other lease may send before `next_at` (boot-time seconds)."""
-    db.execute("UPDATE hosts SET next_at = ? WHERE id = ?", (next_at, host))
+def reserve(db: Database, next_at: Mapping[int, float]) -> None:
+    """Reserve send times: by host, the boot-time second before which no other lease may send."""
+    db.execute_values(_RESERVE, list(next_at.items()))
 
 
 def return_turn(db: Database, host: int, seconds: float, now: float) -> None:

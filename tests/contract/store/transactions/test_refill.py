@@ -99,6 +99,24 @@ def test_a_commit_leases_from_many_hosts_in_a_few_statements(new_store: NewStore
     assert statements(24) == statements(8)
 
 
+def test_hosts_with_a_delay_are_leased_from_in_a_few_statements_too(new_store: NewStore) -> None:
+    def statements(count: int) -> int:
+        names = [f"h{number}" for number in range(count)]
+        delayed = HostPolicy(delay=0.5, concurrency=8, robots=False)
+        store = new_store(slots=count, policies={f"{name}:80": delayed for name in names})
+        for name in names:
+            store.seed(*pages(name, 2))
+        seen: list[str] = []
+        store.db._connection.set_trace_callback(seen.append)
+        leases = store.lease_rung(free=count)
+        store.db._connection.set_trace_callback(None)
+        assert [(len(got.jobs), got.due) for got in leases] == [(1, store.now + 0.4)] * count
+        assert store.db.all("SELECT DISTINCT next_at FROM hosts") == [(store.now + 0.5,)]
+        return len(set(seen))
+
+    assert statements(16) == statements(8)
+
+
 def test_a_sequence_with_work_left_waits_behind_the_others(store: StoreHarness) -> None:
     store.seed(*pages("a", 10))
     taken = store.lease(1, free=2).jobs

@@ -310,7 +310,7 @@ def test_after_a_reboot_the_rest_of_each_wait_is_kept(store: StoreHarness) -> No
     one, two = store.take("http://a/")
     store.commit(again(one, 1008.0), JobOutcome(job=two, state=JobState.DONE, effects=(Backoff(1004.0),)))
     with store.db.transaction():
-        hosts.reserve(store.db, 1, 1002.0)
+        hosts.reserve(store.db, {1: 1002.0})
         jobs.shift_deadlines(store.db, -990.0)
         hosts.shift_deadlines(store.db, -990.0)
     assert jobs.next_due(store.db, store.run) == pytest.approx(18.0)
