@@ -27,6 +27,8 @@ _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
 _ESCAPED_PUNCTUATION = re.compile(r"\\[!-/:-@\[-`{-~]")
 _LIKE_PART = re.compile(rf"{_ESCAPED_PUNCTUATION.pattern}|[.%_]")
 """What stands for something else in a pattern of LIKE."""
+_MAX_LIKE = 10_000
+"""SQLite refuses patterns of 50,000 bytes."""
 
 _TERM = re.compile(r'(!?)(?:"((?:[^"\\]|\\.)*)"(?=\s|$)|([A-Za-z][\w-]*:"(?:[^"\\]|\\.)*"(?=\s|$)|\S+))\s*')
 _KEY_VALUE = re.compile(r"([A-Za-z][\w-]*):(?!//)(\S*|\".*\")", re.DOTALL)
@@ -100,7 +102,7 @@ class TextSearch:
     @property
     def like(self) -> str | None:
         r"""The pattern as one of LIKE, if it has only plain text, `.`, and escaped characters such as `\?`."""
-        if self.negated or not self.text.isascii():  # LIKE ignores the case of ASCII letters only
+        if self.negated or len(self.text) > _MAX_LIKE or not self.text.isascii():  # LIKE folds ASCII letters only
             return None
         plain = _ESCAPED_PUNCTUATION.sub("", self.text).replace(".", "")
         if not _SPECIAL.isdisjoint(plain):

@@ -177,7 +177,12 @@ def test_sql_selects_each_row_that_a_search_accepts(pattern: str, text: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("pattern", "like"), [("/c1_", r"%/c1\_%"), (r"a\.b.%", r"%a\.b_\%%"), ("a+", None), (r"\d", None), ("é", None)]
+    ("pattern", "like"),
+    [("/c1_", r"%/c1\_%"), (r"a\.b.%", r"%a\.b_\%%"), ("a+", None), (r"\d", None), ("é", None)],
 )
 def test_plain_text_has_a_pattern_of_sql(pattern: str, like: str | None) -> None:
     assert TextSearch(pattern).like == like
+
+
+def test_a_long_text_is_searched_without_sql() -> None:
+    assert TextSearch("a" * 20_000).like is None
