@@ -8,9 +8,8 @@ _FORMATTING = re.compile(rb"<[bceinstuf](?:[\s/]|(?:m|t|ig|ode|ont|obr|mall|trik
 one."""
 
 FORBIDDING = (b"nofollow", b"noindex", b"none")
-BASE = b"<base"
 SPANS = (b"rowspan", b"colspan")
-_WORDS = (BASE, *FORBIDDING, *SPANS)
+_WORDS = (*FORBIDDING, *SPANS)
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 _START_BYTES = 4_096
@@ -34,7 +33,7 @@ class Markup:
         return self._text.lower() if self._kept is None else self._kept
 
     def mentions(self, word: bytes) -> bool:
-        """Whether a word, `BASE` or one of `FORBIDDING` or `SPANS`, occurs. Makes no copy of a large page."""
+        """Whether a word of `FORBIDDING` or `SPANS` occurs. Makes no copy of a large page."""
         if self._kept is not None:
             return word in self._kept
         if self._mentions is None:
@@ -52,7 +51,7 @@ class Markup:
 
     def forget(self) -> bool:
         """Drop the text of a large page, except its head if needed; False if the head is as large."""
-        if any(map(self.mentions, (BASE, *FORBIDDING))) and len(self.head) > _KEPT_BYTES:
+        if any(map(self.mentions, FORBIDDING)) and len(self.head) > _KEPT_BYTES:
             return False
         self._text = b""
         return True

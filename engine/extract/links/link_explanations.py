@@ -49,7 +49,7 @@ def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[
         for href in hrefs:
             if context.nofollow and has_nofollow(read_node(node, "rel")):
                 yield href, "it is marked nofollow"
-            elif finder.resolve_href(href, budget, {}) is None:
+            elif finder.resolve_href(href, budget) is None:
                 yield href, _reason(finder, href, budget)
     if is_empty and scope.node is None:
         yield "", f"{NO_LINK}`{link.selector}` matches no element"

@@ -1,5 +1,6 @@
 """Finds the links to follow on a page; caches the result of each href across pages."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from engine.extract.select.node_value import CONTENT_ATTRIBUTES, JsonValue, read
 from engine.extract.select.scope import Scope
 from engine.extract.select.selectors import Selector, compile_selector
 from engine.extract.select.srcset import is_srcset, read_candidates
+from engine.late_regex import late_regex
 from engine.model.definition import DataDef
 from engine.model.job import link_key
 from engine.model.link import Link
@@ -36,6 +38,11 @@ _NODES_PER_STEP = 2_000
 """Elements whose links are resolved before the limits are checked."""
 
 _ABSOLUTE = ("http://", "https://")
+_SEGMENT = r"(?!\.)[\w~!$&()*+,;=.-]*+(?:%(?!2[eE])[\w~!$&()*+,;=.-]*+)*+"
+_PLAIN_PATH = late_regex(
+    rf"(?=.)((?:\.\./)*+)(?![/?])(?:{_SEGMENT}/)*+{_SEGMENT}(?:\?[\w~!$&()*+,;=.%/-]*+)?", re.ASCII
+)
+"""Relative URLs that a parser joins to a folder as they are written; group 1: the levels above it."""
 _BLANK_CHARACTERS = "".join(map(chr, range(33)))
 _NOT_CACHED = ExtractedLink("", "", 0, None)
 
@@ -50,6 +57,7 @@ class LinkFinder:
         self._reads_slowly = link.attribute in CONTENT_ATTRIBUTES or is_srcset(link.attribute)
         self._compile_error: str | None = None
         self._selector: Selector | None = None
+        self._wide_selector: Selector | None = None
         self._allow: tuple[TimedPattern, ...] = ()
         self._deny: tuple[TimedPattern, ...] = ()
         # A relative href resolves by the folder of the base URL; whether the link is kept depends on host and group.
@@ -57,6 +65,11 @@ class LinkFinder:
         self._cache_capacity = MAX_CACHED_LINKS
         try:
             self._selector = compile_selector(link.selector or None)
+            self._wide_selector = self._selector
+            tag = link.selector.removesuffix(f"[{link.attribute}]")
+            if tag.isalnum() and not self._reads_slowly:
+                # An element without the attribute gives no link, and `a` is found sooner than `a[href]`.
+                self._wide_selector = compile_selector(tag)
             self._allow = tuple(TimedPattern(text) for text in link.allow)
             self._deny = tuple(TimedPattern(text) for text in link.deny)
         except ValueError as error:
@@ -74,11 +87,12 @@ class LinkFinder:
             return True
         return context.nofollow and context.meta_nofollow and page.robots(context.agent).nofollow
 
-    def select(self, scope: Scope) -> "Iterator[SelectedNode]":
-        """The elements, one by one. Raises `ValueError` (does not compile)."""
-        if self._selector is None or self._compile_error is not None:
+    def select(self, scope: Scope, *, wide: bool = False) -> "Iterator[SelectedNode]":
+        """The elements, one by one; `wide`: perhaps more that give no link. Raises `ValueError` (does not compile)."""
+        selector = self._wide_selector if wide else self._selector
+        if selector is None or self._compile_error is not None:
             raise ValueError(self._compile_error or "the link cannot be read")
-        return self._selector.each(scope)
+        return selector.each(scope)
 
     def select_followed(self, scope: Scope, budget: Budget) -> "Iterator[SelectedNode]":
         """The elements that are not marked nofollow, or all if that is ignored. Raises `ValueError`."""
@@ -93,7 +107,7 @@ class LinkFinder:
         `scope`: the block to search; None: the page. Raises `ValueError` (does not compile) and `PatternTimeout`.
         """
         page, context = budget.page, budget.context
-        nodes = self.select(scope or Scope(page))
+        nodes = self.select(scope or Scope(page), wide=True)
         if self.is_barred(budget):
             return {}, 0
         check_rel = context.nofollow and page.mentions_nofollow
@@ -101,48 +115,54 @@ class LinkFinder:
         while part := list(islice(nodes, _NODES_PER_STEP)):
             hrefs = self._collect_hrefs(part, check_rel, budget.time_budget)
             if hrefs:
-                self._resolve_hrefs(hrefs, links, budget)
+                self._add_links(hrefs, links, budget)
             if len(links) > max_links or len(links) * len(page.base) > MAX_PAGE_URL_CHARACTERS:
-                return links, _drop_last_links(links, max_links) + sum(1 for _ in nodes)
+                return links, _drop_last_links(links, max_links) + self._count(nodes)
         budget.time_budget.check_patience()  # a search takes time even if it finds nothing
         return links, 0
+
+    def _count(self, nodes: "Iterator[SelectedNode]") -> int:
+        if self._wide_selector is not self._selector:
+            return sum(read_node(node, self.link.attribute) is not None for node in nodes)
+        return sum(1 for _ in nodes)
 
     def _collect_hrefs(
         self, nodes: "Sequence[SelectedNode]", check_rel: bool, time_budget: TimeBudget
     ) -> dict[str, None]:
         """The distinct hrefs of the elements, without fragments, in document order."""
         name = self.link.attribute
-        hrefs: dict[str, None] = {}
+        written: dict[str | None, None] = {}
         if self._reads_slowly or not (nodes and isinstance(nodes[0], LexborNode)):
             for node in nodes:
                 time_budget.check_patience()
                 if not (check_rel and has_nofollow(read_node(node, "rel"))):
-                    hrefs |= dict.fromkeys([text.partition("#")[0] for text in read_hrefs(node, self.link)])
-            return hrefs
-        for node in nodes:
+                    written |= dict.fromkeys(read_hrefs(node, self.link))
+        else:
             # Hot path: a CSS selector returns only elements, so their kind is not checked.
-            attributes = node.attrs  # type: ignore[union-attr]
-            href = attributes.get(name)
-            if href is not None and not (check_rel and has_nofollow(attributes.get("rel"))):
-                hrefs[href.partition("#")[0]] = None
-        return hrefs
+            attributes = [node.attrs for node in nodes]  # type: ignore[union-attr]
+            if check_rel:
+                attributes = [each for each in attributes if not has_nofollow(each.get("rel"))]
+            written = dict.fromkeys([each.get(name) for each in attributes])
+        return dict.fromkeys([href.partition("#")[0] for href in written if href is not None])
 
-    def _resolve_hrefs(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], budget: Budget) -> None:
+    def _add_links(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], budget: Budget) -> None:
         page, group = budget.page, self.link.group or budget.context.group
         base = page.base
         folder = base.partition("?")[0].rpartition("/")[0]
-        relative_cache = self._cache_for(folder, page.host, group)
-        absolute_cache = self._cache_for("", page.host, group)
+        by_href = self._cache_for(folder, page.host, group)
+        by_url = self._cache_for("", page.host, group)
         is_cached = len(links) + len(hrefs) <= _MAX_CACHED_OF_PAGE
         for href in hrefs:
-            cache = absolute_cache if href.startswith(_ABSOLUTE) else relative_cache
-            link = cache.get(href, _NOT_CACHED)
+            link = by_href.get(href, _NOT_CACHED)
             if link is _NOT_CACHED:
-                # most URLs are cached under another spelling; joining texts is cheaper than resolving
-                link = absolute_cache.get(_join_plainly(folder, href), _NOT_CACHED)
+                link = by_url.get(href, _NOT_CACHED)
+            if link is _NOT_CACHED:
+                url = _join_plainly(base, folder, href)
+                link = by_url.get(url, _NOT_CACHED)
                 if link is _NOT_CACHED:
-                    link = self.resolve_href(href, budget, absolute_cache if is_cached else {})
-                if is_cached and self._cache_capacity >= 0 and _is_cacheable(href):
+                    link = self._resolve(href, url, budget, by_url if is_cached else {})
+                if is_cached and _is_cacheable(href):
+                    cache = by_url if href.startswith(_ABSOLUTE) else by_href
                     cache[href] = link
                     self._cache_capacity -= 1
             if link is not None:
@@ -159,24 +179,31 @@ class LinkFinder:
             self._cache_capacity -= 1
         return cache
 
-    def resolve_href(
-        self, href: str, budget: Budget, absolute_cache: "dict[str, ExtractedLink | None]"
+    def resolve_href(self, href: str, budget: Budget) -> ExtractedLink | None:
+        """The link of an href; None: not followed. Raises `PatternTimeout`."""
+        return self._resolve(href, "", budget, {})
+
+    def _resolve(
+        self, href: str, joined: str, budget: Budget, by_url: "dict[str, ExtractedLink | None]"
     ) -> ExtractedLink | None:
-        """The link of an href; None: not followed. `absolute_cache`: by absolute URL. Raises `PatternTimeout`."""
-        budget.time_budget.check_patience()
-        page, group = budget.page, self.link.group or budget.context.group
-        url = resolve_url(page.base, href, self._query_stripper)
-        if url is None or (self.link.same_host and host_name(url) != page.host):
+        """The link of an href, whose URL may be `joined` already; otherwise that is empty."""
+        url: str | None = joined
+        if not joined or self._query_stripper is not None or len(joined) > MAX_URL_CHARACTERS:
+            url = resolve_url(budget.page.base, href, self._query_stripper)
+        if url is None:
             return None
-        link = absolute_cache.get(url, _NOT_CACHED)
+        link = by_url.get(url, _NOT_CACHED)
         if link is _NOT_CACHED:
-            link = self._check_patterns(url, group, budget)
-            if self._cache_capacity >= 0:
-                absolute_cache[url] = link
-                self._cache_capacity -= 1
+            link = by_url[url] = self._judge(url, budget)
+            self._cache_capacity -= 1
         return link
 
-    def _check_patterns(self, url: str, group: str, budget: Budget) -> ExtractedLink | None:
+    def _judge(self, url: str, budget: Budget) -> ExtractedLink | None:
+        """The link of a URL; None: not followed. Raises `PatternTimeout`."""
+        budget.time_budget.check_patience()
+        page, group = budget.page, self.link.group or budget.context.group
+        if self.link.same_host and host_name(url) != page.host:
+            return None
         if not self.allows(url, budget):
             return None
         if any(pattern.has_match(url, budget.time_budget) for pattern in self._deny):
@@ -287,18 +314,23 @@ def read_hrefs(node: "SelectedNode", link: Link) -> list[str]:
     return read_candidates(text, largest=link.largest) if is_srcset(name) else [text]
 
 
-def _join_plainly(folder: str, href: str) -> str:
-    """A guess at the URL of an href that is a plain path; if the guess is a normalized URL, it is right."""
-    if not href or href[0] in "/?" or ":" in href:
+def _join_plainly(base: str, folder: str, href: str) -> str:
+    """The URL of a plain path, or of the page itself, as a parser joins it to the base; empty: only a parser can.
+
+    `folder`: the base up to its last slash.
+    """
+    if "@" in base or not base.startswith(_ABSOLUTE):
         return ""
-    if href[0] == ".":
-        levels = 0
-        while href.startswith("../", 3 * levels):
-            levels += 1
+    if not href:
+        return base
+    match = _PLAIN_PATH.fullmatch(href)
+    if match is None:
+        return ""
+    if up := match.end(1):
+        levels = up // 3
         if levels > folder.count("/") - 2:  # those of `http://`
             return ""
-        if levels:
-            folder, href = folder.rsplit("/", levels)[0], href[3 * levels :]
+        folder, href = folder.rsplit("/", levels)[0], href[up:]
     return f"{folder}/{href}"
 
 

@@ -197,8 +197,8 @@ class _RecordLinkFinder:
                 encoding = URL_ENCODED if form is None else form.query_encoding
                 query = encode_form(merge_fields(fields, template.form), look_up, encoding)
                 href = html_form.with_query(href, query.text)
-            return self.finder.resolve_href(href, budget, {})
-        link = self.finder.resolve_href(href, budget, {})
+            return self.finder.resolve_href(href, budget)
+        link = self.finder.resolve_href(href, budget)
         body = fill_body(template, look_up, fields, URL_ENCODED if form is None else form.encoding)
         if link is None:
             return None
@@ -210,7 +210,7 @@ class _RecordLinkFinder:
         return replace(link, key=key, details=LinkDetails(request))
 
     def _describe(self, form: html_form.HtmlForm, budget: Budget) -> ExtractedLink | None:
-        link = self.finder.resolve_href(form.action or budget.page.url, budget, {})
+        link = self.finder.resolve_href(form.action or budget.page.url, budget)
         if link is None:
             return None
         text = msgspec.json.encode(replace(form, action=link.url)).decode()

@@ -20,6 +20,8 @@ LexborError = SelectolaxError
 _MARK = "crawl-console-block"
 _BLOCK_MARK = f"[{_MARK}]"
 
+_MAX_TAG_CHARACTERS = 100
+"""The parser searches for no longer tag."""
 _WHITESPACE = " \t\n\r\f"
 _CLOSING_BRACKETS = {"(": ")", "[": "]"}
 _PSEUDO_CLASSES = (":is(", ":where(", ":not(")
@@ -55,10 +57,14 @@ class CssExpression:
         self.speed = self._selector_list.speed
         self._self_contained = self._selector_list.self_contained
         self._scoped_text = self._selector_list.scope(_BLOCK_MARK)
+        is_tag = self._text.isascii() and self._text.isalnum() and len(self._text) <= _MAX_TAG_CHARACTERS
+        self._tag = self._text.lower() if is_tag else ""
         # Lexbor returns a node once for each alternative it matches.
         self._may_duplicate = len(self._selector_list.alternatives) > 1
 
     def find_on_page(self, tree: LexborHTMLParser) -> list[LexborNode]:
+        if self._tag:
+            return tree.tags(self._tag)  # in half the time of `css`
         nodes = tree.css(self._text)
         return _unique_nodes(nodes) if self._may_duplicate else nodes
 
@@ -66,10 +72,10 @@ class CssExpression:
         """All matches, in document order, one by one: a list of very many takes memory."""
         if tree.root is None:
             return iter(())
-        return _walk_tags(tree.root, self._text) if self._text.isalpha() else _walk_matches(tree.root, self._text)
+        return _walk_tags(tree.root, self._tag) if self._tag else _walk_matches(tree.root, self._text)
 
     def find_first_on_page(self, tree: LexborHTMLParser) -> LexborNode | None:
-        return tree.css_first(self._text)
+        return next(iter(tree.tags(self._tag)), None) if self._tag else tree.css_first(self._text)
 
     def find_in_block(self, block: LexborNode) -> list[LexborNode]:
         if not self._self_contained:
@@ -94,8 +100,7 @@ def _unique_nodes(nodes: Iterable[LexborNode]) -> list[LexborNode]:
 
 
 def _walk_tags(root: LexborNode, tag: str) -> Iterator[LexborNode]:
-    tag = tag.lower()
-    return (node for node in root.traverse() if node.tag == tag)
+    return (node for node in root.traverse() if (node.tag or "").lower() == tag)
 
 
 def _walk_matches(root: LexborNode, text: str) -> Iterator[LexborNode]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from selectolax.lexbor import LexborNode
+from xxhash import xxh3_64
 
 from engine.extract.page.page import Page
 from engine.extract.page.patterns import TimeBudget
@@ -62,9 +63,9 @@ def read_digest(page: Page, values: Sequence[Any]) -> int:
     """A positive number for the text of a page, without scripts and styles, and the values of its records."""
     body = page.tree.body if page.tree is not None else None
     text = page.utf8 if body is None else "".join(_shown_texts(page, body.text())).encode("utf-8", "replace")
-    digest = hashlib.blake2b(text, digest_size=8)
+    digest = xxh3_64(text)
     digest.update(_json_bytes(values))
-    return (int.from_bytes(digest.digest()) >> 1) or 1
+    return (digest.intdigest() >> 1) or 1
 
 
 def _shown_texts(page: Page, text: str) -> Iterator[str]:

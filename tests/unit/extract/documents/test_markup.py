@@ -2,13 +2,13 @@
 
 import pytest
 
-from engine.extract.documents.markup import BASE, FORBIDDING, Markup
+from engine.extract.documents.markup import FORBIDDING, SPANS, Markup
 
 LARGE = 600_000
 """Of two such fillings a page is not kept in lower case, and read in pieces."""
 
 
-@pytest.mark.parametrize("word", [BASE, *FORBIDDING])
+@pytest.mark.parametrize("word", [*FORBIDDING, *SPANS])
 @pytest.mark.parametrize("size", [0, 3_000, LARGE])
 def test_a_word_is_found_in_any_case_and_wherever_it_stands(word: bytes, size: int) -> None:
     filling = b"<p>text " * (size // 8)
@@ -23,8 +23,8 @@ def test_a_word_is_found_across_the_pieces_of_a_large_page() -> None:
 
 
 def test_a_large_page_mentions_each_of_its_words() -> None:
-    markup = Markup(b"<BASE href=x>" + b"x" * 2 * LARGE + b"NoIndex")
-    assert [word for word in (BASE, *FORBIDDING) if markup.mentions(word)] == [BASE, b"noindex"]
+    markup = Markup(b"<td RowSpan=2>" + b"x" * 2 * LARGE + b"NoIndex")
+    assert [word for word in (*FORBIDDING, *SPANS) if markup.mentions(word)] == [b"noindex", b"rowspan"]
 
 
 def test_counts_are_those_of_the_text() -> None:

@@ -12,7 +12,7 @@ from engine.extract.page.context import Context
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef
 from engine.model.link import Link
-from engine.urls import join, normalize
+from engine.urls import join
 from tests.unit.extract.pages import CONTEXT, URL, extract, link_to, page
 
 
@@ -142,6 +142,32 @@ def test_other_attributes_and_selector_kinds() -> None:
     assert urls(items, selector="a", kind="json") == []
 
 
+@pytest.mark.parametrize("selector", ["a[href]", "A[href]", "p a[href]", "[href]", "a[href], area[href]"])
+def test_elements_without_the_attribute_are_neither_links_nor_dropped(
+    selector: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links_module, "_NODES_PER_STEP", 5)
+    text = f"<p><a>none</a>{anchors('1', '2#x', '3')}<a name=n>none</a>{anchors('4', '5')}</p>"
+    extractor = RecordExtractor(DataDef(name="d", links=(Link(selector=selector),)), max_links=2)
+    found = extractor.extract(page(text), CONTEXT)
+    assert [link.url[-1] for link in found.links] == ["1", "2"]
+    assert found.dropped_links == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "base"),
+    [
+        ("<base href=/a/>", "/a/"),
+        ("<BASE target=_top><base href=/a/><base href=/b/>", "/a/"),
+        ("<base href><base href=/a/>", "/catalogue/"),
+        ("<body><p>late</p><base href=/a/>", "/a/"),
+        ("<!-- <base href=/a/> --><script>'<base href=/a/>'</script>", "/catalogue/"),
+    ],
+)
+def test_the_first_base_with_an_address_counts(text: str, base: str) -> None:
+    assert urls(text + anchors("x")) == [f"https://shop.example{base}x"]
+
+
 def test_cached_hrefs_resolve_for_each_page() -> None:
     extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
     text = anchors("x", "/x", "", "?q", " ?q", "?", "//shop.example/y", "https:z", "https:?z", "HTTPS:?z", "ht\ntps:?z")
@@ -235,6 +261,22 @@ _SEGMENTS = [
 )
 def test_a_plain_path_is_joined_as_by_the_rules(base: str, up: str, segments: list[str]) -> None:
     href = up + "/".join(segments)
-    plain = links_module._join_plainly(base.partition("?")[0].rpartition("/")[0], href)
-    if plain and normalize(plain) == plain:
+    plain = links_module._join_plainly(base, base.partition("?")[0].rpartition("/")[0], href)
+    if plain:
         assert plain == join(base, href)
+
+
+@pytest.mark.parametrize(
+    ("href", "is_plain"),
+    [
+        ("", True), ("a.html", True), ("../b/c", True), ("../", True), ("a%20b?c=/../d", True), ("a//b", True),
+        ("?q", False), ("/a", False), ("..", False), ("a/../b", False), ("a/%2E%2e/b", False), ("a:b", False),
+        ("../../../../a", False), ("a b", False), ("é", False), ("a\\b", False), ("..//a", False), ("a\n", False),
+    ],
+)  # fmt: skip
+def test_only_plain_paths_are_joined_without_a_parser(href: str, is_plain: bool) -> None:
+    base = "http://h.example/a/b?q"
+    joined = links_module._join_plainly(base, "http://h.example/a", href)
+    assert bool(joined) is is_plain
+    assert not joined or joined == join(base, href)
+    assert links_module._join_plainly("http://us:pw@h/a/b", "http://us:pw@h/a", href) == ""

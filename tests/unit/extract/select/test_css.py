@@ -189,3 +189,18 @@ def test_a_page_gives_its_matches_one_by_one_too(selector: str) -> None:
     one_by_one = [node.mem_id for node in expression.iterate_page(tree)]
     assert one_by_one == [node.mem_id for node in expression.find_on_page(tree)]
     assert one_by_one
+
+
+@pytest.mark.parametrize("tag", ["a", "A", "title", "html", "template", "h2", "foreignobject", "x1"])
+def test_a_tag_is_found_as_the_parser_matches_it(tag: str) -> None:
+    inner = f"<{tag} id=1>a<{tag.upper()} id=2>b</{tag}></{tag}>"
+    tree = LexborHTMLParser(
+        f"<!doctype html><title>t</title><svg><title>s</title>{inner}<foreignObject>{inner}</foreignObject></svg>"
+        f"<math>{inner}</math><template>{inner}</template><table>{inner}<tr><td>{inner}</table><p>{inner}"
+    )
+    expression = CssExpression(tag)
+    matches = [node.mem_id for node in tree.css(tag)]
+    assert [node.mem_id for node in expression.find_on_page(tree)] == matches
+    assert [node.mem_id for node in expression.iterate_page(tree)] == matches
+    first = expression.find_first_on_page(tree)
+    assert [first.mem_id if first is not None else None] == (matches[:1] or [None])
