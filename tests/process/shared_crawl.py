@@ -14,6 +14,8 @@ from urllib.parse import urljoin
 import pytest
 import yaml
 
+from engine.store.tables.run.events import TEXT
+
 from .project import Completed, Project
 from .site import Site, serve_site
 from .trap import Trap, trapping
@@ -81,7 +83,7 @@ class Crawled:
 
     def events(self, words: str) -> list[str]:
         """Events whose texts name a URL or a dataDef of this test, and these words."""
-        texts = [text for (text,) in self.project.query("SELECT text FROM events ORDER BY id") if words in text]
+        texts = [text for (text,) in self.project.query(f"SELECT {TEXT} FROM events ORDER BY id") if words in text]
         names = [self.prefix, *(site.url() for site in self._sites)]
         return [text for text in texts if any(name in text for name in names)]
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from engine.store.tables.run.events import TEXT
+
 from .project import Project
 from .site import Page, Request, Site, html
 from .test_politeness import defs
@@ -21,7 +23,8 @@ def ok(request: Request) -> Page:
 
 def page_event(project: Project, path: str) -> tuple[str, str]:
     [(level, text)] = project.query(
-        f"SELECT level, text FROM events WHERE kind = 'page' AND (text LIKE '%{path}' OR text LIKE '%{path};%')"
+        f"WITH e AS (SELECT level, kind, {TEXT} AS text FROM events) "
+        f"SELECT level, text FROM e WHERE kind = 'page' AND (text LIKE '%{path}' OR text LIKE '%{path};%')"
     )
     return str(level), str(text)
 

@@ -10,11 +10,12 @@ Level = Literal["INFO", "WARNING", "ERROR"]
 
 URL_FOLLOWS = "  "
 """A text with this end continues with the URL of its job: the table does not repeat it."""
-COLUMNS = f"""
-id, at, level, source, kind, job,
+TEXT = f"""
 text || CASE WHEN substr(text, -2) = '{URL_FOLLOWS}' THEN coalesce((SELECT url FROM jobs WHERE jobs.id = job), '')
     ELSE '' END
 """
+"""The whole text of an event."""
+COLUMNS = f"id, at, level, source, kind, job, {TEXT}"
 """Those of an event, for `to_event`."""
 
 _ADD = "INSERT INTO events (run, at, level, source, kind, job, text) {values}"
