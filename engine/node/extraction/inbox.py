@@ -11,7 +11,7 @@ from engine.processes.frames import PREFIX
 from engine.store.pages.body import Body
 
 _BUFFER_BYTES = 131_072
-_TRIM_DELAY = 1.0
+_TRIM_DELAY = 0.2
 
 
 class Inbox:
@@ -23,7 +23,7 @@ class Inbox:
         self._start = self._end = 0
 
     def trim_when_idle(self) -> None:
-        """Return freed memory to the system if nothing arrives for a second."""
+        """Return freed memory to the system if nothing arrives for a moment."""
         self._connection.settimeout(_TRIM_DELAY)
 
     def read_header(self) -> tuple[dict[str, Any], int] | None:
