@@ -12,7 +12,7 @@ from engine.http.decode import is_pdf, needs_detection
 MAX_INLINE_BYTES = 250_000
 MAX_INLINE_SITEMAP_BYTES = 60_000
 """The loop makes a job of each URL at once."""
-MAX_TAG_BYTES = 60_000
+MAX_TAG_BYTES = 50_000
 """Lexbor takes the square of the attributes of a tag. In a page of twice the bytes, tags may be half as long."""
 _MAX_TAGS = 8_000
 """Every `<` of HTML: Lexbor takes the square of the open tags."""
