@@ -167,7 +167,7 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
         """The body of the thread."""
         begin = time.monotonic() + _CALM_SECONDS
         while time.monotonic() < begin and not self._stop_requested.wait(WAKE_MS / 1000):
-            self._check(notified=False)
+            self._check(notified=True)
         while not self._stop_requested.is_set():
             with contextlib.suppress(OSError, RuntimeError):
                 for notified in self._iter_changes():

@@ -173,6 +173,7 @@ def _fork_for_client(order: StartOrder, files: dict[str, int]) -> int:
                 os._exit(1)
             if grandchild:
                 os._exit(0)
+            signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)  # until their actions are set: ignored, they were lost
             os.setsid()
             os.write(writer, _PID.pack(os.getpid()))  # only now: who knows the pid may signal its group
             run_child(order, files, parent=None)

@@ -28,6 +28,9 @@ def answer(start):
     os.write(start.files["pipe"], f"{start.arguments['text']} {os.getsid(0) == os.getpid()}".encode())
     return 7
 
+def sleep(start):
+    time.sleep(600)
+
 def stubborn(start):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if os.fork() == 0:
@@ -266,3 +269,16 @@ def test_a_client_of_a_template_that_is_ending_gets_another(
     with closing(template.connect()) as launcher:
         assert start(launcher, "answer", text="on")[1] == b"on False"
     assert template.pid != pid
+
+
+def test_a_signal_right_after_the_start_of_an_own_process_is_not_lost(template: OwnTemplate) -> None:
+    with closing(template.connect()) as launcher:
+        for _ in range(20):
+            launcher.start("kind:sleep", "test", {}, {}, own=True)
+        pids: list[int] = []
+        while len(pids) < 20:
+            for report in launcher.receive():
+                assert isinstance(report, Started)
+                os.kill(report.pid, signal.SIGTERM)
+                pids.append(report.pid)
+        until(lambda: not any(map(is_alive, pids)))
