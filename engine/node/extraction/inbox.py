@@ -1,5 +1,6 @@
 """Reads the frames of a node: one read of the socket for all that has arrived."""
 
+import select
 import socket
 from io import BytesIO
 from typing import Any
@@ -21,10 +22,11 @@ class Inbox:
         self._connection = connection
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._start = self._end = 0
+        self._trims_when_idle = False
 
     def trim_when_idle(self) -> None:
         """Return freed memory to the system if nothing arrives for a moment."""
-        self._connection.settimeout(_TRIM_DELAY)
+        self._trims_when_idle = True
 
     def read_header(self) -> tuple[dict[str, Any], int] | None:
         """The next header, and the number of bytes behind it; None: the node has closed the socket."""
@@ -92,9 +94,8 @@ class Inbox:
         return self._end > 0
 
     def _receive(self, view: memoryview) -> int:
-        while True:
-            try:
-                return self._connection.recv_into(view)
-            except TimeoutError:
-                self._connection.settimeout(None)
-                trim_heap()
+        # not by a timeout of the socket: an answer may have to wait for the node
+        if self._trims_when_idle and not select.select([self._connection], [], [], _TRIM_DELAY)[0]:
+            self._trims_when_idle = False
+            trim_heap()
+        return self._connection.recv_into(view)
