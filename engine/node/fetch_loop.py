@@ -177,17 +177,18 @@ class FetchLoop(threading.Thread):
             self._give_back_waiting()
             return
         for _ in range(min(len(self._waiting), self._concurrency - len(self._workers))):
-            worker = self._loop.create_task(self._work(self._waiting))
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+            self._workers.add(self._loop.create_task(self._work(self._waiting)))
         self._pipeline.prepare(jobs)  # before the first of them runs; they run even if it fails
 
     async def _work(self, jobs: deque[LeasedJob]) -> None:
         """Run jobs until none waits: one at a time, as a job must not hold a place at its host while it waits here."""
         task = asyncio.current_task()
         assert task is not None
-        while jobs:
-            await self._run_job(task, jobs.popleft())
+        try:
+            while jobs:
+                await self._run_job(task, jobs.popleft())
+        finally:  # not by a callback of the task: jobs that come before that would find no worker
+            self._workers.discard(task)
 
     async def _run_job(self, task: "asyncio.Task[None]", job: LeasedJob) -> None:
         assert self._pipeline is not None

@@ -94,6 +94,28 @@ def test_a_job_that_waits_for_a_slot_of_the_node_holds_none_at_its_host(
         assert finished.get(timeout=5).state is JobState.DONE
 
 
+def test_a_job_that_arrives_as_the_last_worker_ends_is_worked(pipeline: FakePipeline) -> None:
+    pipeline.seconds = 0.0
+    finished: queue.Queue[int] = queue.Queue()
+
+    def finish(outcome: JobOutcome) -> None:
+        if outcome.job.id < 4:
+            loop.submit([leased(outcome.job.id + 1)])
+        finished.put(outcome.job.id)
+
+    loop = FetchLoop(
+        build_pipeline=lambda: pipeline, active_jobs=ActiveJobs(), on_finished=finish, on_slot_freed=lambda: None,
+        concurrency=1, deadline=30.0, source="n1",
+    )  # fmt: skip
+    loop.start_and_wait()
+    try:
+        loop.submit([leased(1)])
+        assert [finished.get(timeout=5) for _ in range(4)] == [1, 2, 3, 4]
+    finally:
+        loop.stop()
+        loop.join(5)
+
+
 def test_jobs_that_wait_for_a_slot_are_returned_unsent(
     loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
 ) -> None:
