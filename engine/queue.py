@@ -1,8 +1,9 @@
 """Doorbells over Huey: a message says "some sequence has work" and nothing else.
 
 The table `sequences` says which one waits longest, so one waiting message is enough. Losing or doubling it is harmless:
-the jobs table decides, and the supervisor repairs. So doorbells are written without waiting for the disk, and the file
-is recreated at every start.
+the jobs table decides, and the supervisor repairs. So doorbells are written without waiting for the disk. On SQLite
+their file is recreated at every start; on PostgreSQL they lie in an unlogged table of the crawl's schema, which all
+machines share.
 
 Overridden methods of Huey with a leading underscore are its extension points for subclasses; it has no public ones for
 these purposes. The requirement `huey>=3.5.4,<3.6` pins them, and `test_queue` fails where they are missing.
@@ -11,24 +12,30 @@ these purposes. The requirement `huey>=3.5.4,<3.6` pins them, and `test_queue` f
 import contextlib
 import json
 import logging
+import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from engine.errors import StorageError
 
 _UNUSED = frozenset({"psycopg", "redis"} - sys.modules.keys())
-"""Clients of other storages, which Huey imports where they are installed: 80 ms of each start."""
+"""Clients of other storages, which Huey imports where they are installed: 80 ms of each start.
+
+Huey uses psycopg only to connect; `_PostgresStorage` does that itself.
+"""
 sys.modules.update(dict.fromkeys(_UNUSED))  # type: ignore[arg-type] # an import of None fails
 try:
     from huey import Huey
+    from huey import storage as huey_storage
     from huey.consumer import Consumer, Scheduler, Worker
     from huey.registry import Message
     from huey.serializer import Serializer
-    from huey.storage import SqliteStorage, sqlite3
+    from huey.storage import PostgresStorage, SqliteStorage, sqlite3
 finally:
     for _name in _UNUSED:
         del sys.modules[_name]
@@ -36,6 +43,15 @@ finally:
 QUEUE_FILE = "queue.db"
 _NAME = "crawl"
 _STAT_SECONDS = 0.5
+_RECONNECT_SECONDS = 1.0
+_LINK: Mapping[str, Any] = {
+    "connect_timeout": 2,
+    "tcp_user_timeout": 5_000,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+}
+"""Of libpq: after 5 seconds without an answer of the network a connection ends."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +68,20 @@ class RingHandler(Protocol):
         ...
 
 
+class Server(Protocol):
+    """Where the doorbells of several machines are."""
+
+    @property
+    def url(self) -> str:
+        """Of the PostgreSQL database."""
+        ...
+
+    @property
+    def project(self) -> str:
+        """The schema of the crawl."""
+        ...
+
+
 class _JsonSerializer(Serializer):  # type: ignore[misc]
     """Messages as JSON: no data read from the file can execute."""
 
@@ -62,8 +92,23 @@ class _JsonSerializer(Serializer):  # type: ignore[misc]
         return Message(*json.loads(bytes(data)))
 
 
-class _Storage(SqliteStorage):  # type: ignore[misc]
+class _WithoutResults:
+    """What both storages leave out of Huey's."""
+
+    def peek_many(self, keys: Any) -> dict[str, Any]:  # noqa: ARG002
+        """No task is ever revoked. Without this each doorbell reads the revoked ones, and fails on a damaged file."""
+        return {}
+
+    def delete_data(self, key: Any) -> bool:  # noqa: ARG002
+        """Do nothing: results are not kept."""
+        return False
+
+
+class _Storage(_WithoutResults, SqliteStorage):  # type: ignore[misc]
     """Huey's own table, read only while `gate` allows it, and reopened where the file was replaced or damaged."""
+
+    errors = sqlite3.Error
+    longest_poll = 1.0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.gate: Callable[[], bool] = _always_open
@@ -90,13 +135,9 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
             self._reopen(error)
         return None
 
-    def peek_many(self, keys: Any) -> dict[str, Any]:  # noqa: ARG002
-        """No task is ever revoked. Without this each doorbell reads the revoked ones, and fails on a damaged file."""
-        return {}
-
-    def delete_data(self, key: Any) -> bool:  # noqa: ARG002
-        """Do nothing: results are not kept."""
-        return False
+    def has_pending(self) -> bool | None:
+        pending = bool(self.sql("SELECT 1 FROM task LIMIT 1", results=True))
+        return pending if _inode(self.filename) == self.inode else None
 
     def _close_if_replaced(self) -> None:
         now = time.monotonic()
@@ -112,6 +153,56 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
         self._conn = None  # `close` leaves it set where closing a damaged file fails
 
 
+class _PostgresStorage(_WithoutResults, PostgresStorage):  # type: ignore[misc]
+    """Huey's own statements on a table of the crawl's schema; a lost connection heals at a later poll."""
+
+    longest_poll = 5.0
+    """In delays of the consumer, at random from one on: machines do not poll in step, and less often than on SQLite."""
+
+    def __init__(self, name: str, server: Server) -> None:
+        import psycopg  # an extra
+
+        huey_storage.psycopg = psycopg  # else Huey says that it is not installed
+        self.errors = psycopg.Error
+        self.gate: Callable[[], bool] = _always_open
+        self._url = server.url
+        self._retry_at = 0.0
+        self._is_lost = False
+        super().__init__(name, blocking=False, create_tables=False)
+        self.table_task = f'"{server.project}".doorbells'
+
+    def _create_connection(self) -> Any:
+        import psycopg
+
+        if time.monotonic() < self._retry_at:
+            raise psycopg.OperationalError("no connection; the next attempt is soon")
+        try:
+            connection = psycopg.connect(self._url, autocommit=True, prepare_threshold=None, **_LINK)
+        finally:
+            self._retry_at = time.monotonic() + _RECONNECT_SECONDS
+        self._is_lost = False
+        return connection
+
+    def enqueue(self, data: bytes, priority: float | None = None) -> None:
+        """Unlike Huey's: nobody listens, so nobody is notified."""
+        insert = f"INSERT INTO {self.table_task} (queue, data, priority) VALUES (%s, %s, %s)"
+        self.sql(insert, (self.name, data, priority or 0))
+
+    def dequeue(self) -> Any:
+        if not self.gate():
+            return None
+        try:
+            return super().dequeue()
+        except self.errors as error:
+            if not self._is_lost:
+                _log.warning("doorbells: %s; trying again", str(error).rstrip())
+            self._is_lost = True
+            return None
+
+    def has_pending(self) -> bool:
+        return bool(self.sql(f"SELECT 1 FROM {self.table_task} WHERE queue = %s LIMIT 1", (self.name,), results=True))
+
+
 class _Worker(Worker):  # type: ignore[misc]
     """Wakes at once when this process rings or frees slots, instead of at the next poll."""
 
@@ -119,7 +210,7 @@ class _Worker(Worker):  # type: ignore[misc]
 
     def sleep(self) -> None:
         self.delay = min(self.delay, self.max_delay)
-        if self.huey.wakeup.wait(self.delay):
+        if self.huey.wakeup.wait(self.delay * random.uniform(1.0, self.huey.storage.longest_poll)):
             self.huey.wakeup.clear()
             self.delay = self.default_delay
         else:
@@ -142,27 +233,42 @@ class _Consumer(Consumer):  # type: ignore[misc]
 
 
 class Doorbells:
-    """The queue of one data dir, as one process sees it."""
+    """The queue of one crawl, as one process sees it."""
 
-    def __init__(self, folder: Path, *, wakeup: threading.Event | None = None) -> None:
-        """`wakeup`: when set, the consumer polls at once. Raises StorageError where the file cannot be created."""
-        self._path = folder / QUEUE_FILE
-        try:
-            self._huey = Huey(
-                _NAME,
-                results=False,
-                serializer=_JsonSerializer(),
-                storage_class=_Storage,
-                filename=str(self._path),
-            )
-            self._path.chmod(0o600)
-        except (sqlite3.Error, OSError) as error:
-            raise StorageError(f"{self._path}: {error}", "Free some disk space, or delete the file.") from error
+    def __init__(self, folder: Path, *, server: Server | None = None, wakeup: threading.Event | None = None) -> None:
+        """`wakeup`: when set, the consumer polls at once. Raises StorageError where the file cannot be created.
+
+        `server`: of a data dir that belongs to PostgreSQL. It is asked at the first use.
+        """
+        build = partial(Huey, _NAME, results=False, serializer=_JsonSerializer())
+        if server is not None:
+            self._huey = build(storage_class=_PostgresStorage, server=server)
+        else:
+            path = folder / QUEUE_FILE
+            try:
+                self._huey = build(storage_class=_Storage, filename=str(path))
+                path.chmod(0o600)
+            except (sqlite3.Error, OSError) as error:
+                raise StorageError(f"{path}: {error}", "Free some disk space, or delete the file.") from error
         self._wakeup = self._huey.wakeup = wakeup or threading.Event()
         self._crawl_slice = self._huey.task(name="crawl_slice")(self._answer)
         self._handler: RingHandler | None = None
         self._consumer: _Consumer | None = None
         self._stopped = False
+
+    @classmethod
+    def open_empty(cls, folder: Path, *, server: Server | None = None) -> "Doorbells":
+        """The queue for a supervisor that leads: no doorbell of an earlier leader waits. Raises StorageError."""
+        if server is None:
+            discard_queue(folder)
+            return cls(folder)
+        doorbells = cls(folder, server=server)
+        try:
+            doorbells._huey.storage.flush_queue()
+        except doorbells._huey.storage.errors as error:
+            doorbells.close()
+            raise StorageError(f"doorbells: {error}", "Start PostgreSQL; the crawl goes on by itself.") from error
+        return doorbells
 
     def ring(self) -> None:
         """Ring after sequences were marked as rung. A failure is logged, not raised: lost doorbells are repaired.
@@ -172,7 +278,7 @@ class Doorbells:
         if not self.has_pending():
             try:
                 self._crawl_slice()
-            except sqlite3.Error as error:
+            except self._huey.storage.errors as error:
                 _log.warning("doorbell lost: %s", error)
         self.wake()
 
@@ -211,16 +317,19 @@ class Doorbells:
         self.wake()
 
     def has_pending(self) -> bool | None:
-        """Whether a doorbell waits: one index lookup. None where the file is missing, replaced or damaged."""
+        """Whether a doorbell waits: one index lookup.
+
+        None where the file is missing, replaced or damaged, or PostgreSQL does not answer.
+        """
         try:
-            pending = bool(self._huey.storage.sql("SELECT 1 FROM task LIMIT 1", results=True))
-        except sqlite3.Error:
+            pending: bool | None = self._huey.storage.has_pending()
+        except self._huey.storage.errors:
             return None
-        return pending if _inode(str(self._path)) == self._huey.storage.inode else None
+        return pending
 
     def close(self) -> None:
-        """Close the file."""
-        with contextlib.suppress(sqlite3.Error):
+        """Close the file, or the connection."""
+        with contextlib.suppress(self._huey.storage.errors):
             self._huey.storage.close()
 
 

@@ -1,11 +1,11 @@
-"""Repairs the queue: promotes jobs that are due, repeats lost rings, recreates a damaged queue.db."""
+"""Repairs the queue: promotes jobs that are due, repeats lost rings, opens a damaged queue again."""
 
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import StorageError
-from engine.queue import Doorbells, discard_queue
+from engine.queue import Doorbells
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.tables.job import jobs, rings
@@ -23,7 +23,7 @@ class QueueMaintainer:
         self._db = db
         self._folder = folder
         self._run = run
-        self._doorbells = self._open_queue()
+        self._doorbells = Doorbells.open_empty(folder)
         self._repaired_at = 0.0
 
     def ring(self, rung: Sequence[int]) -> None:
@@ -51,10 +51,10 @@ class QueueMaintainer:
             self._doorbells.ring()
 
     def _recreate_queue(self) -> None:
-        _log.warning("queue.db is missing or damaged; recreating it")
+        _log.warning("the queue is missing, damaged or out of reach; opening it again")
         self._doorbells.close()
         try:
-            self._doorbells = self._open_queue()
+            self._doorbells = Doorbells.open_empty(self._folder)
         except (StorageError, OSError) as error:  # for example on a full disk: the next tick retries
             raise DatabaseBusy(str(error)) from error
         with self._db.transaction():
@@ -62,7 +62,3 @@ class QueueMaintainer:
 
     def close(self) -> None:
         self._doorbells.close()
-
-    def _open_queue(self) -> Doorbells:
-        discard_queue(self._folder)
-        return Doorbells(self._folder)
