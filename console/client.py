@@ -15,9 +15,16 @@ from engine.model.run import Alarm, RunState, Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import data_dir_of, is_process_alive
-from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal, is_immutable
+from engine.store.db.connector import (
+    BUSY_SECONDS,
+    Database,
+    DatabaseBusy,
+    connect,
+    connect_for_reading,
+    has_no_wal,
+    is_immutable,
+)
 from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
-from engine.store.db.schema import has_tables
 from engine.store.read import snapshot
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
@@ -49,12 +56,12 @@ def open_latest_run(data: Path, *, run_id: str | None = None, write: bool = Fals
     if not _has_file(path):
         raise _no_run(data)
     immutable = not write and is_immutable(path)
-    db = Database.open(
+    db = connect(
         path, read_only=not write, immutable=immutable, busy_seconds=BUSY_SECONDS if write else _READ_BUSY_SECONDS
     )
     try:
         with check_unchanged(path) if immutable else contextlib.nullcontext():
-            run = runs.latest(db) if has_tables(db) else None
+            run = runs.latest(db) if db.has_tables() else None
             if run is None:
                 raise _no_run(data)
             yield db, run if run_id is None else find_run(db, run_id)
@@ -117,7 +124,7 @@ def open_alone(data: Path, command: str) -> Iterator[Database]:
         remedy = "Nothing was changed. Wait for its end; `crawl-console cancel` stops a crawl."
         raise LockHeld(f"{command}: {held.message}", remedy) from held
     try:
-        with contextlib.closing(Database.open(data / CRAWL)) as db:
+        with contextlib.closing(connect(data / CRAWL)) as db:
             fence_leftovers(db, data)  # a node of a killed supervisor may still work
             yield db
     finally:
@@ -147,9 +154,9 @@ def open_database(data: Path) -> Database | None:
     path = data / CRAWL
     if not _has_file(path):
         return None
-    db = Database.open_for_reading(path, busy_seconds=_READ_BUSY_SECONDS)
+    db = connect_for_reading(path, busy_seconds=_READ_BUSY_SECONDS)
     try:
-        if has_tables(db):
+        if db.has_tables():
             return db
     except BaseException:
         db.close()
@@ -163,7 +170,7 @@ def open_pages(data: Path) -> Database | None:
     path = data / PAGES
     if not path.exists():
         return None
-    return Database.open_for_reading(path, busy_seconds=_READ_BUSY_SECONDS)
+    return connect_for_reading(path, busy_seconds=_READ_BUSY_SECONDS)
 
 
 def _has_file(path: Path) -> bool:
@@ -305,7 +312,7 @@ def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool
             f"{data}: no supervisor is running: `{name}` has no run to act on",
             "`crawl-console status` shows the latest run; --data names another folder.",
         )
-    db = Database.open(data / CRAWL)
+    db = connect(data / CRAWL)
     try:
         with db.transaction():
             command = commands.submit(db, view.epoch.epoch, name, arguments, time.time())

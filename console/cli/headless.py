@@ -74,7 +74,7 @@ def run_headless(options: HeadlessOptions) -> int:
     except BaseException as error:
         spawner.close()
         lock.release()
-        from engine.store.db.connector import DatabaseBusy
+        from engine.store.db.connector import DatabaseBusy, connect
 
         if isinstance(error, (DatabaseBusy, StorageError)) and signals.pending:
             return signals.exit_code  # a signal ended its wait for a busy database
@@ -84,12 +84,12 @@ def run_headless(options: HeadlessOptions) -> int:
         gc.enable()
     from console.cli.progress import Progress
     from console.cli.user_commands import AlarmCommand, run_user_command
-    from engine.store.db.connector import Database
+    from engine.store.db.connector import connect
     from engine.store.db.schema import CRAWL, checkpoint_wal
     from engine.store.read.snapshot import read_summary
 
     progress = Progress(options.progress, options.data / CRAWL)
-    db = Database.open(options.data / CRAWL, read_only=True)
+    db = connect(options.data / CRAWL, read_only=True)
     progress.start(db, supervisor.run.seq, extract_only=options.extract_only)
     for notice in supervisor.defs_sync.notices:
         progress.print_message(f"  {notice}")

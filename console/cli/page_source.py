@@ -66,14 +66,14 @@ def find_stored_page(data: Path, job: int) -> FoundPage:
     """The stored page of a job. Raises PageUnavailable, UsageError, StorageError."""
     from console.client import require_database_path
     from engine.preview.stored_pages import page_origin, stored_document
-    from engine.store.db.connector import Database, is_immutable
+    from engine.store.db.connector import connect, is_immutable
     from engine.store.pages.documents import PageStore
     from engine.store.read import worked_pages
     from engine.store.tables.run import runs
 
     path = require_database_path(data)
     with (
-        contextlib.closing(Database.open(path, read_only=True, immutable=is_immutable(path))) as db,
+        contextlib.closing(connect(path, read_only=True, immutable=is_immutable(path))) as db,
         contextlib.closing(PageStore.open_read_only(data)) as pages,
     ):
         page = worked_pages.get_by_job(db, job)

@@ -12,7 +12,7 @@ import orjson
 from console.format import describe_seeding, done_ratio, format_day, format_eta, format_size, plural, progress_bar
 from console.sanitize import clean
 from engine.errors import CrawlError
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.read import failures, snapshot
 from engine.store.read.snapshot import Snapshot
 from engine.store.tables.run import events, runs
@@ -74,7 +74,7 @@ class Progress:
     def _try_print_new_events(self) -> None:
         try:
             if self._db is None:
-                self._db = Database.open(self._path, read_only=True)
+                self._db = connect(self._path, read_only=True)
             if (run := runs.latest(self._db)) is not None:
                 self._print_new_events(self._db, run.seq)
         except CrawlError:
@@ -101,7 +101,7 @@ class Progress:
             return
         try:
             if self._db is None:
-                self._db = Database.open(self._path, read_only=True)
+                self._db = connect(self._path, read_only=True)
             view = snapshot.read(self._db, limit=0)
         except CrawlError:
             return

@@ -12,7 +12,7 @@ from console.cli.output import open_stdout, redirect_to_devnull
 from engine.append.formats.row_json import join_fields, to_one_line
 from engine.append.formats.writer import RowEncoder, create_encoder
 from engine.errors import CrawlError, UsageError
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.read.job_range import find_first_id
 from engine.store.tables.row import rows
 from engine.supervise.outputs import output_settings
@@ -68,7 +68,7 @@ class RowStream:
     def _write_rows(self, stream: BinaryIO) -> None:
         stream.write(self._lines.header())
         stream.flush()
-        db = Database.open(self._database, read_only=True)
+        db = connect(self._database, read_only=True)
         try:
             at: int | None = None
             while True:

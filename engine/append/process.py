@@ -17,7 +17,7 @@ from engine.processes.start import ChildStart
 from engine.runtime import log_file
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import nodes, runs
 
@@ -49,7 +49,7 @@ def main(start: ChildStart) -> int:
 
 
 def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: Settings, link: TemplateLink) -> None:
-    db = Database.open(data / CRAWL, busy_seconds=5)
+    db = connect(data / CRAWL, busy_seconds=5)
     heartbeat = AppenderHeartbeat(data / BEATS_DIR / f"a{epoch}", lifeline)
     heartbeat.start()
     try:

@@ -47,7 +47,7 @@ from engine.runtime.file_folder import FileFolder
 from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.wakeup import notify_fd
 from engine.settings import Settings
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import runs
 from engine.store.tables.run.runs import Run
@@ -103,7 +103,7 @@ def build_node(
     heap_trimmer = HeapTrimmer()
     extraction_pool = ExtractionPool(link, ExtractionLimits.from_settings(settings))
     loader_pool = LoaderPool(link, settings)
-    defs_db = Database.open(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS, small_cache=True)
+    defs_db = connect(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS, small_cache=True)
     run_row = runs.get(defs_db, run)
     def_cache = DefCache(defs_db, settings, run)
     cookies = SessionCookies()

@@ -15,7 +15,7 @@ from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
 from engine.runtime.clock import boottime
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
 from engine.store.pages.documents import NewDocument, PageStore
@@ -130,7 +130,7 @@ class Committer(threading.Thread):
 
     def run(self) -> None:
         try:
-            db = Database.open(self._folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+            db = connect(self._folder / CRAWL, busy_seconds=_BUSY_SECONDS)
             pages = PageStore(self._folder, busy_seconds=_BUSY_SECONDS)
             self._shares_bodies = documents.has_earlier(db, self._run)
             while (batch := self._queue.take()) is not None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from engine.model.job import LeasedJob, StoredPage, link_key
 from engine.model.locator import Series, SitemapRules
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore, StoredBody
@@ -32,7 +32,7 @@ class DbAccess:
     """Two readers used by the fetch loop's thread alone, and a writer used by a thread of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self._reader = Database.open(folder / CRAWL, read_only=True, small_cache=True)
+        self._reader = connect(folder / CRAWL, read_only=True, small_cache=True)
         self._pages = PageStore(folder, read_only=True)
         self._folder = folder
         self._executor = ThreadPoolExecutor(1, "db-writer")
@@ -151,8 +151,6 @@ class DbAccess:
 
     def _write_now(self, work: Callable[[Database], bool]) -> bool:
         if self._writer is None:
-            self._writer = Database.open(
-                self._folder / CRAWL, durable=False, busy_seconds=_BUSY_SECONDS, small_cache=True
-            )
+            self._writer = connect(self._folder / CRAWL, durable=False, busy_seconds=_BUSY_SECONDS, small_cache=True)
         with self._writer.transaction():
             return work(self._writer)

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.model.node import NodeState, Role
 from engine.node.capacity import Intake
 from engine.runtime.process_identity import identity_of
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import nodes
@@ -24,8 +24,8 @@ class Registration:
         self, folder: Path, *, epoch: int, intake: Intake, wakeup: threading.Event, on_fenced: Callable[[], None]
     ) -> None:
         """`wakeup` is set when a backup becomes a runner; `on_fenced` is called when the epoch is over."""
-        self._db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS, small_cache=True)
-        self._role_reader = Database.open(folder / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS, small_cache=True)
+        self._db = connect(folder / CRAWL, busy_seconds=_BUSY_SECONDS, small_cache=True)
+        self._role_reader = connect(folder / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS, small_cache=True)
         self._epoch = epoch
         self._intake = intake
         self._wakeup = wakeup

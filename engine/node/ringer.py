@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.errors import CrawlError
 from engine.queue import Doorbells
 from engine.runtime.clock import boottime
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.job import jobs, rings
 
@@ -49,7 +49,7 @@ class Ringer(threading.Thread):
             self._condition.notify()
 
     def run(self) -> None:
-        db = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5, small_cache=True)
+        db = connect(self._folder / CRAWL, durable=False, busy_seconds=5, small_cache=True)
         while True:
             with self._condition:
                 while not self._pending and not self._stopped and not self._is_due():

@@ -14,7 +14,7 @@ from engine.node.handlers.freshness import FreshnessRules, next_document_key
 from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
 from engine.runtime.clock import boottime
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
@@ -49,7 +49,7 @@ class Leaser:
 
         `shared_jars`: None if nodes share no cookies.
         """
-        self._db = Database.open(folder / CRAWL, durable=False, busy_seconds=5)
+        self._db = connect(folder / CRAWL, durable=False, busy_seconds=5)
         self._run = run
         self._node = node
         self._batch = batch

@@ -17,7 +17,7 @@ from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.page_trial import PageOrigin, PageTrial, find_data_def, groups_using
 from engine.preview.row_changes import RowChange, compare_rows
 from engine.settings import Settings
-from engine.store.db.connector import Database, is_immutable
+from engine.store.db.connector import connect, is_immutable
 from engine.store.db.file_header import CRAWL, check_data_dir
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
@@ -83,7 +83,7 @@ def preview_stored_pages(
     with contextlib.ExitStack() as stack:
         db = stack.enter_context(
             contextlib.closing(
-                Database.open(folder / CRAWL, read_only=True, immutable=is_immutable(folder / CRAWL), busy_seconds=2)
+                connect(folder / CRAWL, read_only=True, immutable=is_immutable(folder / CRAWL), busy_seconds=2)
             )
         )
         bodies = stack.enter_context(contextlib.closing(PageStore.open_read_only(folder)))

@@ -20,6 +20,7 @@ from engine.errors import StorageError, UsageError
 from engine.runtime.disk_space import is_full
 from engine.store.db.connector import Database, DatabaseBusy, is_immutable
 from engine.store.db.schema import CRAWL, PAGES
+from engine.store.db.sqlite import SqliteDatabase
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
 from engine.store.tables.output import outputs
@@ -49,6 +50,8 @@ def back_up(crawl: Database, target: Path, on_file: Callable[[int], None]) -> Ba
     Raises UsageError for an unusable target, StorageError and OSError; no backup is left then.
     """
     data = crawl.path.parent
+    if not isinstance(crawl, SqliteDatabase):
+        raise UsageError(f"{data}: its store is in PostgreSQL", "Copy it with pg_dump, and data/output with cp.")
     is_new = _check_target(data, target)
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -80,12 +83,12 @@ class _Copy:
         self._unfinished = ""
         """The id of the unfinished run; empty: there is none."""
 
-    def make(self, crawl: Database) -> BackupResult:
+    def make(self, crawl: SqliteDatabase) -> BackupResult:
         partial = self._target / _PARTIAL
         self._copy_database(crawl, partial)
         if (self._data / PAGES).exists():
             path = self._data / PAGES
-            with contextlib.closing(Database.open(path, read_only=True, immutable=is_immutable(path))) as pages:
+            with contextlib.closing(SqliteDatabase.open(path, read_only=True, immutable=is_immutable(path))) as pages:
                 self._copy_database(pages, self._target / PAGES)
         run = self._detach(partial)
         for path in sorted(self._data.iterdir()):
@@ -99,7 +102,7 @@ class _Copy:
 
     def _detach(self, partial: Path) -> runs.Run:
         """Let the copy know no process of this machine: a start of it would kill those of the original."""
-        with contextlib.closing(Database.open(partial)) as copy:
+        with contextlib.closing(SqliteDatabase.open(partial)) as copy:
             run = runs.latest(copy)
             assert run is not None, "the command has found one"
             current, unfinished = supervisors.current(copy), runs.latest_unfinished(copy)
@@ -121,7 +124,7 @@ class _Copy:
     def _delete_runs(self, crawl: Database, partial: Path) -> None:
         """Delete the runs whose files were deleted before they were copied; the next start deletes their rows."""
         left = set(runs.list_ids(crawl, -1))
-        with contextlib.closing(Database.open(partial)) as copy:
+        with contextlib.closing(SqliteDatabase.open(partial)) as copy:
             for run in runs.list_ids(copy, -1):
                 if run not in left and (gone := runs.get_by_id(copy, run)) is not None:
                     delete_run.begin(copy, gone.seq)
@@ -153,7 +156,9 @@ class _Copy:
             if is_database and source.parent.name == self._unfinished:
                 return  # it may be ahead of the rows of this copy: a resumed run writes it again
             if magic == _SQLITE:
-                with contextlib.closing(Database.open(source, read_only=True, immutable=is_immutable(source))) as db:
+                with contextlib.closing(
+                    SqliteDatabase.open(source, read_only=True, immutable=is_immutable(source))
+                ) as db:
                     self._copy_database(db, target)
                 return
             if source.name.endswith(_BESIDE_DATABASES) and source.with_name(source.name.rpartition("-")[0]).exists():
@@ -166,7 +171,7 @@ class _Copy:
             self._copied[key] = target
         self._count(target)
 
-    def _copy_database(self, db: Database, target: Path) -> None:
+    def _copy_database(self, db: SqliteDatabase, target: Path) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         db.copy_to(target)
         self._count(target)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import CrawlError
-from engine.store.db.connector import Database
+from engine.store.db.sqlite import SqliteDatabase
 
 MAX_WAL_BYTES = 16_000_000
 """SQLite restarts its log only at a moment without readers; seeding beside nodes never has one."""
@@ -82,7 +82,7 @@ class _WatchedLog:
 
     def _empty(self) -> bool:
         try:
-            database = Database.open(self._database, busy_seconds=_BUSY_SECONDS)
+            database = SqliteDatabase.open(self._database, busy_seconds=_BUSY_SECONDS)
             try:
                 return database.checkpoint(_BUSY_SECONDS)
             finally:

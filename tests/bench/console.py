@@ -25,7 +25,7 @@ from engine.model.job import link_key
 from engine.model.node import Role
 from engine.model.run import NO_ETA, RunState, Stage
 from engine.runtime.process_identity import identity_of
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import linked_jobs
@@ -45,7 +45,7 @@ _DEFS = Definitions(
 def filled(folder: Path, count: int, hosts: int, node_count: int) -> tuple[int, list[int]]:
     """Fill a data dir with a running run whose supervisor is this process; return its number and node epochs."""
     open_databases(folder).close()
-    db = Database.open(folder / CRAWL, durable=False)
+    db = connect(folder / CRAWL, durable=False)
     now = time.time()
     with db.transaction():
         run = runs.create(db, None, now).seq
@@ -90,7 +90,7 @@ class Load:
         self._thread.join()
 
     def _work(self, folder: Path, run: int, epochs: list[int]) -> None:
-        db = Database.open(folder / CRAWL, durable=False)
+        db = connect(folder / CRAWL, durable=False)
         db.execute("PRAGMA wal_autocheckpoint = 1000")
         at = int(db.value("SELECT coalesce(max(id), 0) FROM jobs WHERE state = 'DONE'"))
         part = self._part

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine import urls
 from engine.model.job import link_key
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import linked_jobs
@@ -40,7 +40,7 @@ def begin(site: Site, folder: Path) -> Filled:
     """Start a run that stops at its page limit and can be resumed."""
     defs, data = write_defs(site.starts[:1], folder), folder / "data"
     run(site, data, defs, pages=1)
-    db = Database.open(data / CRAWL, read_only=True)
+    db = connect(data / CRAWL, read_only=True)
     try:
         latest = runs.latest(db)
         assert latest is not None
@@ -52,7 +52,7 @@ def begin(site: Site, folder: Path) -> Filled:
 
 def fill(filled: Filled, site: Site, upto: int) -> Filled:
     """Add jobs until `upto` are READY; they are links to pages of the site."""
-    db = Database.open(filled.data / CRAWL, durable=False)
+    db = connect(filled.data / CRAWL, durable=False)
     try:
         _, locator, root, id_ = db.all(_A_JOB, (filled.run,))[0]
         numbers = iter(range(1, 2 * upto + 1000))
@@ -75,7 +75,7 @@ def fill(filled: Filled, site: Site, upto: int) -> Filled:
 
 def spread(filled: Filled, hosts: int, each: int) -> Filled:
     """Add `each` jobs on each of `hosts` more hosts. The data dir cannot be run after that."""
-    db = Database.open(filled.data / CRAWL, durable=False)
+    db = connect(filled.data / CRAWL, durable=False)
     places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, 1, False), lambda _: None)
     ready = filled.ready
     try:

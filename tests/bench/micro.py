@@ -17,7 +17,7 @@ from engine.model.run import RunState
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
 from engine.store.read import snapshot
 from engine.store.tables.host.hosts import HostPolicy
@@ -63,7 +63,7 @@ def version_time(times: int = 10) -> float:
 
 def resume_time(filled: Filled, site: Site) -> float:
     """Seconds from starting `crawl-console run` on a data dir with many READY jobs to its first request."""
-    db = Database.open(filled.data / CRAWL, read_only=True)
+    db = connect(filled.data / CRAWL, read_only=True)
     done = snapshot.read(db).jobs["done"]
     db.close()
     site.forget()
@@ -74,7 +74,7 @@ def resume_time(filled: Filled, site: Site) -> float:
 
 def snapshot_time(filled: Filled) -> float:
     """Seconds to read a snapshot over an open connection; the median."""
-    db = Database.open(filled.data / CRAWL, read_only=True)
+    db = connect(filled.data / CRAWL, read_only=True)
     try:
         snapshot.read(db)
         return statistics.median(_timed(lambda: snapshot.read(db)) for _ in range(_REPEATS))
@@ -87,8 +87,8 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
 
     The connections are those of a node: NORMAL for leases, FULL for commits.
     """
-    leasing = Database.open(filled.data / CRAWL, durable=False)
-    committing = Database.open(filled.data / CRAWL)
+    leasing = connect(filled.data / CRAWL, durable=False)
+    committing = connect(filled.data / CRAWL)
     try:
         node = _node(committing, filled.run)
         places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, CONCURRENCY, False), lambda _: None)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from engine.store.db.connector import sqlite3
+from engine.store.db.sqlite import sqlite3
 from tests.bench.poller import DONE, REEXTRACTED, Poller
 from tests.bench.site import Site, generated_site, slow_site
 

@@ -80,7 +80,7 @@ def _cpu() -> str:
 
 
 def _sqlite() -> str:
-    from engine.store.db.connector import sqlite3 as crawl_sqlite
+    from engine.store.db.sqlite import sqlite3 as crawl_sqlite
 
     return f"{crawl_sqlite.sqlite_version} (crawl.db), {sqlite3.sqlite_version} (queue.db)"
 

@@ -7,7 +7,7 @@ import pytest
 
 from engine.model.node import Role
 from engine.runtime.process_identity import identity_of
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import linked_jobs
@@ -24,7 +24,7 @@ def filled(data):
     """Fill a data dir with a run of 600 jobs on 60 hosts and four nodes. This process plays the supervisor."""
     data.mkdir()
     open_databases(data).close()
-    db = Database.open(data / CRAWL, durable=False)
+    db = connect(data / CRAWL, durable=False)
     identity = identity_of(os.getpid()) or ""
     with db.transaction():
         run = runs.create(db, None, 0.0).seq

@@ -1,11 +1,17 @@
 """Store harnesses for the tests: each test has its own data dir, copied from an empty one."""
 
+import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from engine.store.db.location import Location, write_location
 from tests.contract.store.harness import StoreHarness, template
+from tests.postgres_server import PostgresServer
+
+_projects = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -14,12 +20,34 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def new_store(prepared: Path, tmp_path: Path) -> Iterator[Callable[..., StoreHarness]]:
+def settle(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], None]:
+    """Gives a new data dir its store: in SQLite, or in PostgreSQL if CRAWL_TEST_STORE=postgresql."""
+    if os.environ.get("CRAWL_TEST_STORE") != "postgresql":
+        return lambda folder: None
+    server: PostgresServer = request.getfixturevalue("postgres")
+
+    def write(folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_location(folder, Location(server.url("postgres"), f"t{next(_projects)}"))
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def _settled(settle: Callable[[Path], None], tmp_path: Path) -> None:
+    """Tests that open their own folder have the same store."""
+    settle(tmp_path)
+
+
+@pytest.fixture
+def new_store(prepared: Path, tmp_path: Path, settle: Callable[[Path], None]) -> Iterator[Callable[..., StoreHarness]]:
     """Creates harnesses; the arguments are those of `StoreHarness`."""
     created: list[StoreHarness] = []
 
     def make(**options: object) -> StoreHarness:
-        store = StoreHarness(tmp_path / f"store{len(created)}", copy_of=prepared, **options)  # type: ignore[arg-type]
+        folder = tmp_path / f"store{len(created)}"
+        settle(folder)
+        store = StoreHarness(folder, copy_of=prepared, **options)  # type: ignore[arg-type]
         created.append(store)
         return store
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 
 from .library import Library
 from .project import Project, read_csv, until
@@ -94,7 +94,7 @@ def test_a_read_only_data_dir_can_be_read(project: Project, site: Site, unprivil
     rows = project.folder / "rows.csv"
     [(job,)] = project.query(f"SELECT id FROM jobs WHERE url = '{site.url('/book/0-1')}'")
     for name in ("crawl.db", "pages.db"):
-        Database.open(project.data / name).close()  # closing the last connection checkpoints the WAL
+        connect(project.data / name).close()  # closing the last connection checkpoints the WAL
     project.data.chmod(0o500)
     before = file_states(project.data)
     assert not [name for name in before if name.endswith("-wal")]

@@ -11,10 +11,9 @@ from console.client import explain_host, read_body, read_job, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.filter import EventFilter, JobFilter
-from engine.store.db.schema import has_tables
 from engine.store.read import browse, failures, history, host_rows, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
 from engine.store.read.event_search import list_events
@@ -90,12 +89,12 @@ class DataSource:
         """The connection. Raises OtherDatabase, StorageError."""
         if self._db is None:
             check_data_dir(self.data)
-            self._db = Database.open(self.data / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS)
+            self._db = connect(self.data / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS)
         return self._db
 
     def snapshot(self, limit: int) -> Snapshot:
         """The newest run, with at most `limit` sequences and hosts; cached until the database changes."""
-        if not (self.data / CRAWL).exists() or not has_tables(self.db):
+        if not (self.data / CRAWL).exists() or not self.db.has_tables():
             return EMPTY_SNAPSHOT
         key = (self.db.data_version, limit)
         if key != self._snapshot_key or self._has_waits:

@@ -18,7 +18,8 @@ from engine.append.formats.table_names import quote_name, unique_names
 from engine.append.formats.writer import Batch, FileState, Writer
 from engine.errors import StorageError
 from engine.model.record import to_text
-from engine.store.db.connector import Database, sqlite3
+from engine.store.db.connector import Database, connect_for_reading
+from engine.store.db.sqlite import SqliteDatabase, sqlite3
 from engine.store.tables.output.outputs import Output
 
 ID_COLUMN = "_id"
@@ -111,8 +112,8 @@ class TableReader:
         self._table = table
         self._select = f"SELECT * FROM {table.quoted_name} WHERE {quote_name(table.id_column)} > ? AND "
         self._select += f"{quote_name(table.id_column)} <= ? ORDER BY 1"
-        self._db = Database.open_for_reading(path, busy_seconds=_BUSY_SECONDS)
-        self._expected = Database(sqlite3.connect(":memory:", isolation_level=None), path, 0)
+        self._db = connect_for_reading(path, busy_seconds=_BUSY_SECONDS)
+        self._expected = SqliteDatabase(sqlite3.connect(":memory:", isolation_level=None), path, 0)
         self._expected.execute(table.create_sql())
 
     def has_table(self, run: str) -> bool:
@@ -205,7 +206,7 @@ class SqliteWriter(Writer):
             self.close()
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, self._mode))
-            self._db = Database.open(self._path, busy_seconds=_BUSY_SECONDS)
+            self._db = SqliteDatabase.open(self._path, busy_seconds=_BUSY_SECONDS)
             self._inode = self._path.stat().st_ino
         return self._db
 

@@ -23,7 +23,7 @@ from engine.model.step import PluginFile
 from engine.plugins.files import PLUGINS, resolve_arguments
 from engine.processes.launcher import TemplateLink
 from engine.settings import Settings
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.output.outputs import Output
 from engine.store.tables.run import runs, versions
@@ -91,7 +91,7 @@ class OutputLoops:
         self._threads[key] = _LoopThread("/".join(key[1:]), control, partial(self._run_loop, key, control))
 
     def _run_loop(self, key: _Key, control: LoopControl) -> None:
-        db = Database.open(self._data / CRAWL, busy_seconds=5)
+        db = connect(self._data / CRAWL, busy_seconds=5)
         with contextlib.closing(db):
             targets = _TargetFactory(
                 self._data, db, self._run.seq, self._link, self._settings, control, epoch=self._epoch

@@ -2,18 +2,21 @@
 
 import contextlib
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError
-from engine.store.db.connector import Database, has_no_wal, sqlite3
+from engine.store.db.connector import BUSY_SECONDS, Database, has_no_wal
 from engine.store.db.file_header import CRAWL as CRAWL
 from engine.store.db.file_header import HEADER_BYTES, SQLITE_MAGIC, check_numbers
 from engine.store.db.file_header import PAGES as PAGES
+from engine.store.db.location import Location, read_location
 from engine.store.db.retry_busy import retry_busy
+from engine.store.db.sqlite import SqliteDatabase, sqlite3
 
 _SQL_DIR = Path(__file__).parent
-_SCRIPTS = {CRAWL: "schema.sql", PAGES: "pages.sql"}
+_SCRIPTS = {CRAWL: ("schema.sql", "triggers.sql"), PAGES: ("pages.sql",)}
 _PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
 """Larger database pages hold a stored web page in one piece and save disk space."""
 
@@ -27,6 +30,9 @@ def open_databases(folder: Path) -> Database:
 
     Raises DatabaseBusy, OtherDatabase, and StorageError if a file is damaged.
     """
+    location = read_location(folder)
+    if location is not None:
+        return _open_postgres(location, folder / CRAWL)
     if sqlite3.sqlite_version_info < (3, 37):
         raise StorageError(
             f"SQLite {sqlite3.sqlite_version} is too old", "Use a Python whose sqlite3 has SQLite 3.51.3 or newer."
@@ -42,8 +48,21 @@ def open_databases(folder: Path) -> Database:
     return crawl
 
 
-def _open_created(folder: Path, name: str) -> Database:
-    database = Database.open(folder / name, page_size=_PAGE_SIZES[name])
+def _open_postgres(location: Location, path: Path) -> Database:
+    """Open the schema of a crawl; the first process creates it."""
+    from engine.store.db.postgres import PostgresDatabase
+    from engine.store.db.postgres_schema import render_schema
+
+    database = PostgresDatabase(location, path, busy_seconds=BUSY_SECONDS)
+    if not database.has_tables():
+        with database.transaction():
+            if not database.has_tables():
+                database.run_script(render_schema(database.schema))
+    return database
+
+
+def _open_created(folder: Path, name: str) -> SqliteDatabase:
+    database = SqliteDatabase.open(folder / name, page_size=_PAGE_SIZES[name])
     try:
         create = partial(_create_tables, database, _SCRIPTS[name])
         retry_busy(create, seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS)
@@ -54,17 +73,13 @@ def _open_created(folder: Path, name: str) -> Database:
     return database
 
 
-def has_tables(database: Database) -> bool:
-    """Whether a database of ours has its tables; False while another process creates them."""
-    return bool(database.value("SELECT count(*) FROM sqlite_schema"))
-
-
-def _create_tables(database: Database, script: str) -> None:
-    if has_tables(database):
+def _create_tables(database: SqliteDatabase, scripts: Sequence[str]) -> None:
+    if database.has_tables():
         return
     with database.transaction():
-        if not has_tables(database):
-            database.execute_script((_SQL_DIR / script).read_text("utf-8"))
+        if not database.has_tables():
+            for script in scripts:
+                database.execute_script((_SQL_DIR / script).read_text("utf-8"))
 
 
 def _check_file_retrying(path: Path) -> None:
@@ -100,7 +115,7 @@ def _check_file(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         if path.with_name(f"{path.name}-wal").stat().st_size:
             return  # the log holds newer content, and only a writer can read it
-    database = Database.open(path, immutable=True)
+    database = SqliteDatabase.open(path, immutable=True)
     try:
         for (table,) in database.all("SELECT name FROM sqlite_schema WHERE type = 'table'"):
             database.one(f'SELECT 1 FROM "{table.replace(chr(34), chr(34) * 2)}" LIMIT 1')
@@ -120,5 +135,5 @@ def checkpoint_wal(folder: Path) -> None:
     for name in _SCRIPTS:
         with contextlib.suppress(CrawlError):
             if not has_no_wal(folder / name):
-                with contextlib.closing(Database.open(folder / name, busy_seconds=0.5)) as database:
+                with contextlib.closing(SqliteDatabase.open(folder / name, busy_seconds=0.5)) as database:
                     database.checkpoint(_CHECKPOINT_SECONDS)

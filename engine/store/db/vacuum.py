@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from engine.errors import StorageError, megabytes
 from engine.runtime.disk_space import free_bytes
-from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
+from engine.store.db.sqlite import SqliteDatabase
 
 _CHECKPOINT_SECONDS = 10.0
 _MARGIN = 1_000_000
@@ -25,7 +25,7 @@ def vacuum(path: Path) -> Shrunk:
 
     Raises StorageError without enough free disk space, DatabaseBusy.
     """
-    db = Database.open(path)
+    db = SqliteDatabase.open(path)
     try:
         db.checkpoint(_CHECKPOINT_SECONDS)
         before = path.stat().st_size

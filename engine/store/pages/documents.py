@@ -11,7 +11,7 @@ import orjson
 from engine.errors import StorageError, plural
 from engine.model.content_digest import body_digest, document_digest
 from engine.model.job import StoredPage
-from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, id_list, is_immutable, placeholders
+from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, connect, id_list, is_immutable, placeholders
 from engine.store.db.schema import PAGES
 from engine.store.pages.body import Body
 from engine.store.pages.packing import BodyCompressor
@@ -168,7 +168,7 @@ class PageStore:
         self, folder: Path, *, read_only: bool = False, immutable: bool = False, busy_seconds: float = BUSY_SECONDS
     ) -> None:
         """The arguments are those of `Database.open`."""
-        self._db = Database.open(
+        self._db = connect(
             folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=True
         )
         if not read_only:

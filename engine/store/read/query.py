@@ -9,8 +9,9 @@ from typing import Any
 from msgspec import Struct
 
 from engine.errors import CrawlError, StorageError, UsageError
-from engine.store.db.connector import Database, DatabaseBusy, sqlite3
+from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import PAGES
+from engine.store.db.sqlite import sqlite3
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
 

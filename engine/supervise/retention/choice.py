@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from engine.model.run import Limits
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect_for_reading
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.read.history import PastRun, list_prunable, list_runs
 
@@ -74,7 +74,7 @@ def iterate_bytes(data: Path) -> Iterator[int]:
         yield from _walk(data / "output", seen)
     for name in (CRAWL, PAGES):
         if (data / name).exists():
-            db = Database.open_for_reading(data / name)
+            db = connect_for_reading(data / name)
             try:
                 yield db.used_bytes
             finally:

@@ -25,8 +25,9 @@ from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.model.output_type import is_whole
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
-from engine.store.db.connector import Database, sqlite3
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL, open_databases
+from engine.store.db.sqlite import sqlite3
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.row.rows import NewRows
@@ -80,7 +81,7 @@ class Harness:
         self.folder, self.kind = folder, kind
         self.type, self.more = KINDS.get(kind, (kind, {}))
         open_databases(folder).close()
-        self.db = Database.open(folder / CRAWL)
+        self.db = connect(folder / CRAWL)
         defs = tuple(DataDef(name=name, fields=tuple(Field(name=c) for c in COLUMNS)) for name in data_defs)
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0)
@@ -145,7 +146,7 @@ class Harness:
     def appender(self, *, draining: bool = False, db: Database | None = None, **more: Any) -> AppenderLoop:
         """A registered appender in this process."""
         epoch = self.epoch()
-        db = db or Database.open(self.folder / CRAWL)
+        db = db or connect(self.folder / CRAWL)
         with self.db.transaction():
             assert nodes.register_appender(self.db, epoch, 1, "test")
         lifeline = Lifeline()

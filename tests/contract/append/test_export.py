@@ -8,7 +8,7 @@ import pytest
 
 from engine.append.export import export, export_table
 from engine.errors import CrawlError, StorageError
-from engine.store.db.connector import sqlite3
+from engine.store.db.sqlite import sqlite3
 from tests.contract.append.harness import COLUMNS, Harness, books, read
 
 JOINS = {"tags": ";"}

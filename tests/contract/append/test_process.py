@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.runtime.beat_file import read_beat
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import nodes, supervisors
 from tests.contract.append.harness import KINDS, TYPES, Harness, books, until, wait_started
@@ -46,7 +46,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(
     errors: list[BaseException] = []
 
     def work() -> None:
-        db, harness.db = harness.db, Database.open(harness.folder / CRAWL)
+        db, harness.db = harness.db, connect(harness.folder / CRAWL)
         try:
             jobs: list[int] = []
             while not stop.is_set():
@@ -60,7 +60,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(
 
     worker = threading.Thread(target=work)
     # the worker has its own connection; this thread draws epochs through another one
-    own_db = Database.open(harness.folder / CRAWL)
+    own_db = connect(harness.folder / CRAWL)
     epochs = []
     for _ in range(6):
         with own_db.transaction():

@@ -14,7 +14,7 @@ from engine.model.content_digest import Digests, row_digests
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import link_key, locator_key
 from engine.model.link import Link
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.read.run_comparison import find_earlier_run, has_all_rows
 from engine.store.tables.row import rows
@@ -44,7 +44,7 @@ class TwoRuns:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         open_databases(folder).close()
-        self.db = Database.open(folder / CRAWL, durable=False)
+        self.db = connect(folder / CRAWL, durable=False)
         self.run = 0
         self.defs = Definitions()
 

@@ -9,7 +9,7 @@ import pytest
 
 from console.client import _find_holder, open_latest_run
 from engine.runtime.host_clock import HostClock, machine_path
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from tests.contract.store.harness import StoreHarness
 
@@ -39,7 +39,7 @@ def test_a_crawl_that_starts_meanwhile_is_reported(
     with contextlib.ExitStack() as stack:
         stack.enter_context(pytest.raises(DatabaseBusy, match="a crawl started while it was read"))
         db, _ = stack.enter_context(open_latest_run(closed_store.folder))
-        other = Database.open(closed_store.folder / CRAWL)
+        other = connect(closed_store.folder / CRAWL)
         with other.transaction():
             other.execute("UPDATE jobs SET priority = 7")
         if ended:

@@ -13,7 +13,7 @@ from console.cli.main import main
 from engine.append.loop.only_new import SeenRows
 from engine.errors import LockHeld
 from engine.model.run import RunState, Stage
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
@@ -44,7 +44,7 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
     StoreHarness(tmp_path).close()
-    opened = Database.open(tmp_path / CRAWL, durable=False)
+    opened = connect(tmp_path / CRAWL, durable=False)
     with opened.transaction():
         opened.execute("UPDATE runs SET state = 'KILLED', stage = 'SHUTDOWN_COMPLETE'")
         opened.execute("UPDATE supervisors SET ended_at = 1")
@@ -111,7 +111,7 @@ def test_other_runs_stay_as_they_are_and_valid(cli: Cli, tmp_path: Path, seed: i
     left = [id_ for id_ in made if id_ not in gone]
     before = exports(cli, left)
     changes = cli("export", "book", "--changes", "--run", left[-1], "--since", left[0])[1]
-    db = Database.open(tmp_path / CRAWL, durable=False)
+    db = connect(tmp_path / CRAWL, durable=False)
     run = runs.get_by_id(db, gone[0])
     assert run is not None
     delete_run.begin(db, run.seq)
@@ -130,7 +130,7 @@ def test_other_runs_stay_as_they_are_and_valid(cli: Cli, tmp_path: Path, seed: i
     assert {path.name for path in (tmp_path / "output").iterdir() if not path.is_symlink()} == set(left)
     assert (tmp_path / "output" / "latest").readlink() == Path(left[-1])
     assert (tmp_path / "output" / "current").readlink() == Path(left[-1])
-    db = Database.open(tmp_path / CRAWL)
+    db = connect(tmp_path / CRAWL)
     assert deleted_runs.list_open(db) == []
     db.close()
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from console.cli.main import main
 from engine.errors import UsageError
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.pages.documents import PageStore
 from engine.store.read.query import open_query
@@ -54,7 +54,7 @@ def contents(store: StoreHarness) -> list[object]:
     """The schema and all rows of both databases."""
     rows: list[object] = []
     for name in (CRAWL, PAGES):
-        db = Database.open(store.folder / name, read_only=True)
+        db = connect(store.folder / name, read_only=True)
         rows += db.all("SELECT sql FROM sqlite_schema")
         for (table,) in db.all("SELECT name FROM sqlite_schema WHERE type = 'table'"):
             rows += db.all(f'SELECT * FROM "{table}"')

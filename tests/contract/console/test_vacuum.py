@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.store.db import vacuum
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.tables.run import deleted_runs
 from engine.store.transactions import delete_run
@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
 def content(data: Path) -> list[list[tuple[object, ...]]]:
     rows = []
     for name in (CRAWL, PAGES):
-        db = Database.open(data / name)
+        db = connect(data / name)
         tables = db.all("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_stat*'")
         rows += [db.all(f"SELECT * FROM {table} ORDER BY 1, 2") for (table,) in tables if table != "meta"]
         db.close()
@@ -42,7 +42,7 @@ def content(data: Path) -> list[list[tuple[object, ...]]]:
 
 
 def test_it_prints_what_it_gave_back_and_finishes_a_deletion(cli: Cli, data: Path) -> None:
-    db = Database.open(data / CRAWL)
+    db = connect(data / CRAWL)
     delete_run.begin(db, 1)
     db.close()
     before = {name: (data / name).stat().st_size for name in (CRAWL, PAGES)}
@@ -53,7 +53,7 @@ def test_it_prints_what_it_gave_back_and_finishes_a_deletion(cli: Cli, data: Pat
     for name, size in sizes.items():
         assert size["after"] == (data / name).stat().st_size < size["before"]
         assert size["after"] < before[name] / 2
-    db = Database.open(data / CRAWL)
+    db = connect(data / CRAWL)
     assert deleted_runs.list_open(db) == []
     db.close()
     left = content(data)
@@ -106,7 +106,7 @@ def test_a_reader_delays_it_and_is_named(cli: Cli, data: Path, monkeypatch: pyte
     assert cli("runs", "prune", "--keep", "1", "--yes")[0] == 0
     monkeypatch.setattr(vacuum, "_CHECKPOINT_SECONDS", 0.2)
     left = content(data)
-    reader = Database.open(data / CRAWL, read_only=True)
+    reader = connect(data / CRAWL, read_only=True)
     with reader.snapshot():
         reader.value("SELECT count(*) FROM runs")
         code, _, error = cli("vacuum")
@@ -135,7 +135,7 @@ def test_a_kill_leaves_every_row(cli: Cli, data: Path, milliseconds: int) -> Non
     process.stdout.close()
     assert content(data) == left
     for name in (CRAWL, PAGES):
-        db = Database.open(data / name)
+        db = connect(data / name)
         assert db.value("PRAGMA integrity_check") == "ok"
         db.close()
     assert cli("vacuum")[0] == 0

@@ -7,7 +7,7 @@ import pytest
 
 from engine.node import db_access
 from engine.node.db_access import DbAccess
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import metrics
 from tests.contract.store.harness import StoreHarness
@@ -20,7 +20,7 @@ def test_a_reservation_waits_for_a_busy_database_and_a_claim_does_not(
     store.seed("http://a/1")
     (job,) = store.lease(1).jobs
     access = DbAccess(store.folder)
-    other = Database.open(store.folder / CRAWL)
+    other = connect(store.folder / CRAWL)
     monkeypatch.setattr(db_access, "_BUSY_SECONDS", 0.05)
     monkeypatch.setattr(db_access, "_BUSY_PAUSE", 0.01)
 

@@ -12,7 +12,7 @@ from engine.model.job import LeasedJob
 from engine.node.def_cache import DefCache
 from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.run import runs, versions
@@ -27,7 +27,7 @@ class Node:
     def __init__(self, store: StoreHarness, epoch: int) -> None:
         self.store, self.epoch = store, epoch
         self.cookies = SessionCookies()
-        self.db = Database.open(store.folder / CRAWL, busy_seconds=5)
+        self.db = connect(store.folder / CRAWL, busy_seconds=5)
         self.jars = SharedJars(
             node=epoch, run=store.run, cookies=self.cookies,
             def_cache=DefCache(self.db, Settings(), store.run),

@@ -14,7 +14,8 @@ from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.model.job import JobKind, JobState, LeasedJob, document_key, link_key, locator_key
 from engine.model.node import Role
 from engine.model.run import RunState
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
+from engine.store.db.location import read_location
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
@@ -68,11 +69,12 @@ class StoreHarness:
         max_pages: Mapping[str, int] | None = None,
     ) -> None:
         self.folder = folder
-        if copy_of is not None:
+        location = read_location(folder)
+        if copy_of is not None and location is None:
             shutil.copytree(copy_of, folder, dirs_exist_ok=True)
         else:
             open_databases(folder).close()
-        self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=10)
+        self.db = connect(folder / CRAWL, durable=False, busy_seconds=10)
         self.now = 1000.0
         self.numbers = 0
         with self.db.transaction():

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.file_header import SCHEMA_NUMBER
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, PAGES, open_databases
@@ -63,7 +63,7 @@ def test_processes_that_prepare_a_data_dir_at_once_all_succeed(tmp_path: Path) -
     _all(_prepare_many, tmp_path, 12)
     for i in range(12):
         for name, table in ((CRAWL, "jobs"), (PAGES, "pages")):
-            db = Database.open(tmp_path / str(i) / name)
+            db = connect(tmp_path / str(i) / name)
             assert db.value("PRAGMA user_version") == SCHEMA_NUMBER
             assert db.value("PRAGMA journal_mode") == "wal"
             assert db.value(f"SELECT count(*) FROM {table}") == 0
@@ -73,7 +73,7 @@ def test_processes_that_prepare_a_data_dir_at_once_all_succeed(tmp_path: Path) -
 
 def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]) -> tuple[int, int]:
     """Lease and commit until nothing is left for a while; returns pages done and slices that got some."""
-    db = Database.open(folder / CRAWL, durable=False, busy_seconds=20)
+    db = connect(folder / CRAWL, durable=False, busy_seconds=20)
     store = StoreHarness.__new__(StoreHarness)
     store.db, store.run, store.now, store.nodes, store.numbers = db, run, 1000.0, [epoch + number], 0
     store.book = 1
@@ -148,7 +148,7 @@ def test_the_check_of_a_file_that_another_process_creates_is_retried(tmp_path: P
     whole.start()
     open_databases(folder).close()
     whole.join()
-    db = Database.open(folder / CRAWL)
+    db = connect(folder / CRAWL)
     assert db.value("PRAGMA user_version") == SCHEMA_NUMBER
     db.close()
 
@@ -165,7 +165,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_reader_never_writes_and_never_waits(store: StoreHarness) -> None:
-    reader = Database.open(store.folder / CRAWL, read_only=True, busy_seconds=0.05)
+    reader = connect(store.folder / CRAWL, read_only=True, busy_seconds=0.05)
     with pytest.raises(StorageError):
         reader.execute("UPDATE runs SET state = 'DONE'")
     with store.db.transaction():

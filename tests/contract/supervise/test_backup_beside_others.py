@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL, PAGES
+from engine.store.db.sqlite import SqliteDatabase
 from engine.store.tables.run import deleted_runs, runs
 from engine.store.transactions import delete_run
 from engine.supervise.backup import back_up
@@ -26,7 +27,7 @@ def done(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def db(done: list[str], tmp_path: Path) -> Iterator[Database]:
-    with contextlib.closing(Database.open(tmp_path / "data" / CRAWL, durable=False)) as opened:
+    with contextlib.closing(connect(tmp_path / "data" / CRAWL, durable=False)) as opened:
         yield opened
 
 
@@ -41,7 +42,7 @@ def test_a_run_that_is_deleted_meanwhile_is_deleted_in_the_copy(db: Database, do
         copied.append(count)
 
     back_up(db, tmp_path / "copy", delete_once)
-    with contextlib.closing(Database.open(tmp_path / "copy" / CRAWL, durable=False)) as copy:
+    with contextlib.closing(connect(tmp_path / "copy" / CRAWL, durable=False)) as copy:
         assert runs.list_ids(copy, 9)[::-1] == done[1:]
         for _ in delete_left(copy, tmp_path / "copy", with_documents=True):
             pass
@@ -54,22 +55,22 @@ def test_a_run_that_is_deleted_meanwhile_is_deleted_in_the_copy(db: Database, do
 def test_pages_that_a_crawl_stores_meanwhile_do_not_tear_the_copy(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, execute, written = tmp_path / "data" / PAGES, Database.execute, list[int]()
+    path, execute, written = tmp_path / "data" / PAGES, SqliteDatabase.execute, list[int]()
 
-    def write_between(self: Database, sql: str, parameters: Any = ()) -> Any:
+    def write_between(self: SqliteDatabase, sql: str, parameters: Any = ()) -> Any:
         result = execute(self, sql, parameters)
         if sql == "SELECT 1 FROM sqlite_schema" and self.path == path and not written:
             written.append(1)
-            with contextlib.closing(Database.open(path)) as crawling, crawling.transaction():
+            with contextlib.closing(connect(path)) as crawling, crawling.transaction():
                 for _ in range(50):
                     crawling.execute("INSERT INTO pages (headers, body) VALUES ('[]', zeroblob(20000))")
         return result
 
     before = [path.name for path in (tmp_path / "data").iterdir() if PAGES in path.name]
     assert before == [PAGES], "no process has it open"
-    monkeypatch.setattr(Database, "execute", write_between)
+    monkeypatch.setattr(SqliteDatabase, "execute", write_between)
     back_up(db, tmp_path / "copy", lambda _: None)
     assert written
-    with contextlib.closing(Database.open(tmp_path / "copy" / PAGES)) as copy:
+    with contextlib.closing(connect(tmp_path / "copy" / PAGES)) as copy:
         assert copy.all("PRAGMA integrity_check") == [("ok",)]
         assert copy.value("SELECT count(*) FROM pages WHERE length(body) = 20000") == 0, "as it was at one moment"

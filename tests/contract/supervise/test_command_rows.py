@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.model.node import NodeRange
 from engine.processes.spawner import Spawner
 from engine.settings import Settings
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.run import runs, supervisors
 from engine.store.transactions.retry import retry_message
@@ -52,7 +52,7 @@ class Console:
 
     def __init__(self, folder: Path) -> None:
         open_databases(folder).close()
-        self.db = Database.open(folder / CRAWL)
+        self.db = connect(folder / CRAWL)
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
             self.epoch = supervisors.begin(self.db, "", self.run, 0.0)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from engine.settings import Settings
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.tables.run import runs
 from engine.supervise.seeding import posted_seeds
 from engine.supervise.seeding.posted_seeds import SeedPoster
@@ -21,7 +21,7 @@ def test_a_batch_waits_while_the_log_is_full(store: StoreHarness, monkeypatch: p
     monkeypatch.setattr(posted_seeds, "WalGuard", lambda paths: WalGuard(paths, 100_000, 300_000))
     publish_steps(store)
     store.db.checkpoint(1.0)
-    log, reader = store.folder / "crawl.db-wal", Database.open(store.folder / "crawl.db", read_only=True)
+    log, reader = store.folder / "crawl.db-wal", connect(store.folder / "crawl.db", read_only=True)
     counts: list[int] = []
     sizes: list[int] = []
 
@@ -29,7 +29,7 @@ def test_a_batch_waits_while_the_log_is_full(store: StoreHarness, monkeypatch: p
         counts.append(number)
         sizes.append(log.stat().st_size)
 
-    db = Database.open(store.folder / "crawl.db", durable=False)
+    db = connect(store.folder / "crawl.db", durable=False)
     poster = SeedPoster(db, runs.get(db, store.run), "g", Settings())
     with reader.snapshot():
         reader.value("SELECT count(*) FROM jobs")

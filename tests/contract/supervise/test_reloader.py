@@ -9,7 +9,7 @@ from engine.defs.watcher import DefsWatcher, LoadResult
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.fingerprint import PreparedDefs
 from engine.settings import Settings
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import events, versions
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
@@ -56,7 +56,7 @@ def reloader(store: StoreHarness, watcher: StandInWatcher) -> Reloader:
     output = store.folder / "output" / "x"
     output.mkdir(parents=True)
     return Reloader(
-        Database.open(store.folder / CRAWL, busy_seconds=0.1), store.run, cast("DefsWatcher[StepGraph]", watcher),
+        connect(store.folder / CRAWL, busy_seconds=0.1), store.run, cast("DefsWatcher[StepGraph]", watcher),
         Settings(on_save="ask"), output_dir=output, output_file=None,
         on_publish=ignore, current=PreparedDefs.from_definitions(DEFS),
     )  # fmt: skip

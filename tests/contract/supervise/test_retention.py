@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from engine.model.run import Limits, RunState
 from engine.settings import Settings
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
 from engine.store.read.history import PastRun, list_runs
 from engine.store.tables.run import deleted_runs, events, runs
@@ -230,7 +230,7 @@ def test_files_with_several_names_and_free_space_do_not_count(now: StoreHarness)
     (now.folder / "output" / "b").hardlink_to(now.folder / "output" / "a")
     (now.folder / "output" / "link").symlink_to(now.folder / "output" / "a")
     assert measure_bytes(now.folder) in (before + 1_000, before + 2_000), "a symbolic link counts as its file"
-    db = Database.open(now.folder / CRAWL)
+    db = connect(now.folder / CRAWL)
     db.checkpoint(1.0)
     used = measure_bytes(now.folder)
     with db.transaction():

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
+from engine.store.db.sqlite import SqliteDatabase
 from engine.supervise import wal_guard
 from engine.supervise.wal_guard import WalGuard
 from tests.process.stopwatch import Stopwatch
@@ -21,7 +22,7 @@ ROUNDS = 60
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "crawl.db"
-    db = Database.open(path, durable=False)
+    db = connect(path, durable=False)
     db.execute("CREATE TABLE t (x BLOB)")
     yield path
     db.close()
@@ -36,7 +37,7 @@ def write_beside_readers(path: Path, guard: WalGuard | None) -> int:
     stopped = threading.Event()
 
     def read(delay: float) -> None:
-        db = Database.open(path, read_only=True)
+        db = connect(path, read_only=True)
         time.sleep(delay)
         while not stopped.is_set():
             with db.snapshot():
@@ -48,7 +49,7 @@ def write_beside_readers(path: Path, guard: WalGuard | None) -> int:
     for thread in threads:
         thread.start()
     time.sleep(0.05)
-    db, peak = Database.open(path, durable=False), 0
+    db, peak = connect(path, durable=False), 0
     try:
         for _ in range(ROUNDS):
             with db.transaction():
@@ -73,11 +74,11 @@ def test_overlapping_readers_let_the_log_grow_and_the_guard_empties_it(path: Pat
 
 
 def test_a_reader_that_stays_costs_little_and_loses_nothing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    reader = Database.open(path, read_only=True)
+    reader = connect(path, read_only=True)
     guard = WalGuard([path], 1_000_000)
     with caplog.at_level(logging.WARNING), reader.snapshot():
         assert reader.value("SELECT count(*) FROM t") == 0
-        db = Database.open(path, durable=False)
+        db = connect(path, durable=False)
         watch = Stopwatch()
         for _ in range(20):
             with db.transaction():
@@ -95,15 +96,15 @@ def test_a_reader_that_stays_costs_little_and_loses_nothing(path: Path, caplog: 
 
 
 def test_the_pauses_between_vain_attempts_grow(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, db, guard = Database.open(path, read_only=True), Database.open(path, durable=False), WalGuard([path], 1000)
+    reader, db, guard = connect(path, read_only=True), connect(path, durable=False), WalGuard([path], 1000)
     now, attempts = 100.0, list[float]()
-    checkpoint = Database.checkpoint
+    checkpoint = SqliteDatabase.checkpoint
 
-    def attempt(database: Database, seconds: float) -> bool:
+    def attempt(database: SqliteDatabase, seconds: float) -> bool:
         attempts.append(now)
         return checkpoint(database, 0.0 * seconds)
 
-    monkeypatch.setattr(Database, "checkpoint", attempt)
+    monkeypatch.setattr(SqliteDatabase, "checkpoint", attempt)
     monkeypatch.setattr(wal_guard.time, "monotonic", lambda: now)
     with reader.snapshot():
         reader.value("SELECT count(*) FROM t")
@@ -125,7 +126,7 @@ def test_the_pauses_between_vain_attempts_grow(path: Path, monkeypatch: pytest.M
 
 
 def test_small_and_missing_logs_are_left_alone(path: Path, tmp_path: Path) -> None:
-    db = Database.open(path)
+    db = connect(path)
     with db.transaction():
         db.execute("INSERT INTO t VALUES (zeroblob(1000))")
     before = size_of_log(path)
@@ -137,7 +138,7 @@ def test_small_and_missing_logs_are_left_alone(path: Path, tmp_path: Path) -> No
 
 
 def test_a_log_beyond_the_hold_is_full_until_it_is_emptied(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    reader, db = Database.open(path, read_only=True), Database.open(path, durable=False)
+    reader, db = connect(path, read_only=True), connect(path, durable=False)
     guard = WalGuard([path], 1000, hold_bytes=100_000)
     assert not guard.is_full
     with caplog.at_level(logging.WARNING), reader.snapshot():

@@ -7,7 +7,7 @@ import pytest
 
 from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.run import RunState
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.run import runs, versions
@@ -23,7 +23,7 @@ class SeedingHarness:
 
     def __init__(self, folder: Path) -> None:
         open_databases(folder).close()
-        self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=0.05)
+        self.db = connect(folder / CRAWL, durable=False, busy_seconds=0.05)
         self.folder = folder
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq

@@ -11,7 +11,7 @@ from engine.errors import UsageError
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
 from engine.model.output_type import AppenderDef
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.output import outputs as table
 from engine.store.tables.row import rows
@@ -27,7 +27,7 @@ DEFS = Definitions(data_defs=(BOOK, SHOP, LINKS))
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
     open_databases(tmp_path).close()
-    db = Database.open(tmp_path / CRAWL, durable=False)
+    db = connect(tmp_path / CRAWL, durable=False)
     with db.transaction():
         runs.create(db, None, 0.0)
     yield db

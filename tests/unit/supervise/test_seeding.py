@@ -18,7 +18,7 @@ from engine.http.request import expand_url
 from engine.model.definition import Definitions, Locator, LocatorGroup, TaskGroup
 from engine.model.locator import SitemapRules
 from engine.model.run import RunState
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.job import locators, sequences
 from engine.store.tables.run import checkpoints, runs
@@ -94,7 +94,7 @@ def test_a_busy_database_delays_seeding_and_loses_no_seed(
     made = harness.seeding(SHOP)
     for _ in range(at):
         made.step()
-    other = Database.open(harness.folder / CRAWL, durable=False)
+    other = connect(harness.folder / CRAWL, durable=False)
     with other.transaction():
         assert made.step() == []
         assert not made.done

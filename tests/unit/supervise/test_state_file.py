@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.row import content_sums
 from engine.store.tables.row.content_sums import ContentSum
@@ -25,7 +25,7 @@ KEYS = [
 class StateFileHarness:
     def __init__(self, folder: Path) -> None:
         open_databases(folder).close()
-        self.db = Database.open(folder / CRAWL, durable=False)
+        self.db = connect(folder / CRAWL, durable=False)
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0)
         self.write(Checkpoint(step="seeder", group="g", content_hash="1", completed_at=7.5, status="valid"))

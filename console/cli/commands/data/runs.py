@@ -108,12 +108,12 @@ def _delete(
 ) -> int:
     """Show what goes, ask, delete it. A limit of bytes is measured again after each deletion."""
     from console.client import require_database_path
-    from engine.store.db.connector import Database
+    from engine.store.db.connector import connect
     from engine.supervise.retention.choice import choose_runs, measure_bytes
 
     path = require_database_path(data)
     before, deleted, rows, deferred = measure_bytes(data), list[str](), 0, False
-    with contextlib.closing(Database.open(path)) as db:
+    with contextlib.closing(connect(path)) as db:
         while chosen := _named_runs(db, data, run_ids) if run_ids else choose_runs(db, data, limits, time.time()):
             with try_lock(data) as lock:
                 for size in chosen:

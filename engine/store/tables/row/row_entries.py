@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.store.db.connector import Database
+from engine.store.db.sqlite import SqliteDatabase
 
 _TABLES = (
     "CREATE TABLE entries (part, row, side, key, content, PRIMARY KEY (part, row)) WITHOUT ROWID",
@@ -38,7 +38,7 @@ class RowEntries:
     """The rows of two runs, and what differs between them. `path`: of a new file, which the caller deletes."""
 
     def __init__(self, path: Path) -> None:
-        self._db = Database.open(path, durable=False)
+        self._db = SqliteDatabase.open(path, durable=False)
         # it lives as long as one command: nothing has to survive a crash
         for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", *_TABLES):
             self._db.execute(statement)

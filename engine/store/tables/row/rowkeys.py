@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.errors import StorageError
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
+from engine.store.db.sqlite import SqliteDatabase
 from engine.store.tables.row.seen_rows import find_digests
 
 KEYS = "keys.db"
@@ -97,7 +98,7 @@ class RowKeys:
 
     def _open(self, path: Path) -> Database:
         # not durable: what a power failure loses is rebuilt; a crash of the process loses nothing
-        db = Database.open(path, durable=False, busy_seconds=5)
+        db = SqliteDatabase.open(path, durable=False, busy_seconds=5)
         try:
             path.chmod(0o600)
             db.execute("PRAGMA cache_size = -32000")

@@ -9,7 +9,7 @@ import pytest
 
 from engine.append.loop.turns import TurnResult
 from engine.errors import CrawlError
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import runs
@@ -87,7 +87,7 @@ def test_bytes_beyond_the_record_are_cut_off(harness: Harness) -> None:
     size = recorded(harness).bytes
     torn = harness.path().read_bytes()[: size // 2] if harness.type != "sqlite" else b""
     if harness.type == "sqlite":
-        with closing(Database.open(harness.path())) as db, db.transaction():
+        with closing(connect(harness.path())) as db, db.transaction():
             db.execute("INSERT INTO book (_id, title) VALUES (100000, 'not recorded')")
             db.execute("UPDATE _crawl_console SET cursor = 100000, rows = rows + 1")
     else:

@@ -12,8 +12,9 @@ from engine.append.formats import sqlite as sqlite_output
 from engine.append.loop import turns as retries
 from engine.append.loop.turns import TurnResult
 from engine.errors import Fenced
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy
 from engine.store.db.schema import CRAWL
+from engine.store.db.sqlite import SqliteDatabase
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import supervisors
@@ -40,9 +41,15 @@ class KillAtStep:
         self.left -= 1
         return self.left == 0
 
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> type[Database]:
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> type[SqliteDatabase]:
         kill = self
-        pwrite, fsync, ftruncate, replace, execute = os.pwrite, os.fsync, os.ftruncate, Path.replace, Database.execute
+        pwrite, fsync, ftruncate, replace, execute = (
+            os.pwrite,
+            os.fsync,
+            os.ftruncate,
+            Path.replace,
+            SqliteDatabase.execute,
+        )
 
         def half(file: int, data: bytes, at: int) -> int:
             if kill.is_due():
@@ -61,7 +68,7 @@ class KillAtStep:
 
             return killed
 
-        class Fragile(Database):
+        class Fragile(SqliteDatabase):
             def execute(self, sql: str, parameters: Any = ()) -> Any:
                 return around(execute)(self, sql, parameters) if sql == "COMMIT" else execute(self, sql, parameters)
 
@@ -69,7 +76,7 @@ class KillAtStep:
         monkeypatch.setattr(os, "fsync", around(fsync))
         monkeypatch.setattr(os, "ftruncate", around(ftruncate))
         monkeypatch.setattr(Path, "replace", around(replace))
-        monkeypatch.setattr(sqlite_output, "Database", Fragile)
+        monkeypatch.setattr(sqlite_output, "SqliteDatabase", Fragile)
         return Fragile
 
 

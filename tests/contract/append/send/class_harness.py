@@ -17,7 +17,7 @@ from engine.model.definition import DataDef, Definitions, Field
 from engine.model.output_type import AppenderDef
 from engine.model.step import PluginFile
 from engine.settings import Settings
-from engine.store.db.connector import Database, id_list
+from engine.store.db.connector import Database, connect, id_list
 from engine.store.db.schema import CRAWL
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.row import rows
@@ -118,7 +118,7 @@ class ClassHarness(Harness):
         epoch = self.epoch()
         with self.db.transaction():
             assert nodes.register_appender(self.db, epoch, 1, "test")
-        db = db or Database.open(self.folder / CRAWL)
+        db = db or connect(self.folder / CRAWL)
         control = LoopControl(Lifeline())
         factory = _TargetFactory(self.folder, db, self.run.seq, template(), Settings(), control, epoch=epoch)
         only_new = OnlyNewFilter(db, self.run.seq, self.folder)

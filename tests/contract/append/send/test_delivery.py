@@ -19,8 +19,9 @@ from engine.append.loop.turns import TurnResult
 from engine.append.send import delivery as delivery_module
 from engine.append.send.class_process import ClassProcess
 from engine.append.send.delivery_batch import DeliveryBatch, build_batch, read_changes
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
+from engine.store.db.sqlite import SqliteDatabase
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import nodes
@@ -127,9 +128,9 @@ def test_a_kill_at_any_step_loses_nothing_and_changes_no_row(tmp_path: Path, mon
         left -= 1
         return left == 0
 
-    execute, ask = Database.execute, ClassProcess.ask
+    execute, ask = SqliteDatabase.execute, ClassProcess.ask
 
-    class Fragile(Database):
+    class Fragile(SqliteDatabase):
         def execute(self, sql: str, parameters: Any = ()) -> Any:
             if sql != "COMMIT":
                 return execute(self, sql, parameters)
@@ -219,7 +220,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(tmp_path: Path, seed: i
         except BaseException as error:
             errors.append(error)
 
-    own_db = Database.open(tmp_path / CRAWL)
+    own_db = connect(tmp_path / CRAWL)
     epochs = []
     for _ in range(12):
         with own_db.transaction():
@@ -253,7 +254,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(tmp_path: Path, seed: i
         worker.join()
         for process in spawned:
             process.kill()
-    harness.db = Database.open(tmp_path / CRAWL)
+    harness.db = connect(tmp_path / CRAWL)
     assert outputs.find_backlog(harness.db, 1, rows.last_id(harness.db, 1)) is None, harness.log()
     for name in harness.names:
         assert harness.sink_rows(name) == harness.stored_rows(name)
@@ -270,7 +271,7 @@ def stored_books(harness: ClassHarness, name: str) -> Iterator[dict[str, Any]]:
 
 def _with_db(harness: ClassHarness, work: Any) -> None:
     harness.db.close()
-    harness.db = Database.open(harness.folder / CRAWL)
+    harness.db = connect(harness.folder / CRAWL)
     try:
         work()
     finally:

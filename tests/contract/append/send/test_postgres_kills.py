@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import nodes
 from tests.contract.append.harness import book, until
@@ -36,7 +36,7 @@ class _Writer:
 
     def _run(self) -> None:
         harness, rng = self._harness, self._rng
-        main, harness.db = harness.db, Database.open(harness.folder / CRAWL)
+        main, harness.db = harness.db, connect(harness.folder / CRAWL)
         jobs: list[int] = []
         try:
             while not self._stopped.is_set():
@@ -65,7 +65,7 @@ def test_kills_and_crashes_lose_and_double_nothing(
 ) -> None:
     rng = random.Random(f"{seed} {key}")
     harness = PostgresHarness(tmp_path, database, key=key)
-    with closing(Database.open(tmp_path / CRAWL)) as db:
+    with closing(connect(tmp_path / CRAWL)) as db:
         for run in range(2):
             if run:
                 harness.begin_run()

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.file_header import APPLICATION_ID, SCHEMA_NUMBER, OtherDatabase, check_data_dir
-from engine.store.db.schema import CRAWL, PAGES, has_tables, open_databases
+from engine.store.db.schema import CRAWL, PAGES, open_databases
+from engine.store.db.sqlite import SqliteDatabase
 from tests.process.test_data_dir import file_states
 
 
@@ -64,19 +65,19 @@ def test_it_is_refused_and_nothing_changes(tmp_path: Path, make: Callable[[Path,
 
 
 def test_a_new_file_has_its_numbers_before_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(database: Database, text: str) -> None:
+    def fail(database: SqliteDatabase, text: str) -> None:
         raise StorageError("the process dies here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Database, "execute_script", fail)
+        patch.setattr(SqliteDatabase, "execute_script", fail)
         with pytest.raises(StorageError, match="dies"):
             open_databases(tmp_path).close()
     check_data_dir(tmp_path)
-    with closing(Database.open(tmp_path / CRAWL, read_only=True)) as db:
-        assert not has_tables(db)
+    with closing(connect(tmp_path / CRAWL, read_only=True)) as db:
+        assert not db.has_tables()
     open_databases(tmp_path).close()
-    with closing(Database.open(tmp_path / PAGES, read_only=True)) as db:
-        assert has_tables(db)
+    with closing(connect(tmp_path / PAGES, read_only=True)) as db:
+        assert db.has_tables()
         assert (db.value("PRAGMA page_size"), db.value("PRAGMA journal_mode")) == (16384, "wal")
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from engine.model.job import document_key
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, PAGES, open_databases
+from engine.store.db.sqlite import SqliteDatabase
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
 from tests.contract.store.harness import StoreHarness, document
@@ -20,7 +21,7 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-class Fragile(Database):
+class Fragile(SqliteDatabase):
     """Ends the process before or after the n-th commit."""
 
     left = -1
@@ -91,7 +92,7 @@ def test_lost_pages_are_not_reused_and_no_id_is_reused(store: StoreHarness, stor
 
 
 def test_an_older_copy_serves_the_pages_it_has(store: StoreHarness, stored: dict[str, int]) -> None:
-    db = Database.open(store.folder / PAGES)
+    db = connect(store.folder / PAGES)
     with db.transaction():
         db.execute("DELETE FROM pages WHERE id > 3")
         db.execute("UPDATE sqlite_sequence SET seq = 3")
@@ -140,7 +141,7 @@ def test_a_kill_at_any_commit_leaves_nothing_undone(
     crawl.close()
     pages.close()
     if _served(store, *list(stored)[1:]):
-        seq = Database.open(store.folder / PAGES).value("SELECT seq FROM sqlite_sequence") or 0
+        seq = connect(store.folder / PAGES).value("SELECT seq FROM sqlite_sequence") or 0
         assert seq < max(stored.values()), "else the next start would not check"
     PageStore(store.folder).reconcile(store.db, store.run)
     assert _served(store, *stored, ALIAS) == (2 if copy else 0)

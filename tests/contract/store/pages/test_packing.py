@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.db.schema import PAGES, open_databases
 from engine.store.pages.documents import PageStore
 from engine.store.pages.packing import BodyCompressor, _train_dictionary
@@ -51,14 +51,14 @@ def _store(pages: PageStore, body: Callable[[int], bytes], first: int, count: in
 
 def _frames(folder: Path) -> list[tuple[int, int]]:
     """The dictionary id (0: none) and the size of each page, in order."""
-    db = Database.open(folder / PAGES, read_only=True)
+    db = connect(folder / PAGES, read_only=True)
     rows = db.all("SELECT body FROM pages ORDER BY id")
     db.close()
     return [(zstandard.get_frame_parameters(row[0]).dict_id, len(row[0])) for row in rows]
 
 
 def _alter(folder: Path, *statements: str) -> None:
-    db = Database.open(folder / PAGES)
+    db = connect(folder / PAGES)
     with db.transaction():
         for statement in statements:
             db.execute(statement)
@@ -191,8 +191,8 @@ def test_a_damaged_dictionary_is_reported_and_new_pages_can_be_read(folder: Path
 @pytest.mark.parametrize("number", [1, 80], ids=["plain", "with a dictionary"])
 def test_a_damaged_body_is_reported(folder: Path, number: int) -> None:
     kept = _store(PageStore(folder), _shop, 0, 80)
-    whole = Database.open(folder / PAGES, read_only=True).value("SELECT body FROM pages WHERE id = ?", (number,))
-    packing = BodyCompressor(Database.open(folder / PAGES, read_only=True))
+    whole = connect(folder / PAGES, read_only=True).value("SELECT body FROM pages WHERE id = ?", (number,))
+    packing = BodyCompressor(connect(folder / PAGES, read_only=True))
     dice = random.Random(number)
     result = 0
     for _ in range(400):
@@ -211,7 +211,7 @@ def test_a_damaged_body_is_reported(folder: Path, number: int) -> None:
 
 
 def test_a_dictionary_that_could_not_be_written_is_not_used_and_training_is_retried(folder: Path) -> None:
-    db = Database.open(folder / PAGES, busy_seconds=0.05)
+    db = connect(folder / PAGES, busy_seconds=0.05)
     packing = BodyCompressor(db)
 
     def next_dictionary(first: int) -> int:
@@ -219,7 +219,7 @@ def test_a_dictionary_that_could_not_be_written_is_not_used_and_training_is_retr
         packing.add_samples([_shop(number) for number in range(first, first + 60)])
         return zstandard.get_frame_parameters(packing.compress([_shop(0)])[0]).dict_id
 
-    other = Database.open(folder / PAGES)
+    other = connect(folder / PAGES)
     with other.transaction():
         assert next_dictionary(0) == 0
         with pytest.raises(DatabaseBusy), db.transaction():
@@ -235,7 +235,7 @@ def test_a_dictionary_that_could_not_be_written_is_not_used_and_training_is_retr
 def test_pages_that_could_not_be_stored_are_no_training_samples(folder: Path) -> None:
     pages = PageStore(folder, busy_seconds=0.01)
     group = [document("http://a/", _shop(number)) for number in range(20)]
-    other = Database.open(folder / PAGES)
+    other = connect(folder / PAGES)
     with other.transaction():
         for _ in range(4):
             with pytest.raises(DatabaseBusy):
@@ -243,7 +243,7 @@ def test_pages_that_could_not_be_stored_are_no_training_samples(folder: Path) ->
     pages.add(group)
     pages.add(group)
     assert {number for number, _ in _frames(folder)} == {0}
-    assert Database.open(folder / PAGES, read_only=True).all("SELECT id FROM dictionaries") == []
+    assert connect(folder / PAGES, read_only=True).all("SELECT id FROM dictionaries") == []
 
 
 def test_while_one_writer_trains_another_waits_and_then_uses_its_dictionary(
@@ -302,7 +302,7 @@ def test_pages_with_more_dictionaries_than_are_cached_can_be_read(
 def test_every_compressed_body_is_restored(tmp_path_factory: pytest.TempPathFactory, groups: list[list[bytes]]) -> None:
     folder = tmp_path_factory.mktemp("packing")
     open_databases(folder).close()
-    db = Database.open(folder / PAGES)
+    db = connect(folder / PAGES)
     packing, reader = BodyCompressor(db), BodyCompressor(db)
     for group in groups:
         group = [body + body for body in group]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from engine.model.job import document_key
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import PAGES
 from engine.store.pages import documents
 from engine.store.pages.documents import NewDocument, PageStore
@@ -33,7 +33,7 @@ def store_page(store: StoreHarness, pages: PageStore, new: NewDocument, run: int
 
 def bodies(store: StoreHarness) -> dict[int, tuple[int | None, bool]]:
     """By page in pages.db: whose body it has, and whether it is its own."""
-    db = Database.open(store.folder / PAGES, read_only=True)
+    db = connect(store.folder / PAGES, read_only=True)
     try:
         return {row[0]: (row[1], row[2]) for row in db.all("SELECT id, source, body <> x'' FROM pages")}
     finally:

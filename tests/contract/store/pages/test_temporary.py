@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import StorageError
 from engine.model.definition import Definitions, Task, TaskGroup
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import PAGES
 from engine.store.pages import documents, temporary
 from engine.store.pages.documents import PageStore
@@ -43,7 +43,7 @@ def marked(store: StoreHarness) -> list[int]:
 
 
 def stored(store: StoreHarness) -> list[int]:
-    db = Database.open(store.folder / PAGES, read_only=True)
+    db = connect(store.folder / PAGES, read_only=True)
     try:
         return [int(page) for (page,) in db.all("SELECT id FROM pages ORDER BY id")]
     finally:

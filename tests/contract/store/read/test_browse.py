@@ -7,7 +7,7 @@ import pytest
 
 from console.filter_syntax import job_filter, parse
 from engine.errors import UsageError
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import PAGES
 from engine.store.pages.documents import PageStore
 from engine.store.read import browse, job_range
@@ -185,7 +185,7 @@ def test_one_job_in_full(store: StoreHarness) -> None:
     (stored,) = pages.add([page])
     said = Event(3.0, "INFO", "n1", "page", "200 http://a/1", job.id)
     store.commit(store.done(job, page, said, data=['{"title":"x"}'], page=stored))
-    with_headers = Database.open(store.folder / PAGES, read_only=True)
+    with_headers = connect(store.folder / PAGES, read_only=True)
     result = browse.get_detail(store.db, job.id, pages=with_headers)
     with_headers.close()
     pages.close()

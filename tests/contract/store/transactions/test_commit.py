@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from engine.errors import Fenced
 from engine.model.job import JobState
 from engine.model.node import NodeState, Role
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.host.hosts import Backoff, HostPolicy
 from engine.store.tables.job import jobs, sequences
@@ -230,7 +230,7 @@ def test_rejected_records_are_counted_by_data_def(store: StoreHarness) -> None:
 def test_a_locked_database_keeps_the_group_for_a_retry(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
-    hurried = Database.open(store.folder / CRAWL, durable=False, busy_seconds=0.05)
+    hurried = connect(store.folder / CRAWL, durable=False, busy_seconds=0.05)
     done = store.done(job, data=["{}"], links=[Page("http://b/1")])
     before = _all_tables(store)
     with store.db.transaction(), pytest.raises(DatabaseBusy, match="locked"):
@@ -267,7 +267,7 @@ def test_a_full_disk_keeps_the_group_and_fails_nothing(store: StoreHarness, apar
 def test_a_commit_waits_for_another_writer(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
-    other = Database.open(store.folder / CRAWL, durable=False)
+    other = connect(store.folder / CRAWL, durable=False)
     other.execute("BEGIN IMMEDIATE")
     timer = threading.Timer(0.2, lambda: other.execute("COMMIT"))
     timer.start()

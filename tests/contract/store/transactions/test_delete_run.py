@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.append.loop.only_new import digest
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.run import deleted_runs, runs
 from engine.store.transactions import delete_run
@@ -36,7 +36,7 @@ class FilledTables:
 
     def __init__(self, folder: Path) -> None:
         open_databases(folder).close()
-        self.db = Database.open(folder / CRAWL, durable=False)
+        self.db = connect(folder / CRAWL, durable=False)
         self.tables = [
             row[0]
             for row in self.db.all(

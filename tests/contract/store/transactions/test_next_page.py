@@ -10,7 +10,7 @@ from engine.errors import Fenced
 from engine.model.job import JobOrigin, JobState, LeasedJob, link_key
 from engine.model.link import LinkRequest
 from engine.model.node import NodeState
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.host.hosts import HostPolicy
@@ -221,7 +221,7 @@ def test_a_page_of_a_group_that_the_current_defs_lack_gets_no_job(store: StoreHa
 
 
 def test_the_next_commit_is_durable_again(store: StoreHarness, job: LeasedJob) -> None:
-    durable = Database.open(store.folder / CRAWL)
+    durable = connect(store.folder / CRAWL)
     full, normal = 2, 1
     for _ in range(2):
         with durable.transaction():

@@ -22,7 +22,7 @@ from engine.append.formats.writer import create_encoder, create_writer, load_for
 from engine.errors import CrawlError
 from engine.model.output_type import OUTPUT_TYPES, OutputTypeName, output_type_of
 from engine.model.record import to_text
-from engine.store.db.connector import sqlite3
+from engine.store.db.sqlite import sqlite3
 from engine.store.tables.output.outputs import Output
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

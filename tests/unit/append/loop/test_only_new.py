@@ -10,7 +10,7 @@ import pytest
 
 from engine.append.loop import only_new
 from engine.append.loop.only_new import SeenRows, digest
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.row.rowkeys import KEYS, RowKeys
 
@@ -18,7 +18,7 @@ from engine.store.tables.row.rowkeys import KEYS, RowKeys
 @pytest.fixture
 def db(tmp_path: Path) -> Database:
     open_databases(tmp_path).close()
-    db = Database.open(tmp_path / CRAWL, durable=False)
+    db = connect(tmp_path / CRAWL, durable=False)
     with db.transaction():
         db.execute("INSERT INTO supervisors (identity, started_at) VALUES ('one', 1)")
         db.execute("INSERT INTO data_defs (name, hash) VALUES ('book', 'h1'), ('page', 'h2'), ('book', 'h3')")

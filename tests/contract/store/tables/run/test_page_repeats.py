@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from engine.model.job import JobState
-from engine.store.db.connector import Database
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.read.data_warnings import find_warnings
 from engine.store.tables.run import runs
@@ -61,7 +61,7 @@ def test_the_row_goes_over_nodes_and_restarts(store: StoreHarness) -> None:
         give(store, dict.fromkeys(urls_of(path, 4), 5), node=node)
         if path == "two":
             store.db.close()  # what a kill leaves
-            store.db = Database.open(store.folder / CRAWL, durable=False, busy_seconds=10)
+            store.db = connect(store.folder / CRAWL, durable=False, busy_seconds=10)
     assert found(store) == ["12 pages of a:80 in a row gave the same text and fields: http://a/*/*"]
 
 

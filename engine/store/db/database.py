@@ -1,0 +1,172 @@
+"""A connection to the store, whichever engine it has: statements, transactions, many rows at once."""
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
+
+BUSY_SECONDS = 30.0
+
+
+class Database(ABC):
+    """One connection, used by one thread at a time. Every write happens inside `transaction()`."""
+
+    def __init__(self, path: Path, busy_seconds: float, durable: bool = True) -> None:
+        self.path = path
+        """The file; on PostgreSQL the one that the data dir would have."""
+        self.busy_seconds = busy_seconds
+        self.blocked_since: float | None = None
+        """Monotonic second since which other writers have blocked every transaction of this connection."""
+        self.guard: Callable[[], None] | None = None
+        """Called at the begin of each write transaction: raises Fenced where this process may not write any more."""
+        self._durable = durable
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection; safe to repeat."""
+
+    @abstractmethod
+    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
+        """A cursor on one statement. Raises DatabaseBusy, StorageError."""
+
+    def all(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Every row of a statement."""
+        rows: list[tuple[Any, ...]] = self.execute(sql, parameters).fetchall()
+        return rows
+
+    def one(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> tuple[Any, ...] | None:
+        """The first row of a statement, or None."""
+        rows = self.all(sql, parameters)
+        return rows[0] if rows else None
+
+    def value(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
+        """The first column of the first row, or None."""
+        row = self.one(sql, parameters)
+        return None if row is None else row[0]
+
+    @abstractmethod
+    def execute_values(
+        self, sql: str, rows: Sequence[Sequence[Any]], *, leading: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
+        """Run `sql`, whose `{values}` stands for a VALUES list, over many rows; returns the rows of RETURNING.
+
+        `leading` fills the placeholders before `{values}`.
+        """
+
+    @abstractmethod
+    def write_blob(self, table: str, column: str, row: int, data: memoryview) -> None:
+        """Fill a blob of the same size. Raises DatabaseBusy, StorageError."""
+
+    def transaction(self) -> contextlib.AbstractContextManager["Database"]:
+        """One write transaction: all of it is committed, or nothing is. Raises DatabaseBusy, StorageError, Fenced."""
+        return self._write(durable=self._durable)
+
+    def light_transaction(self) -> contextlib.AbstractContextManager["Database"]:
+        """A write transaction without fsync: a power loss may undo it, until a later durable one is committed.
+
+        For writes that are made again where they are missing. Raises DatabaseBusy, StorageError, Fenced.
+        """
+        return self._write(durable=False)
+
+    @contextlib.contextmanager
+    def _write(self, *, durable: bool) -> Iterator["Database"]:
+        self._begin_write(durable=durable)
+        try:
+            if self.guard is not None:
+                self.guard()
+            yield self
+            self._commit()
+        except BaseException:
+            self._rollback()
+            raise
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator["Database"]:
+        """One consistent read over several statements."""
+        self._begin_read()
+        try:
+            yield self
+            self._commit()
+        except BaseException:
+            self._rollback()
+            raise
+
+    def best_effort_write(self, work: Callable[[], None]) -> None:
+        """Run an optional write in a transaction; skip it while the database is busy."""
+        with contextlib.suppress(DatabaseBusy), self.transaction():
+            work()
+
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator["Database"]:
+        """A part of a transaction that is rolled back alone if it fails."""
+        self.execute("SAVEPOINT part")
+        try:
+            yield self
+        except BaseException:
+            if self.in_transaction:
+                self.execute("ROLLBACK TO part")
+                self.execute("RELEASE part")
+            raise
+        self.execute("RELEASE part")
+
+    @abstractmethod
+    def _begin_write(self, *, durable: bool) -> None: ...
+
+    @abstractmethod
+    def _begin_read(self) -> None: ...
+
+    @abstractmethod
+    def _commit(self) -> None: ...
+
+    @abstractmethod
+    def _rollback(self) -> None: ...
+
+    @property
+    @abstractmethod
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open: an error of the disk or the connection ends it, savepoints included."""
+
+    @abstractmethod
+    def has_tables(self) -> bool:
+        """Whether the database has its tables; False while another process creates them."""
+
+    @abstractmethod
+    def resize_cache(self, kilobytes: int | None) -> None:
+        """Let the page cache of this connection grow to this size; None: to the usual one."""
+
+    @property
+    @abstractmethod
+    def data_version(self) -> int:
+        """A number that changes when another connection commits."""
+
+    @property
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """The bytes of the file that hold nothing: later writes use them."""
+
+    @property
+    @abstractmethod
+    def used_bytes(self) -> int:
+        """The bytes that hold something, also those that are still in the write-ahead log."""
+
+
+def placeholders(items: Iterable[Any]) -> str:
+    """`?,?,?` for an IN list."""
+    return ",".join("?" for _ in items)
+
+
+def id_list(ids: Iterable[int]) -> str:
+    """The ids as JSON, for `json_each`."""
+    return "[" + ",".join(map(str, ids)) + "]"
+
+
+_State = TypeVar("_State", bound=StrEnum)
+
+
+def source_states(table: Mapping[_State, frozenset[_State]], *targets: _State) -> str:
+    """The states from which a transition to each of `targets` is allowed, as an SQL list: `('READY', 'TAKEN')`."""
+    return "(" + ", ".join(f"'{state}'" for state, allowed in table.items() if allowed.issuperset(targets)) + ")"

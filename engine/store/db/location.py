@@ -1,0 +1,42 @@
+"""Where the store of a data dir is: the file `store` names a PostgreSQL database; without it, in SQLite files."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from msgspec import DecodeError, Struct, ValidationError, json
+
+from engine.errors import StorageError
+
+STORE_FILE = "store"
+
+
+class Location(Struct, frozen=True):
+    """A crawl in a PostgreSQL database."""
+
+    url: str
+    """As libpq takes it; may hold a password."""
+    project: str
+    """The schema that holds the crawl."""
+
+
+def read_location(folder: Path) -> Location | None:
+    """The PostgreSQL database of a data dir; None: its store is in SQLite files. Raises StorageError."""
+    path = folder / STORE_FILE
+    try:
+        return json.decode(path.read_bytes(), type=Location)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, DecodeError, ValidationError) as error:
+        raise StorageError(f"{path}: {error}", "Name the store again: `run --store URL --project NAME`.") from error
+
+
+def write_location(folder: Path, location: Location) -> None:
+    """Have the data dir belong to this database. Only its owner can read the file: the URL may hold a password."""
+    path = folder / STORE_FILE
+    partial = path.with_name(f"{STORE_FILE}.{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        partial.unlink()
+    with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(json.encode(location))
+    partial.replace(path)

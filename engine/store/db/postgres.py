@@ -1,0 +1,373 @@
+"""A connection to the PostgreSQL schema of a crawl: one writer at a time, as in SQLite; raises our own errors.
+
+Nothing lives in a session: no prepared statement, no search path, no setting. So PgBouncer may share connections.
+"""
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import Loader
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import Int8Dumper
+
+from engine.errors import CrawlError, StorageError
+from engine.store.db.database import Database
+from engine.store.db.dialect import Dialect
+from engine.store.db.file_header import PAGES
+from engine.store.db.location import Location
+from engine.store.db.postgres_schema import read_tables
+from engine.store.db.retry_busy import DatabaseBusy, DiskFull
+from engine.urls import without_credentials
+
+_MOST_CONNECTIONS = 6
+"""Connections of one process, whatever number of `Database` it has open: each holds one only while it works."""
+_CONNECT_SECONDS = 3
+_IDLE_SECONDS = 2
+"""A transaction whose process says nothing for so long is ended, so that a machine that is cut off blocks no other."""
+_VALUES_AT_ONCE = 1_000
+_ASK_SECONDS, _ASK_PAUSE = 60.0, 0.1
+"""How long a process asks whether its commit, whose answer was lost, was carried out."""
+_BLOCKED_BUSY_SECONDS = 0.05
+_USED_BYTES = """
+SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class
+WHERE relkind = 'r' AND relnamespace = to_regnamespace($1)
+"""
+_BUSY_ERRORS = (
+    errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled,
+    errors.IdleInTransactionSessionTimeout, errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow,
+    errors.TooManyConnections, errors.OutOfMemory,
+)  # fmt: skip
+
+
+class PostgresDatabase(Database):
+    """crawl.db or pages.db of a data dir, as tables of one schema. Both have a write lock of their own."""
+
+    def __init__(self, location: Location, path: Path, *, durable: bool = True, busy_seconds: float) -> None:
+        super().__init__(path, busy_seconds, durable)
+        self.location = location
+        self._connections = _connections(location.url, os.getpid())
+        self._dialect = _dialect(location.project)
+        lock = location.project if path.name != PAGES else f"{location.project} {PAGES}"
+        self._lock = int.from_bytes(blake2b(lock.encode(), digest_size=8).digest(), signed=True)
+        self._held: psycopg.Connection[Any] | None = None
+        self._transaction = 0
+        """Id of the open write transaction; 0: none is open."""
+        self._reads = 0
+
+    @property
+    def schema(self) -> str:
+        """The quoted name of the schema."""
+        return self._dialect.schema
+
+    def close(self) -> None:
+        """Give the connection back; safe to repeat."""
+        self._rollback()
+
+    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
+        """A cursor on one statement; it has all rows already. Raises DatabaseBusy, StorageError."""
+        text, names = self._dialect.render(sql)
+        return self._run(text, [parameters[name] for name in names] if isinstance(parameters, dict) else parameters)
+
+    def execute_values(
+        self, sql: str, rows: Sequence[Sequence[Any]], *, leading: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
+        """As in Database: the rows are sent as an array for each column."""
+        returned: list[tuple[Any, ...]] = []
+        for start in range(0, len(rows), _VALUES_AT_ONCE):
+            cursor = self._run(*self._dialect.values(sql, rows[start : start + _VALUES_AT_ONCE], leading))
+            if cursor.description:
+                returned += cursor.fetchall()
+        return returned
+
+    def write_blob(self, table: str, column: str, row: int, data: memoryview) -> None:
+        """Fill a blob. Raises DatabaseBusy, StorageError."""
+        self.execute(f"UPDATE {table} SET {column} = ? WHERE id = ?", (data, row))
+
+    def run_script(self, text: str) -> None:
+        """Run PostgreSQL's own statements, inside the open transaction."""
+        assert self._held is not None
+        try:
+            self._held.execute(text.encode(), prepare=False)
+        except psycopg.Error as error:
+            raise self._translate_error(error) from error
+
+    def _run(self, text: str, values: Sequence[Any]) -> Any:
+        if self._held is not None:
+            return self._run_on(self._held, text, values)
+        fresh = False
+        while True:
+            connection = self._take(fresh=fresh)
+            try:
+                return self._run_on(connection, text, values)
+            except DatabaseBusy:
+                # a connection that was idle may be dead; nothing was changed, so a new one is asked
+                if fresh or not connection.broken:
+                    raise
+                fresh = True
+            finally:
+                self._connections.give(connection)
+
+    def _run_on(self, connection: "psycopg.Connection[Any]", text: str, values: Sequence[Any]) -> Any:
+        try:
+            return connection.execute(text, values)
+        except psycopg.DataError as error:
+            if "NUL" not in str(error):
+                raise self._translate_error(error) from error
+        except psycopg.Error as error:
+            raise self._translate_error(error) from error
+        try:
+            return connection.execute(text, _without_nul(values))
+        except psycopg.Error as error:
+            raise self._translate_error(error) from error
+
+    def _take(self, *, fresh: bool = False) -> "psycopg.Connection[Any]":
+        try:
+            return self._connections.take(self.busy_seconds, fresh=fresh)
+        except psycopg.Error as error:
+            raise self._translate_error(error) from error
+
+    def _begin_write(self, *, durable: bool) -> None:
+        begun = time.monotonic()
+        limit = self.busy_seconds if self.blocked_since is None else min(self.busy_seconds, _BLOCKED_BUSY_SECONDS)
+        text = (
+            f"BEGIN; SET LOCAL lock_timeout = {max(1, round(limit * 1000))}; "
+            f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; "
+            + ("" if durable else "SET LOCAL synchronous_commit = off; ")
+            + f"SELECT pg_advisory_xact_lock({self._lock}); "
+            "SELECT pg_current_xact_id()::text"
+        )
+        try:
+            answer = self._begin(text)
+        except DatabaseBusy:
+            self.blocked_since = self.blocked_since or begun
+            raise
+        self.blocked_since = None
+        while answer.nextset():
+            pass
+        self._transaction = int(answer.fetchone()[0])
+
+    def _begin_read(self) -> None:
+        self._begin(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+            "SET LOCAL idle_in_transaction_session_timeout = '60s'"
+        )  # fmt: skip
+
+    def _begin(self, text: str) -> Any:
+        """Open a transaction on a connection that lives."""
+        assert self._held is None, "a transaction is open"
+        fresh = False
+        while True:
+            connection = self._take(fresh=fresh)
+            try:
+                answer = self._run_on(connection, text, ())
+            except BaseException as error:
+                broken = connection.broken
+                self._end(connection)
+                if isinstance(error, DatabaseBusy) and broken and not fresh:
+                    fresh = True
+                    continue
+                raise
+            self._held = connection
+            return answer
+
+    def _commit(self) -> None:
+        connection, transaction = self._held, self._transaction
+        if connection is None:  # the server has ended the transaction meanwhile
+            raise DatabaseBusy(f"{self._name}: the connection was lost", "The write is retried.")
+        try:
+            connection.execute("COMMIT")
+        except psycopg.OperationalError as error:
+            if not transaction or not connection.broken:
+                raise self._translate_error(error) from error
+            self._forget_held()
+            if not self._was_committed(transaction):
+                raise self._translate_error(error) from error
+            return
+        except psycopg.Error as error:
+            raise self._translate_error(error) from error
+        self._forget_held()
+
+    def _was_committed(self, transaction: int) -> bool:
+        """Ask whether a transaction whose COMMIT got no answer was carried out. Raises StorageError after a minute."""
+        deadline = time.monotonic() + _ASK_SECONDS
+        while True:
+            try:
+                status = self._run("SELECT pg_xact_status($1::text::xid8)", (str(transaction),)).fetchone()[0]
+            except DatabaseBusy as error:
+                if time.monotonic() > deadline:
+                    raise StorageError(
+                        f"{self._name}: cannot be asked whether the last write was carried out",
+                        "This process ends; others continue its work.",
+                    ) from error
+            else:
+                if status != "in progress":
+                    return bool(status == "committed")
+            time.sleep(_ASK_PAUSE)
+
+    def _rollback(self) -> None:
+        if self._held is not None:
+            connection = self._held
+            self._forget_held(give=False)
+            self._end(connection)
+
+    def _end(self, connection: "psycopg.Connection[Any]") -> None:
+        """Give back a connection whose transaction is over, whatever its state."""
+        with contextlib.suppress(psycopg.Error):
+            if connection.info.transaction_status is not TransactionStatus.IDLE:
+                connection.execute("ROLLBACK")
+        self._connections.give(connection)
+
+    def _forget_held(self, *, give: bool = True) -> None:
+        connection, self._held, self._transaction = self._held, None, 0
+        if give and connection is not None:
+            self._connections.give(connection)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open and its connection lives."""
+        return self._held is not None and not self._held.broken
+
+    def has_tables(self) -> bool:
+        """Whether the schema has the tables of a crawl."""
+        return bool(self._run("SELECT to_regclass($1)", (f"{self.schema}.meta",)).fetchone()[0])
+
+    def resize_cache(self, kilobytes: int | None) -> None:
+        """Do nothing: the cache is the server's."""
+
+    @property
+    def data_version(self) -> int:
+        """Another number at each call: nothing cheap says whether others have committed."""
+        self._reads += 1
+        return self._reads
+
+    @property
+    def free_bytes(self) -> int:
+        """0: the server uses free space again by itself."""
+        return 0
+
+    @property
+    def used_bytes(self) -> int:
+        """The bytes of all tables and indexes of the schema."""
+        text = (
+            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class WHERE relkind = 'r' AND relnamespace = "
+        )
+        return int(self._run(f"{text}to_regnamespace($1)", (self.schema,)).fetchone()[0])
+
+    @property
+    def _name(self) -> str:
+        return f"{without_credentials(self.location.url)} ({self.location.project})"
+
+    def _translate_error(self, error: psycopg.Error) -> CrawlError:
+        text = " ".join(str(error).split())
+        if isinstance(error, errors.DiskFull):
+            return DiskFull(f"{self._name}: {text}", "Free some space on the disk of the server. A crawl waits for it.")
+        lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+        if lost or isinstance(error, _BUSY_ERRORS) or (error.sqlstate or "").startswith("08"):
+            return DatabaseBusy(f"{self._name}: {text}", "The server does not answer, or is busy; it is tried again.")
+        if isinstance(error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege):
+            return StorageError(f"{self._name}: {text}", "Name a server and a user that may write with --store.")
+        if isinstance(error, psycopg.OperationalError):
+            return StorageError(f"{self._name}: {text}", "Check the URL of --store, the database and the user.")
+        return StorageError(f"{self._name}: {text}", "This is a bug in crawl-console; see data/logs.")
+
+
+class _Connections:
+    """The connections of one process to one database: a `Database` takes one for a statement or a transaction."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._idle: list[psycopg.Connection[Any]] = []
+        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+
+    def take(self, seconds: float, *, fresh: bool = False) -> "psycopg.Connection[Any]":
+        """A connection, idle or new. Raises psycopg.OperationalError after `seconds` without a free one.
+
+        `fresh`: those that are idle may be dead, and are closed.
+        """
+        if not self._places.acquire(timeout=seconds):
+            raise psycopg.OperationalError(f"all {_MOST_CONNECTIONS} connections of this process are in use")
+        try:
+            while fresh and self._idle:
+                with contextlib.suppress(IndexError):
+                    self._idle.pop().close()
+            with contextlib.suppress(IndexError):
+                return self._idle.pop()
+            return self._connect()
+        except BaseException:
+            self._places.release()
+            raise
+
+    def give(self, connection: "psycopg.Connection[Any]") -> None:
+        """Give a connection back; one whose transaction is not over is closed."""
+        if connection.info.transaction_status is TransactionStatus.IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        self._places.release()
+
+    def _connect(self) -> "psycopg.Connection[Any]":
+        connection = psycopg.connect(
+            self._url, autocommit=True, prepare_threshold=None, cursor_factory=psycopg.RawCursor,
+            connect_timeout=_CONNECT_SECONDS, tcp_user_timeout=_CONNECT_SECONDS * 1000,
+            application_name="crawl-console",
+        )  # fmt: skip
+        adapters = connection.adapters
+        adapters.register_dumper(int, Int8Dumper)
+        adapters.register_dumper(bool, _BoolDumper)
+        adapters.register_loader("numeric", _NumberLoader)
+        for name in ("json", "jsonb"):
+            adapters.register_loader(name, _TextLoader)
+        return connection
+
+
+class _BoolDumper(Int8Dumper):
+    """Booleans as SQLite has them: 0 and 1."""
+
+    def dump(self, obj: Any) -> Any:
+        return b"1" if obj else b"0"
+
+
+class _NumberLoader(Loader):
+    """Sums of whole numbers are whole numbers, all others fractions."""
+
+    def load(self, data: Any) -> int | float:
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+class _TextLoader(Loader):
+    """JSON as text: the store decodes it itself."""
+
+    def load(self, data: Any) -> str:
+        return bytes(data).decode()
+
+
+@cache
+def _connections(url: str, pid: int) -> _Connections:  # noqa: ARG001
+    """The connections of this process; `pid`: a fork has its own."""
+    return _Connections(url)
+
+
+@cache
+def _dialect(project: str) -> Dialect:
+    return Dialect(f'"{project}"', read_tables())
+
+
+def _without_nul(values: Sequence[Any]) -> list[Any]:
+    """The values without NUL characters, which a text of PostgreSQL cannot hold."""
+    clean: Callable[[Any], Any] = lambda value: (  # noqa: E731
+        re.sub("\0", "\ufffd", value) if isinstance(value, str)
+        else [clean(one) for one in value] if isinstance(value, list)
+        else value
+    )  # fmt: skip
+    return [clean(value) for value in values]

@@ -1,0 +1,78 @@
+-- What PostgreSQL has besides the tables of schema.sql and pages.sql: functions that SQLite has, and triggers.sql.
+
+CREATE AGGREGATE $schema.total(double precision) (sfunc = float8pl, stype = double precision, initcond = '0');
+
+CREATE FUNCTION $schema.julianday(text) RETURNS double precision LANGUAGE sql VOLATILE AS $$
+    SELECT extract(epoch FROM clock_timestamp())::double precision / 86400.0 + 2440587.5
+$$;
+
+CREATE FUNCTION $schema.json_each(list text, OUT key bigint, OUT value bigint) RETURNS SETOF record
+LANGUAGE sql IMMUTABLE ROWS 50 AS $$
+    SELECT number - 1, item::bigint FROM json_array_elements_text(list::json) WITH ORDINALITY AS given (item, number)
+$$;
+
+CREATE FUNCTION $schema.json_texts(list text, OUT key bigint, OUT value text) RETURNS SETOF record
+LANGUAGE sql IMMUTABLE ROWS 50 AS $$
+    SELECT number - 1, item FROM json_array_elements_text(list::json) WITH ORDINALITY AS given (item, number)
+$$;
+
+CREATE FUNCTION $schema.instr(text, text) RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT strpos($1, $2) $$;
+CREATE FUNCTION $schema.hex(bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT upper(encode($1, 'hex')) $$;
+CREATE FUNCTION $schema.to_blob(text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT convert_to($1, 'UTF8') $$;
+
+CREATE VIEW $schema.sqlite_sequence AS                  -- the highest id ever given
+    SELECT 'rows' AS name, CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM $schema.rows_id_seq
+    UNION ALL SELECT 'pages', CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.pages_id_seq;
+
+INSERT INTO $schema.meta (name, value) VALUES ('identity', replace(gen_random_uuid()::text, '-', ''));
+
+-- Each change of state of a run or node is also an event: the events, replayed, give the tables.
+
+CREATE FUNCTION $schema.tell_run() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.state <> NEW.state THEN
+        INSERT INTO $schema.events (run, at, level, source, kind, text) VALUES (NEW.seq,
+            extract(epoch FROM clock_timestamp()), 'INFO', 'supervisor', 'state', 'run ' || NEW.state);
+    END IF;
+    IF OLD.stage <> NEW.stage THEN
+        INSERT INTO $schema.events (run, at, level, source, kind, text) VALUES (NEW.seq,
+            extract(epoch FROM clock_timestamp()), 'INFO', 'supervisor', 'stage', NEW.stage);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER runs_told AFTER UPDATE OF state, stage ON $schema.runs FOR EACH ROW
+WHEN (OLD.state <> NEW.state OR OLD.stage <> NEW.stage) EXECUTE FUNCTION $schema.tell_run();
+
+CREATE FUNCTION $schema.tell_node() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO $schema.events (run, at, level, source, kind, text) VALUES (NEW.run,
+        extract(epoch FROM clock_timestamp()), 'INFO', 'n' || NEW.number, 'state',
+        'n' || NEW.number || ' ' || NEW.state || ' ' || NEW.role);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER nodes_born AFTER INSERT ON $schema.nodes FOR EACH ROW EXECUTE FUNCTION $schema.tell_node();
+CREATE TRIGGER nodes_told AFTER UPDATE OF state, role ON $schema.nodes FOR EACH ROW
+WHEN (OLD.state <> NEW.state OR OLD.role <> NEW.role) EXECUTE FUNCTION $schema.tell_node();
+
+-- Counters change in the statement that changes jobs: one row of `sequences` for all jobs of a statement.
+
+$counters
+
+CREATE TRIGGER jobs_born AFTER INSERT ON $schema.jobs REFERENCING NEW TABLE AS new_jobs
+FOR EACH STATEMENT EXECUTE FUNCTION $schema.count_born_jobs();
+CREATE TRIGGER jobs_changed AFTER UPDATE ON $schema.jobs REFERENCING OLD TABLE AS old_jobs NEW TABLE AS new_jobs
+FOR EACH STATEMENT EXECUTE FUNCTION $schema.count_changed_jobs();
+CREATE TRIGGER jobs_gone AFTER DELETE ON $schema.jobs REFERENCING OLD TABLE AS old_jobs
+FOR EACH STATEMENT EXECUTE FUNCTION $schema.count_gone_jobs();
+
+CREATE FUNCTION $schema.count_active() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE $schema.runs SET active_sequences = active_sequences + changed.by FROM (
+        SELECT n.run, sum((n.ready + n.taken > 0)::int - (o.ready + o.taken > 0)::int) AS by
+        FROM new_sequences n JOIN old_sequences o ON o.id = n.id WHERE n.kind <> 'extract' GROUP BY n.run
+    ) AS changed WHERE runs.seq = changed.run AND changed.by <> 0;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER sequences_active AFTER UPDATE ON $schema.sequences
+REFERENCING OLD TABLE AS old_sequences NEW TABLE AS new_sequences
+FOR EACH STATEMENT EXECUTE FUNCTION $schema.count_active();
