@@ -1,4 +1,4 @@
-"""Opens the store of a data dir: its SQLite files, or the schema of PostgreSQL to which the data dir belongs."""
+"""Opens the store of a data dir: its SQLite files, or a schema of PostgreSQL."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where the store of a data dir is: the file `store` names a PostgreSQL database; without it, in SQLite files."""
+"""Where the store of a data dir is: in PostgreSQL if its file `store` says so, else in SQLite files."""
 
 import contextlib
 import os

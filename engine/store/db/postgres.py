@@ -1,4 +1,4 @@
-"""A connection to the PostgreSQL schema of a crawl: one writer at a time, as in SQLite; raises our own errors.
+"""A connection to the PostgreSQL schema of a crawl: one writer at a time, as in SQLite.
 
 Nothing lives in a session: no prepared statement, no search path, no setting. So PgBouncer may share connections.
 """

@@ -1,4 +1,4 @@
-"""A connection to a SQLite file: pragmas, transactions, many rows in one statement; raises our own errors.
+"""A connection to a SQLite file: pragmas, transactions, many rows at once; raises our own errors.
 
 A limit is written `LIMIT +?`: SQLite compiles a query with `LIMIT ?` again at each binding (decision 003).
 """
