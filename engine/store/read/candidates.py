@@ -22,7 +22,7 @@ SELECT json_group_array(json_array(s.value, json((
             AND NOT EXISTS (
                 SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
                     AND t.run = j.run AND NOT ({has_body} AND t.target IS NULL AND {other_body}))
-        ORDER BY j.priority DESC, j.id LIMIT +:limit)
+        ORDER BY j.priority DESC, j.id LIMIT +:limit) due
 )))) FROM json_each(:sequences) s
 """
 _HAS_BODY = "(j.target IS NULL AND (j.link_request IS NOT NULL OR (j.page_key IS NULL AND j.origin = 'locator')))"
