@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from engine.errors import LockHeld, StorageError, SupervisorNotRunning, UsageError, suggest
 from engine.model.run import Alarm, RunState, Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.runtime.process_identity import data_dir_of, is_process_alive
 from engine.store.db.connector import (
     BUSY_SECONDS,
@@ -340,7 +340,7 @@ def explain_waits(db: Database, run: int, lines: "Iterable[JobLine]") -> dict[in
     waiting = {j.id: (j, waits.WaitingPlace(j.kind, j.group, j.host)) for j in lines if j.state == "READY"}
     if waiting and not has_supervisor(db):
         return dict.fromkeys(waiting, _NO_SUPERVISOR)
-    by_place = waits.explain(db, run, [place for _, place in waiting.values()], boottime(), partial(_find_holder, db))
+    by_place = waits.explain(db, run, [place for _, place in waiting.values()], store_time(), partial(_find_holder, db))
     return {
         id_: (f"tried again in {line.wait:.1f} s; " if line.wait else "") + by_place[place]
         for id_, (line, place) in waiting.items()
@@ -351,7 +351,7 @@ def explain_host(db: Database, run: int, host: str) -> list[str]:
     """Why jobs of a host (`name:port`) wait, a line for each of its first groups; empty if no job waits."""
     from engine.store.transactions import waits
 
-    reasons = waits.explain_host(db, run, host, boottime(), _MAX_GROUPS_EXPLAINED, partial(_find_holder, db))
+    reasons = waits.explain_host(db, run, host, store_time(), _MAX_GROUPS_EXPLAINED, partial(_find_holder, db))
     if reasons and not has_supervisor(db):
         return [_NO_SUPERVISOR]
     return [f"{group}: {reason}" for group, reason in reasons]

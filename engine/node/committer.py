@@ -14,7 +14,7 @@ from engine.node.commit_queue import CommitQueue
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
@@ -67,7 +67,7 @@ class HostMeter:
 
     def flush(self, db: Database, *, at_once: bool = False) -> None:
         """Write the measurements, once a second or `at_once`; while the database is busy, later."""
-        now = boottime()
+        now = store_time()
         if not self._traffic or (now < self._next_flush and not at_once):
             return
         try:
@@ -157,7 +157,7 @@ class Committer(threading.Thread):
             if leaser is None or request is None:
                 return False
             try:
-                result = lease_next_page(db, self._run, outcome, self._placements, boottime(), request)
+                result = lease_next_page(db, self._run, outcome, self._placements, store_time(), request)
             except Fenced:
                 raise
             except Exception:  # the commit of the page fails in the same way, and reports it
@@ -201,7 +201,7 @@ class Committer(threading.Thread):
             while (excess > 0 or children.later is not None) and children.jobs:
                 count = min(len(children.jobs), MAX_CHILDREN)
                 try:
-                    result = commit_children(db, self._node, self._run, outcome, count, self._placements, boottime())
+                    result = commit_children(db, self._node, self._run, outcome, count, self._placements, store_time())
                 except (Fenced, DatabaseBusy):
                     raise
                 except Exception as error:
@@ -247,7 +247,7 @@ class Committer(threading.Thread):
                 self._run,
                 batch,
                 self._placements,
-                boottime(),
+                store_time(),
                 reextract_stale=self._reextract_stale,
                 request=request,
             )

@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from engine.model.job import LeasedJob
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.runtime.host_clock import HostClock, HostRecord
 
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class HostGate:
         if not until:
             return 0.0
         until = max(until, self._own_backoff)
-        return until if until > boottime() else 0.0
+        return until if until > store_time() else 0.0
 
     def check_backoff(self) -> None:
         """Raise HostBackingOff while the host is in backoff."""
@@ -107,17 +107,17 @@ class HostGate:
             while True:
                 self.check_backoff()
                 try_at = self._own_next_at
-                if try_at <= boottime():
+                if try_at <= store_time():
                     try_at = self._try(lambda: self._clock.reserve(self._record, delay), 0.0)
                 if not try_at:  # a time that passed meanwhile is not reserved yet
-                    turn_at = boottime()
+                    turn_at = store_time()
                     self._own_next_at = turn_at + delay if self._is_damaged else 0.0
                     return turn_at
                 await self._sleep_until(try_at)
 
     def release(self, slot: int) -> None:
         """Free a slot; the next request that waits may take it."""
-        self._hold_seconds += (boottime() - self._held.pop(slot) - self._hold_seconds) / 4
+        self._hold_seconds += (store_time() - self._held.pop(slot) - self._hold_seconds) / 4
         try:
             self._clock.unlock_slot(self._record, slot)
         except OSError as error:
@@ -203,7 +203,7 @@ class HostGate:
         return None
 
     def _hold(self, slot: int) -> int:
-        self._held[slot] = boottime()
+        self._held[slot] = store_time()
         return slot
 
     def _lock(self, slot: int) -> bool:
@@ -214,7 +214,7 @@ class HostGate:
             return True
 
     def _current_share(self, concurrency: int) -> range:
-        now = boottime()
+        now = store_time()
         cached_for, read_at = self._share_key
         if concurrency != cached_for or now - read_at > _SHARE_SECONDS:
             self._share_key = concurrency, now
@@ -223,7 +223,7 @@ class HostGate:
 
     async def _sleep_until(self, at: float) -> None:
         """Sleep until a boot-time second, or until the host goes into backoff."""
-        left = at - boottime()
+        left = at - store_time()
         if left > 0:
             waiting = asyncio.get_running_loop().create_future()
             self._sleepers.add(waiting)
@@ -270,7 +270,7 @@ class _Admission(Struct):
 
     def is_late(self, delay: float) -> bool:
         """Whether the request came so late after its turn that the next turn would follow it too soon."""
-        return boottime() - self.turn_at > min(_MAX_LATENESS, delay * _MAX_LATE_SHARE)
+        return store_time() - self.turn_at > min(_MAX_LATENESS, delay * _MAX_LATE_SHARE)
 
 
 class HostGates:
@@ -326,7 +326,7 @@ class HostGates:
         self._clock.close()
 
     def _gate(self, host_key: str) -> HostGate:
-        now = boottime()
+        now = store_time()
         if now - self._swept_at > _IDLE_SECONDS / 2:
             self._swept_at = now
             self._sweep(now)
@@ -337,7 +337,7 @@ class HostGates:
 
     def _leave(self, gate: HostGate) -> None:
         gate.users -= 1
-        gate.idle_since = boottime()
+        gate.idle_since = store_time()
 
     def _sweep(self, now: float) -> None:
         excess = len(self._gates) - _MAX_GATES

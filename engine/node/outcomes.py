@@ -14,7 +14,7 @@ from engine.model.host import NO_RETRY_RULE, RetryRule
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
 from engine.model.retry_policy import OVERLOAD_STATUSES, StatusClass, classify_status, retry_wait
 from engine.node.extraction.result import PageExtraction
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.job.jobs import PRIORITY_RANGE
 from engine.store.tables.job.linked_jobs import Children
@@ -177,7 +177,8 @@ class OutcomeBuilder:
         when = when or f"in {wait:.1f} s"
         event = self.event(job, "WARNING", f"{reason}; attempt {attempt + 1} {when}  {shown}")
         return JobOutcome(
-            job=job, state=JobState.READY, reason=reason, attempts=1, not_before=None if at_once else boottime() + wait,
+            job=job, state=JobState.READY, reason=reason, attempts=1,
+            not_before=None if at_once else store_time() + wait,
             hops=job.hops, target=job.target, effects=(event, HostFailure()),
         )  # fmt: skip
 
@@ -201,7 +202,7 @@ class OutcomeBuilder:
     def postponed(self, job: LeasedJob) -> JobOutcome:
         """READY later: its body got no room in memory. That counts neither as a failure nor as an attempt."""
         return JobOutcome(
-            job=job, state=JobState.READY, not_before=boottime() + _POSTPONED_SECONDS * random.uniform(0.5, 1.5),
+            job=job, state=JobState.READY, not_before=store_time() + _POSTPONED_SECONDS * random.uniform(0.5, 1.5),
             hops=job.hops, target=job.target,
         )  # fmt: skip
 

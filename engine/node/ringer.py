@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.errors import CrawlError
 from engine.queue import Doorbells
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.job import jobs, rings
@@ -53,7 +53,7 @@ class Ringer(threading.Thread):
         while True:
             with self._condition:
                 while not self._pending and not self._stopped and not self._is_due():
-                    self._condition.wait(self._deadlines[0] - boottime() if self._deadlines else None)
+                    self._condition.wait(self._deadlines[0] - store_time() if self._deadlines else None)
                 pending, self._pending = self._pending, False
                 timer_due = self._is_due()
                 while self._is_due():
@@ -66,16 +66,16 @@ class Ringer(threading.Thread):
                 self._doorbells.ring()
 
     def _is_due(self) -> bool:
-        return bool(self._deadlines) and self._deadlines[0] <= boottime() + _DEADLINE_SLACK
+        return bool(self._deadlines) and self._deadlines[0] <= store_time() + _DEADLINE_SLACK
 
     def _collect_due(self, db: Database) -> list[int]:
         """Mark the sequences that are due as rung."""
-        now = boottime() + _DEADLINE_SLACK
+        now = store_time() + _DEADLINE_SLACK
         try:
             with db.transaction():
                 jobs.promote(db, self._run, now)
                 return rings.ring_all(db, self._run, now)
         except CrawlError as error:  # the committing threads report a lasting fault
             _log.warning("deadline check postponed: %s", error.message)
-            self.arm(boottime() + 0.1)
+            self.arm(store_time() + 0.1)
             return []

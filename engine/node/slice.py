@@ -13,7 +13,7 @@ from engine.node.capacity import Capacity, Intake
 from engine.node.handlers.freshness import FreshnessRules, next_document_key
 from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL
@@ -108,7 +108,7 @@ class Leaser:
             batch=self._batch,
             held_jobs=self._capacity.held,
         )
-        leases = lease(self._db, self._run, request, boottime())
+        leases = lease(self._db, self._run, request, store_time())
         self.dispatch(self._db, [job for leased in leases for job in leased.jobs])
         return leases
 

@@ -1,5 +1,6 @@
-"""The clock for deadlines: it runs while the machine sleeps and ignores changes of the wall clock."""
+"""The clocks for deadlines: they run while the machine sleeps and ignore changes of its wall clock."""
 
+import math
 import subprocess
 import sys
 import time
@@ -8,10 +9,46 @@ from pathlib import Path
 
 _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC))
 
+_STEP_SECONDS, _FOLLOW_SECONDS = 0.5, 60.0
+"""A clock that is so far behind was set back; and how long the fastest answer counts."""
+
 
 def boottime() -> float:
     """Seconds since this boot, sleep included; comparable between processes of one boot."""
     return time.clock_gettime(_CLOCK)
+
+
+class StoreClock:
+    """The clock of stored deadlines: boot time, or the clock of a database that machines share.
+
+    It follows that clock from its answers, which arrive a little late: so it is slow by the least delay of an answer,
+    and no wait ends early.
+    """
+
+    def __init__(self) -> None:
+        self._offset = 0.0
+        self._followed_at = -math.inf
+
+    def now(self) -> float:
+        return boottime() + self._offset
+
+    def follow(self, seconds: float) -> None:
+        """`seconds`: what the database's clock said in an answer that has just arrived."""
+        at = boottime()
+        offset = seconds - at
+        if not 0 <= self._offset - offset < _STEP_SECONDS or at - self._followed_at > _FOLLOW_SECONDS:
+            self._offset, self._followed_at = offset, at
+
+
+@cache
+def store_clock() -> StoreClock:
+    """The clock of this process, whose deadlines all belong to one store."""
+    return StoreClock()
+
+
+def store_time() -> float:
+    """Seconds of the store's clock, to compare with stored deadlines."""
+    return store_clock().now()
 
 
 @cache

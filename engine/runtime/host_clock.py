@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.runtime.clock import boot_id, boottime
+from engine.runtime.clock import boot_id, store_time
 
 _FILE_NAME = "hosts.clock"
 _MAGIC = b"CCHOSTS1"
@@ -89,7 +89,7 @@ class HostClock:
         for record in probed:
             if self._bytes(record.offset, 16) == digest:
                 return record
-        now = boottime()
+        now = store_time()
         with self._locked(0, patience=_MUTEX_PAUSE):
             for record in probed:
                 used, *_, used_at = self._read(record)
@@ -111,7 +111,7 @@ class HostClock:
         The backoff lasts at least until `until`; for a later answer of the burst, until `asked_until`. Raises OSError.
         """
         with self._locked(record.offset, patience=_MUTEX_PAUSE):
-            now, struck_at = boottime(), self._time(record, _STRUCK_AT)
+            now, struck_at = store_time(), self._time(record, _STRUCK_AT)
             first = sent_at > struck_at
             values = (
                 max(until if first else asked_until, self._time(record, _BACKOFF)),
@@ -126,7 +126,7 @@ class HostClock:
 
         Returns 0, or the boot-time second at which to try again. Raises OSError.
         """
-        now, next_at = boottime(), self._time(record, _NEXT_AT)
+        now, next_at = store_time(), self._time(record, _NEXT_AT)
         if next_at > now:
             self._refused_at.pop(record.number, None)  # the holder of the lock has written
             return next_at
@@ -135,7 +135,7 @@ class HostClock:
             return now + _MUTEX_PAUSE
         self._refused_at.pop(record.number, None)
         try:
-            now, next_at = boottime(), self._time(record, _NEXT_AT)
+            now, next_at = store_time(), self._time(record, _NEXT_AT)
             if next_at > now:
                 return next_at
             self._write(record.offset + _NEXT_AT, _TIME.pack(now + delay))
@@ -169,7 +169,7 @@ class HostClock:
 
         Other processes see the locks; this one does not see its own.
         """
-        self._write(record.offset + _USED_AT, _TIME.pack(boottime()))
+        self._write(record.offset + _USED_AT, _TIME.pack(store_time()))
 
     def leave(self, record: HostRecord) -> None:
         """Undo `join`."""
@@ -211,7 +211,7 @@ class HostClock:
 
     def _time(self, record: HostRecord, field: int) -> float:
         value: float = _TIME.unpack(self._bytes(record.offset + field, _TIME.size))[0]
-        return value if 0 < value < boottime() + _MAX_AHEAD else 0.0
+        return value if 0 < value < store_time() + _MAX_AHEAD else 0.0
 
     def _bytes(self, offset: int, size: int) -> bytes:
         """Bytes of the file; zeros for unreadable ones."""

@@ -13,7 +13,7 @@ from engine.model import bounds
 from engine.model.bounds import describe_bounds, is_within
 from engine.model.node import NodeRange, Role
 from engine.processes.heartbeat import MonitoredChild
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database
 from engine.store.tables.host import host_control
 from engine.store.tables.host.host_control import HostControl
@@ -42,7 +42,7 @@ def control_host(db: Database, run: int, arguments: Mapping[str, Any]) -> tuple[
         keys = host_control.find_keys(db, run, name)
         if len(keys) != 1:
             return False, _describe_miss(db, run, name, keys)
-        now, before = boottime(), host_control.read(db, run, keys[0])
+        now, before = store_time(), host_control.read(db, run, keys[0])
         if arguments.get("reset"):
             host_control.reset(db, run, keys[0], now)
         host_control.set_limits(db, run, keys[0], now, **changes)

@@ -30,7 +30,7 @@ from engine.node.loading.page_loader import GroupLoader
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
 from engine.node.requests.shared_jars import SharedJars
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.settings import Settings
 from engine.store.tables.host.answers import LAST_ANSWERS
 from engine.store.tables.host.cookie_jars import CookiesChanged
@@ -111,7 +111,7 @@ class RequestSender:
         host_key = urls.host_key(job.target or job.url)
         hours = self._def_cache.host_rule(job.defs_version, host_key).hours
         if hours is not None and (closed := seconds_until_open(hours, time.time())):
-            return _give_back(job, HostBackingOff(boottime() + closed))
+            return _give_back(job, HostBackingOff(store_time() + closed))
         try:
             await self._host_gates.enter(job, host_key, send_at=job.terms.send_at)
         except HostBackingOff as refusal:
@@ -180,7 +180,7 @@ class RequestSender:
             stats.reserved += job.terms.reserved
         await self._host_gates.wait_turn(job, again=stats.requests > 0)
         stats.requests += 1
-        stats.sent_at = boottime()
+        stats.sent_at = store_time()
         return stats.sent_at
 
     def _host_part(self, job: LeasedJob, url: str, rule: HostRule) -> HostPart:
@@ -201,7 +201,7 @@ class RequestSender:
         if not self._allow_file:
             raise FetchFailed(FILES_NOT_ALLOWED, kind="file", retryable=False)
         stats.requests += 1
-        sent_at = boottime()
+        sent_at = store_time()
         response = await read_file(url, max_body=self._max_body, share=self.share(job))
         return self.count_response(job, urls.FILE_HOST_KEY, stats, sent_at, response)
 
@@ -214,12 +214,12 @@ class RequestSender:
         outgoing = build_request(
             url, request, part.headers, part.cookies, from_defs=job.is_written(url), auth=part.auth
         )
-        sent_at = boottime()
+        sent_at = store_time()
 
         def on_send() -> None:
             nonlocal sent_at
             stats.requests += 1
-            stats.sent_at = sent_at = boottime()
+            stats.sent_at = sent_at = store_time()
 
         outcome = await self._group_loaders.load(
             loader, job, url, outgoing, self.share(job), again=stats.requests > 0, on_send=on_send
@@ -387,7 +387,7 @@ class RequestSender:
         """Hold back the host before the commit: in this process, and through the clock in others."""
         gate = self._host_gates.gate_of(job)
         assert gate is not None, "it sent a request"
-        now, retry_after = boottime(), response.retry_after
+        now, retry_after = store_time(), response.retry_after
         until = now + host_backoff(self._db_access.strikes(job.host) + 1, retry_after)
         first, end = gate.strike(sent_at, until, until if retry_after is not None else now)
         stats.throttled = stats.throttled or response.status in OVERLOAD_STATUSES

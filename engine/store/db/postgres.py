@@ -21,6 +21,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 
 from engine.errors import CrawlError, StorageError
+from engine.runtime.clock import store_clock
 from engine.store.db.database import Database
 from engine.store.db.dialect import Dialect
 from engine.store.db.file_header import PAGES
@@ -42,6 +43,8 @@ _USED_BYTES = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = to_regnamespace($1)
 """
+_REFUSED = re.compile(r"FATAL: (?!.*(starting up|shutting down|recovery mode|too many|connection slots|not yet))")
+"""The server answers, and will refuse the next connection too; a connection that fails has no code of an error."""
 _BUSY_ERRORS = (
     errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled,
     errors.IdleInTransactionSessionTimeout, errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow,
@@ -144,7 +147,7 @@ class PostgresDatabase(Database):
             f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; "
             + ("" if durable else "SET LOCAL synchronous_commit = off; ")
             + f"SELECT pg_advisory_xact_lock({self._lock}); "
-            "SELECT pg_current_xact_id()::text"
+            "SELECT pg_current_xact_id()::text, extract(epoch FROM clock_timestamp())::float8"
         )
         try:
             answer = self._begin(text)
@@ -154,7 +157,9 @@ class PostgresDatabase(Database):
         self.blocked_since = None
         while answer.nextset():
             pass
-        self._transaction = int(answer.fetchone()[0])
+        transaction, seconds = answer.fetchone()
+        store_clock().follow(seconds)
+        self._transaction = int(transaction)
 
     def _begin_read(self) -> None:
         self._begin(
@@ -271,7 +276,7 @@ class PostgresDatabase(Database):
         text = " ".join(str(error).split())
         if isinstance(error, errors.DiskFull):
             return DiskFull(f"{self._name}: {text}", "Free some space on the disk of the server. A crawl waits for it.")
-        lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+        lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None and not _REFUSED.search(text)
         if lost or isinstance(error, _BUSY_ERRORS) or (error.sqlstate or "").startswith("08"):
             return DatabaseBusy(f"{self._name}: {text}", "The server does not answer, or is busy; it is tried again.")
         if isinstance(error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege):
@@ -327,6 +332,8 @@ class _Connections:
         adapters.register_loader("numeric", _NumberLoader)
         for name in ("json", "jsonb"):
             adapters.register_loader(name, _TextLoader)
+        for (seconds,) in connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8"):
+            store_clock().follow(seconds)
         return connection
 
 

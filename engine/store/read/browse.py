@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from engine.model.job import Request
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, placeholders
 from engine.store.db.filter import (
     ALL_JOBS,
@@ -362,7 +362,7 @@ def _to_line(row: Sequence[Any]) -> JobLine:
     number, due, at, origin = more
     return JobLine(
         id_, kind, state, group, host, url, target, attempts, crashes, reason, given_priority(priority), depth,
-        None if number is None else f"n{number}", None if due is None else max(0.0, due - boottime()), at, origin,
+        None if number is None else f"n{number}", None if due is None else max(0.0, due - store_time()), at, origin,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import orjson
 from msgspec import Struct, field
 
 from engine.model.host import count_by_class
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database
 from engine.store.tables.host import host_speeds, hosts
 
@@ -116,7 +116,7 @@ def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
     _, key, delay, concurrency, next_at, backoff, taken, waiting, done, failed, *counts = row
     strikes, throttled, errors, gone, blocked, robots, status, records, rejected, *speed = counts
     received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency, login, signal = speed
-    now, running = boottime(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
+    now, running = store_time(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
 
     def seconds_until(moment: float | None) -> float | None:
         return None if moment is None or moment <= now else round(moment - now, 3)

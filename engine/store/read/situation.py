@@ -6,7 +6,7 @@ import orjson
 from msgspec import Struct, field
 
 from engine.model.run import RunState, Stage
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, id_list
 from engine.store.read import snapshot
 from engine.store.read.data_warnings import DataWarning, find_warnings
@@ -94,7 +94,7 @@ class Situation(Struct, omit_defaults=True):
 def read(db: Database, run: Run) -> Situation:
     """The situation of a run, from its counters."""
     situation = Situation(
-        boottime(), run.state, run.stage, run.paused, run.reason, run.max_pages,
+        store_time(), run.state, run.stage, run.paused, run.reason, run.max_pages,
         nodes=snapshot.list_nodes(db, run.seq), outputs=snapshot.list_outputs(db, run.seq),
         appender_lost=bool(db.value(_APPENDER_LOST, (run.seq,))),
         warnings=find_warnings(db, run, health.read(db, run.seq)),

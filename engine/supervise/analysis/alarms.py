@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from engine.model.node import KILLED_BY_OPERATOR
 from engine.model.run import Alarm, AlarmLevel, RunState, Stage
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database
 from engine.store.read.data_warnings import FIELD_WARNINGS, VALUE_WARNINGS
 from engine.store.read.situation import HostWork, Situation
@@ -160,7 +160,7 @@ def without_supervisor(alarms: Iterable[Alarm], run: Run) -> list[Alarm]:
     if run.stage == Stage.SHUTDOWN_COMPLETE:
         return [Alarm("jobs-ready", "jobs are READY again: `crawl-console run` resumes the run"), *kept]
     text = "the supervisor is gone: `crawl-console run` resumes the run; nothing was lost"
-    since = time.time() - max(0.0, boottime() - run.recorded_at) if run.recorded_at else run.created_at
+    since = time.time() - max(0.0, store_time() - run.recorded_at) if run.recorded_at else run.created_at
     return [Alarm("supervisor-lost", text, "bad", since=since), *kept]
 
 

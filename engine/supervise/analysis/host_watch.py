@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct, field
 
 from engine.model.host import difference, quantile
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database
 from engine.store.tables.host import host_speeds
 from engine.store.tables.host.host_speeds import HostSpeed
@@ -106,7 +106,7 @@ class HostWatch:
         self._run = run
         self.silences = SilenceWatch(deadline)
         self._hosts: dict[int, _HostLatency] = {}
-        self._read_at = self._interval_at = boottime()
+        self._read_at = self._interval_at = store_time()
         for host, histogram in host_speeds.list_measured(db, run, 0.0, self._read_at).items():
             self._add(host, histogram, before=histogram)
         self._since_sample: _Histogram = {}
@@ -117,7 +117,7 @@ class HostWatch:
 
         `waiting`: by host, when its oldest request in flight was sent.
         """
-        now = boottime()
+        now = store_time()
         measured = host_speeds.list_measured(self._db, self._run, self._read_at - _FLUSH_LATENESS, now)
         self._read_at = now
         changed = [host for host, histogram in measured.items() if self._take(host, histogram)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.errors import StorageError
 from engine.queue import Doorbells
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.tables.job import jobs, rings
 
@@ -33,7 +33,7 @@ class QueueMaintainer:
 
     def tick(self) -> None:
         """Repair due jobs and rings. Raises DatabaseBusy; the next tick retries."""
-        now = boottime()
+        now = store_time()
         due = jobs.next_due(self._db, self._run)
         late = due is not None and due + _LATE_SECONDS <= now
         if not late and now - self._repaired_at < _REPAIR_SECONDS:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from engine.model.node import NodeRange, NodeState, Role
 from engine.processes.heartbeat import MonitoredChild
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.settings import Settings, usable_cpus
 from engine.store.db.connector import Database
 from engine.store.tables.run import events
@@ -176,7 +176,7 @@ class ElasticNodes:
                 self._add_event(f"{name} is retired: no job for {self._idle:g} s")
 
     def _has_jobs(self, *, shared: bool) -> bool:
-        return has_leasable_jobs(self._db, self._run, boottime(), more_slots=self._slots, shared=shared)
+        return has_leasable_jobs(self._db, self._run, store_time(), more_slots=self._slots, shared=shared)
 
     def _start(self, reason: str) -> None:
         child = self._node_pool.start_node(Role.RUNNER)

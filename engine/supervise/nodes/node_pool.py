@@ -17,7 +17,7 @@ from engine.processes.heartbeat import (
     restart_delay,
 )
 from engine.processes.spawner import Spawner
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings, usable_cpus
 from engine.store.db.connector import Database
@@ -317,7 +317,7 @@ class NodePool:
             lost = replace and crashed and not child.stop_requested
             promoted = self._promote_backup() if lost and child.role is Role.RUNNER else None
             self._update_slots()
-            rung = rings.ring_all(self._db, self._run, boottime())
+            rung = rings.ring_all(self._db, self._run, store_time())
             level: Level = "ERROR" if crashed and not child.killed_by_operator else "INFO"
             self._add_event(level, f"{child.name} {reason}" + (f"; {plural(freed, 'job')} requeued" if freed else ""))
         if promoted is not None:

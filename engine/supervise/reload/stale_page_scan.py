@@ -10,7 +10,7 @@ from collections import Counter
 
 from engine.errors import plural
 from engine.model.job import JobKind
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages
 from engine.store.tables.job import extracts, jobs, rings, sequences
@@ -62,7 +62,7 @@ class ReextractionPlanner:
                 return []
             if jobs.requeue_skipped(self._db, sequence, GROUP_REMOVED, _BATCH_SIZE) < _BATCH_SIZE:
                 sequences.mark_rechecked(self._db, sequence)
-            return rings.ring_all(self._db, self._run, boottime())
+            return rings.ring_all(self._db, self._run, store_time())
 
     def _queue_stale_pages(self, search: StaleSearch) -> list[int]:
         """Queue the stale pages of the next range of jobs; report the result once all are done."""
@@ -89,7 +89,7 @@ class ReextractionPlanner:
             search.lost += sum(lost == "missing" for _, _, lost in stale)
             search.pruned = Counter(group for _, group, lost in stale if lost == "pruned") + Counter(search.pruned)
             runs.set_reextraction(self._db, self._run, search)
-            return rings.ring_extracts(self._db, self._run, boottime()) if pages else []
+            return rings.ring_extracts(self._db, self._run, store_time()) if pages else []
 
     def _count_unlinked(self, search: StaleSearch) -> None:
         """Count the pages of the next range of jobs that no link leads to any more."""

@@ -17,7 +17,7 @@ from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.job import JobKind
 from engine.model.run import RunState, SeedingProgress
 from engine.model.stored_form import SourcePosition
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.tables.job import rings
@@ -266,7 +266,7 @@ class Seeder:
 
     def _ring(self, seeded_hosts: set[int]) -> list[int]:
         self._jobs.readmit(seeded_hosts)
-        return rings.ring_hosts(self._db, seeded_hosts, boottime())
+        return rings.ring_hosts(self._db, seeded_hosts, store_time())
 
     def _write_checkpoint(self, group: LocatorGroup, content_hash: str, *, completed: bool) -> list[int]:
         """Record the seeder's checkpoint of a group; an invalid one stays invalid until it is complete."""

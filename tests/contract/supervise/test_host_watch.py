@@ -21,7 +21,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(host_watch, "boottime", clock)
+    monkeypatch.setattr(host_watch, "store_time", clock)
     return clock
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from engine.errors import CrawlError, UsageError
 from engine.model.run import NO_ETA, RUN_TRANSITIONS, STAGE_TRANSITIONS, Alarm, Eta, RunState, SeedingProgress, Stage
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, source_states
 
 _COLUMNS = """
@@ -129,7 +129,7 @@ def _since_then(eta: Eta, at: float) -> Eta:
     """An estimate of that boot-time second, as it is now."""
     if not eta.seconds:
         return eta
-    return replace(eta, seconds=round(max(1.0, eta.seconds - max(0.0, boottime() - at)), 1))
+    return replace(eta, seconds=round(max(1.0, eta.seconds - max(0.0, store_time() - at)), 1))
 
 
 def latest(db: Database) -> Run | None:
@@ -321,7 +321,7 @@ def end(db: Database, seq: int, now: float) -> None:
 
 def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float], eta: Eta) -> None:
     """Add time under a supervisor, with the rates of the last seconds, and the estimate of its end."""
-    db.execute(_ADD_TIME, (seconds, orjson.dumps({**rates, "eta": asdict(eta), "eta_at": boottime()}).decode(), seq))
+    db.execute(_ADD_TIME, (seconds, orjson.dumps({**rates, "eta": asdict(eta), "eta_at": store_time()}).decode(), seq))
 
 
 def set_slots(db: Database, seq: int, slots: int) -> None:
