@@ -36,6 +36,7 @@ _CONNECT_SECONDS = 3
 _IDLE_SECONDS = 2
 """A transaction whose process says nothing for so long is ended, so that a machine that is cut off blocks no other."""
 _VALUES_AT_ONCE = 1_000
+_AWAY_PAUSE = 0.1
 _ASK_SECONDS, _ASK_PAUSE = 60.0, 0.1
 """How long a process asks whether its commit, whose answer was lost, was carried out."""
 _BLOCKED_BUSY_SECONDS = 0.05
@@ -107,18 +108,37 @@ class PostgresDatabase(Database):
     def _run(self, text: str, values: Sequence[Any]) -> Any:
         if self._held is not None:
             return self._run_on(self._held, text, values)
-        fresh = False
-        while True:
-            connection = self._take(fresh=fresh)
+
+        def run(connection: "psycopg.Connection[Any]") -> Any:
             try:
                 return self._run_on(connection, text, values)
-            except DatabaseBusy:
-                # a connection that was idle may be dead; nothing was changed, so a new one is asked
-                if fresh or not connection.broken:
-                    raise
-                fresh = True
             finally:
                 self._connections.give(connection)
+
+        return self._on_connection(run, self.busy_seconds)
+
+    def _on_connection(self, work: Callable[["psycopg.Connection[Any]"], Any], seconds: float) -> Any:
+        """Call `work` with a connection, and with another one where it is lost, until `seconds` have passed.
+
+        One that was idle may be dead, and a server that starts again is away for a moment.
+        """
+        deadline, fresh = time.monotonic() + seconds, False
+        while True:
+            connection = None
+            try:
+                connection = self._connections.take(seconds, fresh=fresh)
+                return work(connection)
+            except psycopg.Error as error:
+                failure = self._translate_error(error)
+            except DatabaseBusy as busy:
+                if connection is None or not connection.broken:
+                    raise
+                failure = busy
+            if not isinstance(failure, DatabaseBusy) or time.monotonic() >= deadline:
+                raise failure
+            if connection is None or fresh:
+                time.sleep(_AWAY_PAUSE)
+            fresh = True
 
     def _run_on(self, connection: "psycopg.Connection[Any]", text: str, values: Sequence[Any]) -> Any:
         try:
@@ -133,12 +153,6 @@ class PostgresDatabase(Database):
         except psycopg.Error as error:
             raise self._translate_error(error) from error
 
-    def _take(self, *, fresh: bool = False) -> "psycopg.Connection[Any]":
-        try:
-            return self._connections.take(self.busy_seconds, fresh=fresh)
-        except psycopg.Error as error:
-            raise self._translate_error(error) from error
-
     def _begin_write(self, *, durable: bool) -> None:
         begun = time.monotonic()
         limit = self.busy_seconds if self.blocked_since is None else min(self.busy_seconds, _BLOCKED_BUSY_SECONDS)
@@ -150,7 +164,7 @@ class PostgresDatabase(Database):
             "SELECT pg_current_xact_id()::text, extract(epoch FROM clock_timestamp())::float8"
         )
         try:
-            answer = self._begin(text)
+            answer = self._begin(text, limit)
         except DatabaseBusy:
             self.blocked_since = self.blocked_since or begun
             raise
@@ -163,27 +177,24 @@ class PostgresDatabase(Database):
 
     def _begin_read(self) -> None:
         self._begin(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
-            "SET LOCAL idle_in_transaction_session_timeout = '60s'"
-        )  # fmt: skip
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '60s'",
+            self.busy_seconds,
+        )
 
-    def _begin(self, text: str) -> Any:
-        """Open a transaction on a connection that lives."""
+    def _begin(self, text: str, seconds: float) -> Any:
+        """Open a transaction."""
         assert self._held is None, "a transaction is open"
-        fresh = False
-        while True:
-            connection = self._take(fresh=fresh)
+
+        def begin(connection: "psycopg.Connection[Any]") -> Any:
             try:
                 answer = self._run_on(connection, text, ())
-            except BaseException as error:
-                broken = connection.broken
+            except BaseException:
                 self._end(connection)
-                if isinstance(error, DatabaseBusy) and broken and not fresh:
-                    fresh = True
-                    continue
                 raise
             self._held = connection
             return answer
+
+        return self._on_connection(begin, seconds)
 
     def _commit(self) -> None:
         connection, transaction = self._held, self._transaction
@@ -324,6 +335,7 @@ class _Connections:
         connection = psycopg.connect(
             self._url, autocommit=True, prepare_threshold=None, cursor_factory=psycopg.RawCursor,
             connect_timeout=_CONNECT_SECONDS, tcp_user_timeout=_CONNECT_SECONDS * 1000,
+            keepalives_idle=_CONNECT_SECONDS, keepalives_interval=1, keepalives_count=2,
             application_name="crawl-console",
         )  # fmt: skip
         adapters = connection.adapters
