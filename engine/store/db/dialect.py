@@ -20,7 +20,9 @@ _TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
 _FUNCTIONS = {
     "json_group_array": "json_agg", "json_array": "json_build_array",
 }  # fmt: skip
-_OWN_FUNCTIONS = frozenset({"total", "julianday", "json_each", "json_texts", "instr", "hex", "to_blob"})
+_OWN_FUNCTIONS = frozenset(
+    {"total", "julianday", "json_each", "json_texts", "json_path", "instr", "hex", "to_blob", "glob_pattern"}
+)
 """Functions that `postgres.sql` creates in the schema of the crawl."""
 _BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "UPDATE"})
 _ENDS_FROM = frozenset(
@@ -197,6 +199,13 @@ class _Tokens(list[tuple[str, str]]):
             at -= 2
         return at
 
+    def call(self, function: str, at: int) -> None:
+        """Have a function take the word, the parameter or the brackets at `at`."""
+        if self.text(at) == "(":
+            self.insert(at, ("word", function))
+        else:
+            self[at : at + 1] = [("word", function), ("sign", "("), self[at], ("sign", ")")]
+
     def blank(self, at: int) -> None:
         self[at] = ("space", "")
 
@@ -281,14 +290,14 @@ def _has_condition(tokens: _Tokens, cross: int) -> bool:
     return False
 
 
-def _globs(tokens: _Tokens) -> None:
-    """`GLOB 'prefix*'`, the only patterns of the store."""
-    for at in tokens.words():
-        if tokens.text(at) == "GLOB":
-            pattern = tokens.step(at, 1)
-            kind, text = tokens[pattern]
+def _patterns(tokens: _Tokens) -> None:
+    """`GLOB`; the `LIKE` of SQLite ignores case."""
+    for at in reversed(tokens.words()):
+        if tokens.text(at) == "LIKE":
+            tokens[at] = ("word", "ILIKE")
+        elif tokens.text(at) == "GLOB":
             tokens[at] = ("word", "LIKE")
-            tokens[pattern] = (kind, text.replace("%", "\\%").replace("_", "\\_").replace("*", "%"))
+            tokens.call("glob_pattern", tokens.step(at, 1))
 
 
 def _distinct(tokens: _Tokens) -> None:
@@ -320,20 +329,24 @@ def _blobs(tokens: _Tokens) -> None:
 
 
 def _json_paths(tokens: _Tokens) -> None:
-    """`text ->> path` on a text: PostgreSQL has it on json alone."""
-    for at, (_, text) in list(enumerate(tokens)):
-        if text not in {"->>", "->"}:
-            continue
-        start = tokens.operand(tokens.step(at, -1))
-        path = tokens.step(at, 1)
-        kind, first = tokens[start]
-        tokens[start] = (kind, f"CAST({first}")
-        before = tokens.step(at, -1)
-        tokens[before] = (tokens[before][0], f"{tokens.text(before)} AS json)")
-        kind, said = tokens[path]
-        if said.startswith("'$"):
-            tokens[at] = ("sign", "#>>" if text == "->>" else "#>")
-            tokens[path] = (kind, "'{" + ",".join(re.findall(r"\w+", said)) + "}'")
+    """`text ->> path` on a text: PostgreSQL has it on json alone, and paths are arrays of names."""
+    at = 0
+    while at < len(tokens):
+        text = tokens.text(at)
+        if text in {"->>", "->"}:
+            path = tokens.step(at, 1)
+            kind, said = tokens[path]
+            if said.startswith("'$"):
+                tokens[path] = (kind, "'{" + ",".join(re.findall(r"\w+", said)) + "}'")
+            elif kind in {"word", "mark"} or said == "(":
+                tokens.call("json_path", path)
+            if tokens[path] != (kind, said):
+                tokens[at] = ("sign", "#>>" if text == "->>" else "#>")
+            start = tokens.operand(tokens.step(at, -1))
+            tokens.insert(at, ("space", " AS json) "))
+            tokens.insert(start, ("space", "CAST("))
+            at += 2
+        at += 1
 
 
 def _ignored(tokens: _Tokens) -> None:
@@ -346,5 +359,5 @@ def _ignored(tokens: _Tokens) -> None:
 
 
 _RULES: tuple[Callable[[_Tokens], None], ...] = (
-    _types, _functions, _hints, _globs, _distinct, _blobs, _json_paths, _ignored,
+    _types, _functions, _hints, _patterns, _distinct, _blobs, _json_paths, _ignored,
 )  # fmt: skip

@@ -179,7 +179,7 @@ def _state_condition(states: frozenset[str]) -> str:
             terms.append("(j.state = 'READY' AND j.not_before IS NOT NULL)")
         else:
             terms.append(f"j.state = '{name.upper()}'")
-    return "(" + (" OR ".join(terms) or "0") + ")"
+    return "(" + (" OR ".join(terms) or "1 = 0") + ")"
 
 
 def _outcome_condition(words: Sequence[str]) -> str:

@@ -16,6 +16,24 @@ LANGUAGE sql IMMUTABLE ROWS 50 AS $$
     SELECT number - 1, item FROM json_array_elements_text(list::json) WITH ORDINALITY AS given (item, number)
 $$;
 
+-- the items of an array in a document, as texts
+CREATE FUNCTION $schema.json_each(document text, path text, OUT key bigint, OUT value text) RETURNS SETOF record
+LANGUAGE sql IMMUTABLE ROWS 50 AS $$
+    SELECT number - 1, item FROM json_array_elements_text(document::json #> string_to_array(substr(path, 3), '.'))
+        WITH ORDINALITY AS given (item, number)
+$$;
+
+-- `$."a"."b"` as an array of names
+CREATE FUNCTION $schema.json_path(path text) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+    SELECT array(SELECT part[1]::json #>> '{}' FROM regexp_matches(path, '\.("(?:[^"\\]|\\.)*")', 'g') AS part)
+$$;
+
+-- a pattern of GLOB as one of LIKE; brackets stand around one character alone
+CREATE FUNCTION $schema.glob_pattern(glob text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT replace(replace(replace(replace(replace(
+        regexp_replace(glob, '[\\%_]', '\\\&', 'g'), '[*]', chr(1)), '*', '%'), chr(1), '*'), '[?]', '?'), '[[]', '[')
+$$;
+
 CREATE FUNCTION $schema.instr(text, text) RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT strpos($1, $2) $$;
 CREATE FUNCTION $schema.hex(bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT upper(encode($1, 'hex')) $$;
 CREATE FUNCTION $schema.to_blob(text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT convert_to($1, 'UTF8') $$;

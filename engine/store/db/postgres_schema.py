@@ -56,6 +56,7 @@ def render_schema(schema: str) -> str:
     text = text.replace("WITHOUT ROWID", "")
     for sqlite, postgres in (("INTEGER", "BIGINT"), ("REAL", "DOUBLE PRECISION"), ("BLOB", "BYTEA")):
         text = re.sub(rf"\b{sqlite}\b", postgres, text)
+    text = re.sub(r"\bTEXT\b", 'TEXT COLLATE "C"', text)  # SQLite's order
     text = re.sub(r"\b(CREATE TABLE|ON) (?=\w+ ?\()", rf"\1 {schema}.", text)
     # an entry of a B-tree holds 2,700 bytes, and URLs may be longer
     text = text.replace(

@@ -16,7 +16,7 @@ WHERE r.id > ? AND r.run = ? ORDER BY r.id LIMIT +?
 # CROSS JOIN: a range of ids is read once; without it, the planner may start with another table
 _DOCUMENTS = """
 SELECT j.id, s.grp, s.kind, j.url, j.state = 'DONE', d.id, d.url, d.status, d.digest,
-    coalesce(d.pruned, j.document IS NULL)
+    coalesce(d.pruned, CASE WHEN j.document IS NULL THEN 1 ELSE 0 END)
 FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence LEFT JOIN documents d ON d.id = j.document
 WHERE j.id > ? AND j.id < ? AND +j.run = ? AND (j.document IS NOT NULL OR (j.state = 'DONE' AND s.kind = 'page'))
 ORDER BY j.id LIMIT +?

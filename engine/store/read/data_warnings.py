@@ -32,7 +32,7 @@ WHERE v.version = ? AND d.value ->> 'name' = ?
 _REQUIRED = """
 SELECT f.value ->> 'name', f.value ->> 'selector'
 FROM def_versions v, json_each(v.definitions, '$.data_defs') d, json_each(d.value, '$.fields') f
-WHERE v.version = ? AND d.value ->> 'name' = ? AND f.value ->> 'required'
+WHERE v.version = ? AND d.value ->> 'name' = ? AND CAST(f.value ->> 'required' AS TEXT) IN ('1', 'true')
 """
 _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 

@@ -15,7 +15,7 @@ ORDER BY coalesce(changed_at, 0), id LIMIT +?
 _GROUPS = """
 SELECT h.key, f.reason, sum(f.jobs) AS jobs, json_group_array(DISTINCT s.grp)
 FROM sequences s CROSS JOIN failures f ON f.sequence = s.id JOIN hosts h ON h.id = s.host
-WHERE s.run = :run AND s.kind = 'page' AND (:host IS NULL OR h.key = :host)
+WHERE s.run = :run AND s.kind = 'page' AND (CAST(:host AS TEXT) IS NULL OR h.key = :host)
 GROUP BY h.key, f.reason ORDER BY jobs DESC, h.key, f.reason LIMIT +:limit
 """
 _ERRORS_OF_HOST = """

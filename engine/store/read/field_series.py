@@ -16,12 +16,13 @@ WHERE c.data_def = ? AND c.rows > 0 AND r.seq >= ? ORDER BY r.seq DESC LIMIT +?
 _DATA_DEFS = "SELECT DISTINCT data_def FROM row_counts WHERE rows > 0 ORDER BY data_def"
 _POINTS = """
 SELECT
-    (SELECT json_group_array(CAST(CAST(r.data AS TEXT) ->> value AS TEXT)) FROM json_each(:key)) AS key,
+    (SELECT CAST(json_group_array(CAST(CAST(r.data AS TEXT) ->> value AS TEXT)) AS TEXT)
+        FROM json_each(:key) texts) AS key,
     r.run, CAST(r.data AS TEXT) -> :field
 FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.id >= :first AND d.name = :data_def AND r.run IN (SELECT value FROM json_each(:runs))
     AND NOT EXISTS (
-        SELECT 1 FROM json_each(:wanted)
+        SELECT 1 FROM json_each(:wanted) texts
         WHERE CAST(CAST(r.data AS TEXT) ->> (value ->> 0) AS TEXT) IS NOT value ->> 1)
 ORDER BY key, r.run, r.id
 """

@@ -28,7 +28,7 @@ _RUNNING = f"""
 SELECT total(min(taken, concurrency)) FROM (
     SELECT total(s.taken) AS taken, {hosts.EFFECTIVE_CONCURRENCY} AS concurrency
     FROM sequences s CROSS JOIN hosts h ON h.id = s.host
-    WHERE s.run = ? AND s.taken > 0 AND s.kind <> 'extract' GROUP BY s.host)
+    WHERE s.run = ? AND s.taken > 0 AND s.kind <> 'extract' GROUP BY h.id) busy
 """
 
 

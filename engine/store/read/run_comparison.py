@@ -23,7 +23,8 @@ OR EXISTS (
     WHERE n.run = :run AND n.data_def = :data_def AND (n.waiting > 0 OR n.rejected > coalesce(e.rejected, 0)))
 OR EXISTS (
     SELECT 1 FROM sequences s WHERE s.run = :run
-        AND (s.kind = 'sitemap' OR (s.kind IN ('page', 'extract') AND s.grp IN (SELECT value FROM json_each(:groups))))
+        AND (s.kind = 'sitemap' OR (
+            s.kind IN ('page', 'extract') AND s.grp IN (SELECT value FROM json_each(:groups) texts)))
         AND (s.ready + s.delayed + s.taken + s.incomplete + s.failed > 0 OR EXISTS (
             SELECT 1 FROM jobs j INDEXED BY jobs_skipped
             WHERE j.sequence = s.id AND j.state = 'SKIPPED' AND NOT {_IS_GONE})))

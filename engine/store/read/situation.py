@@ -18,7 +18,7 @@ from engine.store.tables.run.runs import Run
 
 _SEQUENCES = """
 SELECT host, grp, max_pages,
-    paused OR absent = 1 OR host IN (SELECT id FROM hosts WHERE run = :run AND paused),
+    paused <> 0 OR absent = 1 OR host IN (SELECT id FROM hosts WHERE run = :run AND paused <> 0),
     ready + delayed + taken, done + failed, skipped + incomplete
 FROM sequences WHERE run = :run AND kind = 'page'
 """

@@ -13,7 +13,7 @@ from engine.store.db.connector import Database
 
 # CROSS JOIN: the range of ids is read once; without it, the planner may start with another table
 _STALE = """
-SELECT j.id, s.grp, CASE WHEN d.pruned THEN 'pruned' WHEN j.document IS NULL THEN 'missing' ELSE '' END
+SELECT j.id, s.grp, CASE WHEN d.pruned <> 0 THEN 'pruned' WHEN j.document IS NULL THEN 'missing' ELSE '' END
 FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence LEFT JOIN documents d ON d.id = j.document
 JOIN page_defs n ON n.version = :version AND n.grp = s.grp
 LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = s.grp
@@ -42,7 +42,7 @@ SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extrac
 _COUNT_UNLINKED = """
 SELECT count(*) FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
 WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND j.origin = 'link' AND s.kind = 'page'
-    AND j.linked IS NOT :version AND s.grp IN (SELECT value FROM json_each(:groups))
+    AND j.linked IS NOT :version AND s.grp IN (SELECT value FROM json_each(:groups) texts)
 """
 
 

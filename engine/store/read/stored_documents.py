@@ -12,16 +12,16 @@ d.id, d.url, d.status, d.content_type, d.size, d.fetched_at, d.checked_at, coale
 d.pruned, d.key = x''
 """
 _FROM = "documents d LEFT JOIN runs r ON r.seq = d.run LEFT JOIN runs c ON c.seq = d.checked_run"
-_LIST = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.id < ? AND NOT d.pruned ORDER BY d.id DESC LIMIT +?"
-_LIST_OLDEST = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.id > ? AND NOT d.pruned ORDER BY d.id LIMIT +?"
+_LIST = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.id < ? AND d.pruned = 0 ORDER BY d.id DESC LIMIT +?"
+_LIST_OLDEST = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.id > ? AND d.pruned = 0 ORDER BY d.id LIMIT +?"
 _BY_ID = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.id = ?"
 _NEWEST = "ORDER BY max(d.fetched_at, coalesce(d.checked_at, 0)) DESC, d.id DESC LIMIT 1"
 _BY_KEY = f"""
-SELECT {_COLUMNS} FROM {_FROM} WHERE NOT d.pruned
+SELECT {_COLUMNS} FROM {_FROM} WHERE d.pruned = 0
     AND (d.key = ?1 OR d.id IN (SELECT document FROM document_aliases WHERE key = ?1)) {_NEWEST}
 """
 # a scan: the document of a form, or one that is not reused
-_BY_URL = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.url = ? AND NOT d.pruned {_NEWEST}"
+_BY_URL = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.url = ? AND d.pruned = 0 {_NEWEST}"
 _BATCH = 500
 
 

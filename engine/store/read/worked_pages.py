@@ -32,7 +32,7 @@ WHERE r.job = ? AND d.name = ? ORDER BY r.id
 _IN_RANGE = f"""{_JOB.replace("jobs j JOIN", "jobs j CROSS JOIN").replace("ON s.id", "ON +s.id")}
 WHERE j.id >= :start AND j.id < :end AND +j.run = :run AND s.kind = 'page'
     AND (j.state = 'DONE' OR (j.state = 'FAILED' AND EXISTS (SELECT 1 FROM results x WHERE x.job = j.id)))
-    AND s.grp IN (SELECT value FROM json_each(:groups)) ORDER BY j.id
+    AND s.grp IN (SELECT value FROM json_each(:groups) texts) ORDER BY j.id
 """
 _BATCH, _MAX_SCANNED = 50, 1_000
 _RANGE = 1_000

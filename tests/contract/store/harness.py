@@ -7,6 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from engine import urls
@@ -17,6 +18,7 @@ from engine.model.run import RunState
 from engine.store.db.connector import connect
 from engine.store.db.location import read_location
 from engine.store.db.schema import CRAWL, open_databases
+from engine.store.db.sqlite import SqliteDatabase
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.host import hosts
@@ -250,7 +252,9 @@ class StoreHarness:
         return {row[0] for row in self.db.all("SELECT id FROM sequences WHERE rung_at IS NOT NULL")}
 
     def plans(self, work: Any) -> list[tuple[str, list[str]]]:
-        """Each statement that `work()` runs, and the lines of its query plan."""
+        """Each statement that `work()` runs, and the lines of SQLite's plan for it."""
+        if not isinstance(self.db, SqliteDatabase):
+            pytest.skip("plans of SQLite")
         seen: list[str] = []
         connection = self.db._connection
         connection.set_trace_callback(seen.append)

@@ -16,6 +16,8 @@ from engine.store.db.schema import CRAWL, PAGES, open_databases
 from engine.store.db.sqlite import SqliteDatabase
 from tests.process.test_data_dir import file_states
 
+pytestmark = pytest.mark.sqlite
+
 
 def change(folder: Path, name: str, sql: str) -> None:
     with closing(sqlite3.connect(folder / name)) as db:
