@@ -75,6 +75,8 @@ class HelperPool:
         self._start_command: UserCommand | None = None
         self._entries = [_HelperEntry(helper) for helper in settings.helpers or ()]
         self._stopping = False
+        self.is_listed = True
+        """Whether viewers are shown these helpers: of several machines, those of the leader."""
         self.failure: str | None = None
         """Why the run cannot start or continue; None while it can."""
 
@@ -190,7 +192,8 @@ class HelperPool:
 
         def write() -> None:
             events.add(self._db, self._run, [event])
-            supervisors.set_helpers(self._db, rows)
+            if self.is_listed:
+                supervisors.set_helpers(self._db, rows)
 
         self._db.best_effort_write(write)
 

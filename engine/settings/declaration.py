@@ -62,6 +62,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """With a range: how long a node has no job before it is retired."""
     backups: Annotated[int, bounds.BACKUPS] = 0
     """Warm standby nodes."""
+    quorum: Annotated[int, bounds.NODES] = 1
+    """With PostgreSQL: how many machines must have joined before a run starts."""
     concurrency: Annotated[int, bounds.CONCURRENCY] = 32
     """Concurrent requests of one node."""
     batch: Annotated[int, bounds.BATCH] = 32

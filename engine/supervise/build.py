@@ -15,7 +15,6 @@ from engine.defs.builders.table_settings import complete_tables
 from engine.defs.loader import load
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
-from engine.helpers.helper_pool import HelperPool
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.host import product_token
@@ -28,11 +27,10 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, PAGES, open_databases
-from engine.store.read.snapshot import read_summary
 from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, rings, sequences
 from engine.store.tables.output import outputs
-from engine.store.tables.run import commands, events, runs, supervisors
+from engine.store.tables.run import commands, events, machines, nodes, runs, supervisors
 from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import Run
 from engine.store.transactions import logins, placement, robots
@@ -46,11 +44,8 @@ from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
-from engine.supervise.nodes.appender_process import AppenderProcess
-from engine.supervise.nodes.doorbell_repair import QueueMaintainer
-from engine.supervise.nodes.elastic_nodes import ElasticNodes
+from engine.supervise.machines.parts import MachineParts, build_parts
 from engine.supervise.nodes.leftovers import clean_stored, fence_leftovers
-from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.outputs import check_writable, prepare_databases
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
@@ -98,43 +93,47 @@ class RunOptions(Struct, frozen=True, kw_only=True):
 
 
 def build_supervisor(
-    options: RunOptions, lock: Lock, spawner: Spawner, *, cancelled: Callable[[], bool] = lambda: False
+    options: RunOptions,
+    lock: Lock,
+    spawner: Spawner,
+    *,
+    lead: "Lead | None" = None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> Supervisor:
     """A supervisor that is ready to start; no process has an assignment yet. The caller holds the lock.
 
-    Retries a busy database until `cancelled` returns true. Raises StorageError on an unusable database or folder,
-    UsageError on a bad `-o`.
+    `lead`: of a machine that leads others. Retries a busy database until `cancelled` returns true. Raises StorageError
+    on an unusable database or folder, UsageError on a bad `-o`.
     """
     folder = options.folder.absolute()
-    db = _retry(lambda: open_databases(folder), cancelled)
+    db = _retry(lambda: open_databases(folder), cancelled) if lead is None else lead.db
     try:
         db.busy_seconds = _BUSY_SECONDS
-        _make_dirs(folder)
-        options = _complete_options(options, _retry(lambda: _chosen_run(db, options), cancelled))
+        make_dirs(folder)
+        options = complete_options(options, _retry(lambda: _chosen_run(db, options), cancelled))
         defs = PreparedDefs.from_definitions(options.definitions)
-        _retry(lambda: fence_leftovers(db, folder), cancelled)
+        if lead is None:
+            _retry(lambda: fence_leftovers(db, folder), cancelled)
         limit, definitions = options.settings.deadline, Definitions() if options.output else options.definitions
         unreachable = _retry(lambda: prepare_databases(db, folder, definitions, limit=limit), cancelled)
-        begun = _retry(lambda: _begin_run(db, options, folder, defs), cancelled)
+        begun = _retry(lambda: _begin_run(db, options, folder, defs, lead), cancelled)
         run, published = begun.run, begun.published
-        pages_warning = _retry(lambda: clean_stored(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
+        pages_warning, is_joined = "", bool(_retry(lambda: nodes.list_left_over(db), cancelled))
+        if not is_joined:  # what living nodes of other machines store looks like an orphan
+            pages_warning = _retry(lambda: clean_stored(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
         for text in unreachable:
             _retry(partial(_warn, db, run, "output", text), cancelled)
-        settings = _retry(lambda: _check_host_clock(db, run, options.settings), cancelled)
+        parts = lead.parts if lead is not None else None
+        if parts is None:
+            settings = _retry(lambda: check_host_clock(db, run, options.settings), cancelled)
+            parts = build_parts(db, folder, run=run.seq, epoch=begun.epoch, settings=settings, spawner=spawner)
+        settings, queue_maintainer, node_pool = parts.settings, parts.queue_maintainer, parts.node_pool
         if spawner.is_refused:
             _retry(lambda: _warn(db, run, "process", _PLAIN_PROCESSES), cancelled)
     except BaseException:
         db.close()
         raise
     lock.write_holder(run.id)
-    queue_maintainer = QueueMaintainer(db, folder, run.seq)
-    node_pool = NodePool(
-        db, folder, run=run.seq, supervisor=begun.epoch, settings=settings, ring=queue_maintainer.ring,
-        appender=AppenderProcess(
-            db, folder, run=run.seq, supervisor=begun.epoch, settings=settings, spawner=spawner
-        ),
-        spawner=spawner,
-    )  # fmt: skip
     placements = create_placements(run.seq, options.definitions, settings)
     checkpoints = CheckpointTracker(db, run.seq, begun.steps, StateFile(db, folder, run))
     _retry(lambda: checkpoints.update(lambda: False), cancelled)
@@ -150,7 +149,8 @@ def build_supervisor(
     data_limit = _watch_data(folder, settings)
     disk = DiskGuard(db, folder, run.seq, settings.min_free, data_limit)
     retention = Retention(db, folder, run.seq, settings, data_limit)
-    _retry(lambda: retention.begin_start(is_new=run.state is RunState.NEW), cancelled)
+    if not is_joined:
+        _retry(lambda: retention.begin_start(is_new=run.state is RunState.NEW), cancelled)
     stages, stats = StageTracker(db, run.seq), RunStats(db, run.seq, settings, disk)
     return Supervisor(
         db,
@@ -158,17 +158,7 @@ def build_supervisor(
         run=run,
         settings=settings,
         lock=lock,
-        node_pool=node_pool,
-        helpers=HelperPool(
-            db,
-            folder,
-            run=run.seq,
-            settings=settings,
-            spawner=spawner,
-            describe_run=partial(read_summary, db, run.seq, exit_code=None),
-        ),
-        elastic_nodes=ElasticNodes(db, run.seq, node_pool, settings),
-        queue_maintainer=queue_maintainer,
+        parts=parts,
         robots_refresh=RobotsRefresh(db, run.seq),
         seeder=Seeder(
             db,
@@ -187,7 +177,13 @@ def build_supervisor(
         wal_guard=WalGuard([folder / CRAWL, folder / PAGES]),
         log_rotation=LogRotation(folder / "logs"),
         run_end=RunEnd(
-            db, run, epoch=begun.epoch, stages=stages, stats=stats, checkpoints=checkpoints, defs_sync=defs_sync
+            db,
+            run,
+            epoch=begun.epoch if lead is None else None,
+            stages=stages,
+            stats=stats,
+            checkpoints=checkpoints,
+            defs_sync=defs_sync,
         ),
         stages=stages,
         stats=stats,
@@ -195,6 +191,19 @@ def build_supervisor(
         progress=ProgressRecorder(node_pool, stats, checkpoints),
         retention=retention,
     )
+
+
+class Lead(Struct, frozen=True):
+    """The lead of a machine among others."""
+
+    epoch: int
+    """Of the machine."""
+    db: Database
+    """Its guard refuses writes once another machine leads."""
+    owns_files: bool
+    """Whether the files of the outputs are those that this machine wrote when it led before."""
+    parts: MachineParts | None = None
+    """Those of a machine that stood by until now, with nodes that work."""
 
 
 def _watch_data(folder: Path, settings: Settings) -> "DataLimit | None":
@@ -206,7 +215,7 @@ def _watch_data(folder: Path, settings: Settings) -> "DataLimit | None":
     return DataLimit(folder, settings.max_data)
 
 
-def _check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
+def check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
     """The settings for the nodes: without the machine's host clock, and with a warning, if it is unusable."""
     if settings.host_clock:
         try:
@@ -266,7 +275,7 @@ def _retry(work: Callable[[], _T], cancelled: Callable[[], bool]) -> _T:
     return retry_busy(work, seconds=_START_BUSY_SECONDS, cancelled=cancelled, wait_for_space=False)
 
 
-def _make_dirs(folder: Path) -> None:
+def make_dirs(folder: Path) -> None:
     try:
         for part in ("beats", "logs", "output"):
             (folder / part).mkdir(mode=0o700, exist_ok=True)
@@ -274,7 +283,7 @@ def _make_dirs(folder: Path) -> None:
         raise StorageError(f"{error.filename}: {error.strerror}", "Fix it, or use another --data.") from error
 
 
-def _complete_options(options: RunOptions, resumed: Run | None) -> RunOptions:
+def complete_options(options: RunOptions, resumed: Run | None) -> RunOptions:
     """The options with their tables complete. A resumed run keeps its base URL unless another one is given."""
     kept = resumed.base_url if resumed is not None else None
     settings = replace(options.settings, base_url=options.settings.base_url or kept)
@@ -286,7 +295,9 @@ def _chosen_run(db: Database, options: RunOptions) -> Run | None:
     return runs.latest(db) if options.extract_only else None if options.fresh else runs.latest_unfinished(db)
 
 
-def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDefs) -> _BegunRun:
+def _begin_run(
+    db: Database, options: RunOptions, folder: Path, defs: PreparedDefs, lead: Lead | None
+) -> _BegunRun:  # fmt: skip
     """Choose the run, publish the defs and declare the outputs, in one transaction."""
     now = time.time()
     with db.transaction():
@@ -301,20 +312,27 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
         if run is None:
             runs.supersede(db)
             run = runs.create(db, options.settings.base_url, now, options.arguments)
-        epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
+        if lead is None:
+            epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
+        else:
+            epoch = lead.epoch
+            machines.set_role(db, epoch, "LEADER", run.seq)
+            if not lead.owns_files:
+                outputs.begin_files_again(db, run.seq)
         # commands and the base URL may hold secrets
         stored = replace(options.settings, on_start=None, on_end=None, on_alarm=None, base_url=None)
         supervisors.set_meta(db, supervisors.SETTINGS, stored.to_json())
-        commands.expire(db, epoch, now)
+        commands.expire(db, now)
         runs.begin(db, run.seq, now)
         runs.set_limits(db, run.seq, options.settings.max_pages, options.settings.base_url)
         runs.hold_for_disk(db, run.seq, False)
-        jobs.release_all(db, run.seq, "its supervisor died")
+        if lead is None:  # else nodes of other machines hold some, and rings are theirs, too
+            jobs.release_all(db, run.seq, "its supervisor died")
+            rings.clear_rings(db, run.seq)
         jobs.resume_incomplete(db, run.seq)
         runs.set_extract_only(db, run.seq, options.extract_only)
         if options.extract_only:
             runs.set_state(db, run.seq, RunState.SEEDING)  # the run counts as unfinished now, even after a crash
-        rings.clear_rings(db, run.seq)
         sequences.recount(db, run.seq)
         runs.recount(db, run.seq)
         target = folder / "output" / run.id

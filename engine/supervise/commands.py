@@ -193,8 +193,9 @@ class CommandHandlers:
     """Handles the commands of one supervisor's epoch."""
 
     def __init__(
-        self, db: Database, *, run: int, epoch: int, grace: float, node_pool: NodePool, defs_sync: DefsSync
+        self, db: Database, *, run: int, epoch: int, grace: float, node_pool: NodePool, defs_sync: DefsSync | None
     ) -> None:
+        """`defs_sync`: of the leader; the other machines get commands that name their nodes."""
         self._db = db
         self._run = run
         self._epoch = epoch
@@ -225,6 +226,8 @@ class CommandHandlers:
             arguments = parse_arguments(command.name, command.arguments)
         except UsageError as error:
             return False, f"{error.message}. {error.remedy}"
+        if (node := arguments.get("node")) is not None and self._hand_over(command, node):
+            return None
         match command.name:
             case "cancel":
                 return self._cancel(control)
@@ -245,6 +248,17 @@ class CommandHandlers:
             case "host":
                 return control_host(self._db, self._run, arguments)
         raise AssertionError(command.name)
+
+    def _hand_over(self, command: Command, node: str) -> bool:
+        """Whether the machine that has this node carries out the command."""
+        if self._node_pool.find_node(node) is not None:
+            return False
+        owners = {f"n{number}": owner for number, owner in nodes.list_owners(self._db, self._run).items()}
+        if owners.get(node, self._epoch) == self._epoch:
+            return False
+        with self._db.transaction():
+            commands.hand_over(self._db, command.id, owners[node])
+        return True
 
     def _cancel(self, control: RunControl) -> _Answer:
         if control.exit_reason is not None:
@@ -303,7 +317,7 @@ class CommandHandlers:
     def _reload(self, control: RunControl, command: int, saved: str | None) -> _Answer | None:
         if control.exit_reason is not None:
             return False, "the run is stopping; `crawl-console extract` applies the defs on disk afterwards"
-        if self._defs_sync.reloader is None:
+        if self._defs_sync is None or self._defs_sync.reloader is None:
             return False, "this run has no defs on disk to reload"
         return self._defs_sync.reloader.request(command, saved)
 
@@ -328,7 +342,7 @@ class CommandHandlers:
         return True, f"{plural(count, 'sequence')} stopped: {jobs} skipped, and all found later; `resume` lifts it"
 
     def _unknown_node(self, node: str) -> str:
-        names = ", ".join(c.name for c in self._node_pool.nodes) or "none"
+        names = ", ".join(f"n{number}" for number in nodes.list_owners(self._db, self._run)) or "none"
         return f"no node {quote(node)}; running: {names}"
 
 

@@ -25,7 +25,9 @@ class LockHolder(Struct, frozen=True):
 class Lock:
     """Held from `acquire` until `release`; the kernel releases it when the process ends in any way."""
 
-    def __init__(self, fd: int, path: Path) -> None:
+    def __init__(self, fd: int, path: Path, previous: str | None = None) -> None:
+        """`previous`: the identity of the process that held it before."""
+        self.previous = previous
         self._fd = fd
         self._path = path
 
@@ -50,7 +52,8 @@ class Lock:
         if not locked:
             os.close(fd)
             raise _lock_held_error(folder)
-        lock = cls(fd, path)
+        holder = read_holder(folder)
+        lock = cls(fd, path, None if holder is None else holder.identity)
         lock.write_holder("")
         return lock
 

@@ -19,11 +19,12 @@ from engine.store.tables.run import events, runs, supervisors
 from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import MissedExpectation, Run
 from engine.store.transactions import release
+from engine.store.transactions.takeover import end_processes
 from engine.supervise.analysis.expectations import build_baseline
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.reload.defs_sync import DefsSync
-from engine.supervise.stages import FINAL_STATES, ExitReason, StageTracker
+from engine.supervise.stages import FINAL_STATES, ExitReason, StageTracker, exit_code_of
 
 
 class RunOutcome(Struct, frozen=True, kw_only=True):
@@ -45,12 +46,13 @@ class RunEnd:
         db: Database,
         run: Run,
         *,
-        epoch: int,
+        epoch: int | None,
         stages: StageTracker,
         stats: RunStats,
         checkpoints: CheckpointTracker,
         defs_sync: DefsSync,
     ) -> None:
+        """`epoch`: which ends with the run; None: later, after what the leader tidies up."""
         self._db = db
         self._run = run
         self._epoch = epoch
@@ -78,6 +80,7 @@ class RunEnd:
         run, too_many_failed = self._run.seq, False
         with self._db.transaction():
             self._stages.write_pending()
+            end_processes(self._db, None, "the run ended", time.time())  # of machines that did not end in time
             jobs.release_all(self._db, run, "the run was stopped")
             if exit_reason is ExitReason.COMPLETE:
                 too_many_failed = self._stats.too_many_failed()
@@ -88,7 +91,7 @@ class RunEnd:
             missed = self._stats.find_missed(complete=exit_reason is ExitReason.COMPLETE)
             complete, state, now = exit_reason is ExitReason.COMPLETE, FINAL_STATES[exit_reason], time.time()
             runs.set_state(self._db, run, state, reason)
-            runs.end(self._db, run, now)
+            runs.end(self._db, run, now, exit_code_of(exit_reason, falls_short=too_many_failed or bool(missed)))
             if complete and temporary.has_any(self._db):
                 temporary.mark_ended(self._db, run)
             self._checkpoints.close(done=complete, reason=reason)
@@ -99,7 +102,8 @@ class RunEnd:
             self._stats.log_warnings()
             events.add(self._db, run, [*self._stats.noindex_events(), *_missed_events(missed, now), end])
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
-            supervisors.end(self._db, self._epoch, now)
+            if self._epoch is not None:
+                supervisors.end(self._db, self._epoch, now)
         if complete:
             folder = FileFolder(self._db.path.parent, self._run.id)
             folder.remove_parts()

@@ -32,6 +32,13 @@ EXIT_CODES = {
     ExitReason.KILLED: 137,
 }
 
+
+def exit_code_of(reason: ExitReason | None, *, falls_short: bool) -> int:
+    """`falls_short`: a complete run has too many failed jobs, or missed an expectation."""
+    code = EXIT_CODES[reason or ExitReason.FAILED]
+    return 1 if code == 0 and falls_short else code
+
+
 FINAL_STATES = {
     ExitReason.COMPLETE: RunState.DONE,
     ExitReason.EXTRACTED: RunState.CANCELLED,

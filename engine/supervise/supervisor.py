@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError, UsageError
-from engine.helpers.helper_pool import HelperPool
 from engine.model.node import NodeState
 from engine.model.run import Alarm, Stage
 from engine.processes.spawner import Spawner
@@ -13,6 +12,7 @@ from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import checkpoint_wal
+from engine.store.tables.run import nodes
 from engine.store.tables.run.runs import Run
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.commands import CommandHandlers
@@ -20,9 +20,7 @@ from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
-from engine.supervise.nodes.doorbell_repair import QueueMaintainer
-from engine.supervise.nodes.elastic_nodes import ElasticNodes
-from engine.supervise.nodes.node_pool import NodePool
+from engine.supervise.machines.parts import MachineParts
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.retention.keeper import Retention
@@ -31,11 +29,11 @@ from engine.supervise.run_end import RunEnd, delete_documents
 from engine.supervise.seeding.seeder import Seeder
 from engine.supervise.stages import (
     ACTIVE_STAGES,
-    EXIT_CODES,
     FORCED_TRANSITIONS,
     ExitReason,
     StageTracker,
     StopDeadlines,
+    exit_code_of,
 )
 from engine.supervise.wal_guard import WalGuard
 
@@ -53,10 +51,7 @@ class Supervisor:
         run: Run,
         settings: Settings,
         lock: Lock,
-        node_pool: NodePool,
-        helpers: HelperPool,
-        elastic_nodes: ElasticNodes,
-        queue_maintainer: QueueMaintainer,
+        parts: MachineParts,
         robots_refresh: RobotsRefresh,
         seeder: Seeder,
         defs_sync: DefsSync,
@@ -73,16 +68,17 @@ class Supervisor:
         spawner: Spawner,
     ) -> None:
         self.run = run
-        self.node_pool = node_pool
-        self._helpers = helpers
+        self.parts = parts
+        self.node_pool = parts.node_pool
+        self._helpers = parts.helpers
         self.defs_sync = defs_sync
         self.disk = disk
         self._db = db
         self._folder = folder
         self._deadlines = StopDeadlines(settings)
         self._lock = lock
-        self._elastic_nodes = elastic_nodes
-        self._queue_maintainer = queue_maintainer
+        self._elastic_nodes = parts.elastic_nodes
+        self._queue_maintainer = parts.queue_maintainer
         self._robots_refresh = robots_refresh
         self._seeder = seeder
         self._progress = progress
@@ -121,8 +117,17 @@ class Supervisor:
     @property
     def exit_code(self) -> int:
         """The exit code: 1 if more jobs failed than `max_failed` allows, or an expectation was missed."""
-        code = EXIT_CODES[self.exit_reason or ExitReason.FAILED]
-        return 1 if code == 0 and (self._too_many_failed or self._missed) else code
+        return exit_code_of(self.exit_reason, falls_short=self._too_many_failed or self._missed)
+
+    @property
+    def alarm(self) -> str:
+        """The full disk or data dir, as a sentence; empty while it has room."""
+        return self.disk.alarm
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the operator should know at the start."""
+        return self.defs_sync.notices
 
     @property
     def alarms(self) -> Sequence[Alarm]:
@@ -291,7 +296,7 @@ class Supervisor:
 
     def _await_nodes(self) -> None:
         self._progress.record(self._is_stopped_early)
-        if self.node_pool.reap():
+        if self.node_pool.reap() and not nodes.list_left_over(self._db):  # none of another machine either
             self._stop_appender()
         elif time.monotonic() > self._deadline:
             self._stages.enter(Stage.STOPPING_NODES_FORCEFUL, "nodes did not stop in time; forcing them")
@@ -299,9 +304,10 @@ class Supervisor:
             self.node_pool.stop_nodes()
 
     def _force_nodes(self) -> None:
-        if time.monotonic() > self._deadline:
+        is_over = time.monotonic() > self._deadline
+        if is_over:
             self.node_pool.kill_nodes()
-        if self.node_pool.reap():
+        if self.node_pool.reap() and (is_over or not nodes.list_left_over(self._db)):
             self._stop_appender()
 
     def _stop_appender(self) -> None:
@@ -355,12 +361,25 @@ class Supervisor:
         self.reason = f"{self.reason or 'stopped'}; not recorded: {error.message}"
         self._release()
 
-    def _release(self) -> None:
-        self._stages.current = Stage.SHUTDOWN_COMPLETE
+    def give_up(self) -> None:
+        """Give up the lead, for a machine that goes on without it: nodes and helpers stay. Raises DatabaseBusy."""
+        if (appender := self.node_pool.appender).child is not None:
+            appender.child.process.kill()
+            appender.end(NodeState.DEAD)
+        self._retention.stop()
+        self.defs_sync.stop()
+        self.disk.close()
+
+    def close(self) -> None:
+        """Close what is open; nothing more is written."""
         self.defs_sync.stop()
         self._queue_maintainer.close()
         self.disk.close()
         self._db.close()
+
+    def _release(self) -> None:
+        self._stages.current = Stage.SHUTDOWN_COMPLETE
+        self.close()
         checkpoint_wal(self._folder)
         self._lock.release()
 

@@ -40,7 +40,8 @@ CREATE TABLE runs (
     drops            TEXT,                         -- JSON: what a dataDef gave much less of during the run
     missed           TEXT,                         -- JSON: what was expected of its rows and not met, with the dataDef; null: not judged
     alarms           TEXT,                         -- JSON: what is wrong, as the supervisor judged it last
-    acknowledged     TEXT                          -- JSON: the keys of alarms that an operator acknowledged
+    acknowledged     TEXT,                         -- JSON: the keys of alarms that an operator acknowledged
+    exit_code        INTEGER                       -- of `run`, on each machine; null: it has not ended
 );
 
 CREATE TABLE deleted_runs (                         -- a run leaves `runs` first, then its rows go in batches
@@ -89,13 +90,25 @@ CREATE TABLE page_defs (                           -- the page defs of a group i
     PRIMARY KEY (version, grp)
 ) WITHOUT ROWID;
 
-CREATE TABLE supervisors (
-    epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
+CREATE TABLE supervisors (                          -- one for each start of a machine
+    epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- the number of the machine: the lowest one leads
     identity   TEXT NOT NULL,
-    run        INTEGER REFERENCES runs(seq),
+    run        INTEGER REFERENCES runs(seq),       -- null: it waits for a run
+    name       TEXT NOT NULL DEFAULT '',
+    program    TEXT NOT NULL DEFAULT '',           -- its version
+    role       TEXT NOT NULL DEFAULT 'LEADER' CHECK (role IN ('INITIAL','LEADER','STANDBY','LEAVING')),
+    beats      INTEGER NOT NULL DEFAULT 0,         -- raised each second by machines that share a database
+    beat_at    REAL,
     started_at REAL NOT NULL,
     ended_at   REAL
 );
+
+CREATE TABLE leader (                               -- one row: which of the machines leads
+    id    INTEGER PRIMARY KEY CHECK (id = 1),
+    epoch INTEGER,                                 -- of `supervisors`; null: none
+    fence INTEGER NOT NULL                         -- raised each time that a machine takes the lead
+);
+INSERT INTO leader (id, fence) VALUES (1, 0);
 
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused

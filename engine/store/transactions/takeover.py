@@ -1,13 +1,16 @@
-"""Takeover: requeues the jobs of a dead node; unsettled requests stay counted in page limits."""
+"""Takeover: requeues the jobs of dead nodes and machines; unsettled requests stay counted in page limits."""
 
 import time
+from collections.abc import Collection
 
 from engine.errors import plural
+from engine.model.node import HeartbeatState, NodeState, Role
 from engine.store.db.connector import Database
 from engine.store.tables.host import hosts
-from engine.store.tables.job import jobs
-from engine.store.tables.run import events
+from engine.store.tables.job import jobs, sequences
+from engine.store.tables.run import events, machines, nodes, runs, supervisors
 from engine.store.tables.run.events import Event
+from engine.store.tables.run.machines import Lease, SeenMachine
 from engine.store.transactions import logins, page_limit
 
 
@@ -29,3 +32,54 @@ def give_up_gates(db: Database, run: int) -> None:
     """Have no page wait for a robots.txt or a login whose job failed with its nodes."""
     hosts.abandon_robots(db, run)
     logins.abandon_failed(db, run)
+
+
+def end_processes(db: Database, supervisor: int | None, reason: str, now: float) -> None:
+    """Fence the nodes and appenders of a supervisor (None: of all), and requeue their jobs."""
+    left = nodes.list_left_over(db, supervisor)
+    for run, epoch, number, _ in left:
+        nodes.set_state(db, epoch, NodeState.DEAD)
+        nodes.set_heart(db, epoch, HeartbeatState.ASYSTOLE)
+        _, role = nodes.get_state_and_role(db, epoch)
+        nodes.set_role(db, epoch, Role.DEAD_RUNNER if role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER)
+        nodes.end(db, epoch, reason, now)
+        requeue_jobs(db, run, epoch, f"n{number}: {reason}", crashed=False)
+    for epoch, _ in nodes.list_left_over_appenders(db, supervisor):
+        nodes.end_appender(db, epoch, NodeState.DEAD, now)
+    for run in {node[0] for node in left}:
+        sequences.recount_taken(db, run)
+
+
+def end_machine(db: Database, epoch: int, now: float) -> None:
+    """In the open transaction: a machine leaves; what its nodes hold is for others."""
+    supervisors.end(db, epoch, now)
+    end_processes(db, epoch, "its machine left", now)
+
+
+def end_silent(db: Database, silent: Collection[SeenMachine], run: int | None, now: float) -> list[SeenMachine]:
+    """In the open transaction: end machines that have not beaten since they were seen so; returns them."""
+    ended = [machine for machine in silent if machines.end_silent(db, machine, now)]
+    for machine in ended:
+        end_processes(db, machine.epoch, "its machine fell silent", now)
+        if run is not None:
+            text = f"machine {machine.name} fell silent: its jobs are for others"
+            events.add(db, run, [Event(now, "ERROR", "supervisor", "machine", text)])
+    return ended
+
+
+def take_lead(
+    db: Database, epoch: int, seen: Lease, silent: Collection[SeenMachine], run: int | None, now: float
+) -> Lease | None:
+    """Take the lead from a machine that has ended or is silent; None: what was seen is not true any more.
+
+    `run`: which the machine works on; nobody leads a run that has ended. Raises Fenced, DatabaseBusy.
+    """
+    with db.transaction():
+        machines.check_member(db, epoch)
+        if machines.get_lease(db) != seen or (run is not None and runs.get_exit_code(db, run) is not None):
+            return None
+        end_silent(db, silent, run, now)
+        if any(machine.epoch == seen.epoch for machine in machines.read_view(db, None).machines):
+            return None
+        machines.set_role(db, epoch, "LEADER")
+        return machines.set_leader(db, epoch)

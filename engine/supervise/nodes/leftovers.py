@@ -1,47 +1,52 @@
 """Cleans up after an earlier supervisor: processes, node rows, clocks, unreferenced pages."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import StorageError
-from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState
 from engine.processes.child import kill_leftover
 from engine.runtime.beat_file import is_beat_file, is_beat_name
 from engine.runtime.clock import boot_id, boottime
 from engine.runtime.file_folder import remove_dead_parts
 from engine.store.db.connector import Database
+from engine.store.db.location import read_location
 from engine.store.pages import documents, temporary
 from engine.store.tables.host import host_speeds, hosts
 from engine.store.tables.job import jobs
-from engine.store.tables.run import nodes, supervisors
+from engine.store.tables.run import machines, nodes, supervisors
 from engine.store.tables.run.runs import Run
-from engine.store.transactions.takeover import requeue_jobs
+from engine.store.tables.run.supervisors import HelperRow
+from engine.store.transactions.takeover import end_processes
 
 
 def fence_leftovers(db: Database, folder: Path) -> None:
-    """Kill the processes of a crashed supervisor, and record their end so that no late write of theirs counts."""
-    left_nodes = nodes.list_left_over(db)
-    left_appenders = nodes.list_left_over_appenders(db)
-    left_helpers = supervisors.list_helpers(db)
-    identities = [*(n[-1] for n in left_nodes), *(a[1] for a in left_appenders), *(h.identity for h in left_helpers)]
-    for identity in identities:
-        if identity:
-            kill_leftover(identity)
-    _delete_beats(folder / "beats")
-    now = time.time()
+    """Kill the processes of a crashed supervisor, and record their end so that no late write of theirs counts.
+
+    Raises UsageError while machines work on a database that they share.
+    """
+    if read_location(folder) is not None:
+        machines.check_alone(db)
+    else:
+        kill_local_leftovers(db, folder, [None], helpers=supervisors.list_helpers(db))
     with db.transaction():
-        for run, epoch, number, _ in left_nodes:
-            nodes.set_state(db, epoch, NodeState.DEAD)
-            nodes.set_heart(db, epoch, HeartbeatState.ASYSTOLE)
-            _, role = nodes.get_state_and_role(db, epoch)
-            nodes.set_role(db, epoch, Role.DEAD_RUNNER if role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER)
-            nodes.end(db, epoch, "its supervisor died", now)
-            requeue_jobs(db, run, epoch, f"the supervisor of n{number} died", crashed=False)
-        for epoch, _ in left_appenders:
-            nodes.end_appender(db, epoch, NodeState.DEAD, now)
+        end_processes(db, None, "its supervisor died", time.time())
         supervisors.set_helpers(db, [])
         _rebase_clocks(db)
+
+
+def kill_local_leftovers(
+    db: Database, folder: Path, epochs: Sequence[int | None], *, helpers: Sequence[HelperRow] = ()
+) -> None:  # fmt: skip
+    """Kill what these supervisors (None: any) left on this machine, and these helpers."""
+    identities = [helper.identity for helper in helpers]
+    for epoch in epochs:
+        identities += [identity or "" for *_, identity in nodes.list_left_over(db, epoch)]
+        identities += [identity or "" for _, identity in nodes.list_left_over_appenders(db, epoch)]
+    for identity in filter(None, identities):
+        kill_leftover(identity)
+    _delete_beats(folder / "beats")
 
 
 def clean_stored(db: Database, folder: Path, run: Run, *, busy_seconds: float) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.errors import plural
 from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
+from engine.processes.child import kill_group
 from engine.processes.heartbeat import (
     CRASH_LIMIT,
     HeartbeatMonitor,
@@ -208,6 +209,18 @@ class NodePool:
             child.kill()
         for child in self._children:
             child.process.kill()
+
+    def cut_off(self) -> None:
+        """From another thread: kill every process at once; the owner of the pool reaps them."""
+        for child in self._children:
+            child.stop_requested = True
+            if child.pid is not None:
+                kill_group(child.pid)
+
+    def continue_jobs(self) -> None:
+        """In the open transaction: jobs that a machine left INCOMPLETE are for the others, which have fewer slots."""
+        jobs.resume_incomplete(self._db, self._run)
+        self._update_slots()
 
     def kill_writer(self, pid: int, stalled: float) -> bool:
         """Kill the child with this pid, which blocks all writers. False: no child has it."""

@@ -59,6 +59,10 @@ _BACKLOG = f"""
 SELECT appender, data_def, error FROM outputs WHERE run = ? AND (cursor < ? OR dirty OR ({_WITHDRAWALS_LEFT}))
 ORDER BY error IS NULL, id LIMIT 1
 """
+_BEGIN_AGAIN = """
+UPDATE outputs SET cursor = 0, bytes = 0, rows = 0, inode = NULL, pending = NULL, error = NULL
+WHERE run = ? AND delivers = 0
+"""
 
 
 class Output(Struct, frozen=True):
@@ -159,6 +163,11 @@ def set_pending(db: Database, output: int, file_state: Mapping[str, int] | None)
 def finish_rebuild(db: Database, output: int, file_state: Mapping[str, int]) -> None:
     """Record that the rebuilt file was renamed; `file_state` is its pending state."""
     db.execute(_FINISH_REBUILD, {**file_state, "output": output})
+
+
+def begin_files_again(db: Database, run: int) -> None:
+    """Have the files of a run written from their first row: the ones so far are on another machine."""
+    db.execute(_BEGIN_AGAIN, (run,))
 
 
 def forget_files(db: Database, run: int) -> None:

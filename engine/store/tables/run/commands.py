@@ -13,7 +13,10 @@ SELECT id, CAST(name AS BLOB), coalesce(substr(CAST(arguments AS BLOB), 1, ?), x
 WHERE supervisor = ? AND state = 'NEW' ORDER BY id LIMIT +?
 """
 _END = "UPDATE commands SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state = 'NEW'"
-_EXPIRE = "UPDATE commands SET state = 'EXPIRED', ended_at = ? WHERE state = 'NEW' AND supervisor <> ?"
+_EXPIRE = """
+UPDATE commands SET state = 'EXPIRED', ended_at = ?
+WHERE state = 'NEW' AND supervisor NOT IN (SELECT epoch FROM supervisors WHERE ended_at IS NULL)
+"""
 
 
 class Command(Struct, frozen=True):
@@ -41,8 +44,14 @@ def end(db: Database, command: int, *, done: bool, answer: str, now: float) -> N
     db.execute(_END, ("DONE" if done else "REFUSED", answer, now, command))
 
 
-def expire(db: Database, supervisor: int, now: float) -> None:
-    db.execute(_EXPIRE, (now, supervisor))
+def expire(db: Database, now: float) -> None:
+    """Give up what supervisors that have ended did not carry out."""
+    db.execute(_EXPIRE, (now,))
+
+
+def hand_over(db: Database, command: int, supervisor: int) -> None:
+    """Have another machine carry out a command: it owns the node that the command names."""
+    db.execute("UPDATE commands SET supervisor = ? WHERE id = ? AND state = 'NEW'", (supervisor, command))
 
 
 def get_answer(db: Database, command: int) -> tuple[str, str]:

@@ -52,13 +52,21 @@ UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AN
 FROM b WHERE nodes.epoch = b.epoch AND nodes.state NOT IN ('TERMINATED', 'DEAD', 'FAILED')
 """
 _LEFT_OVER = f"""
-SELECT run, epoch, number, identity FROM nodes WHERE state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)
+SELECT run, epoch, number, identity FROM nodes
+WHERE (state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)) AND supervisor = coalesce(?, supervisor)
+"""
+_OWNERS = f"""
+SELECT number, supervisor FROM nodes
+WHERE run = ? AND (state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)) ORDER BY number
 """
 _LIVE_ROLE = f"""
 SELECT n.role FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
 WHERE n.epoch = ? AND n.state IN {_ALIVE} AND s.ended_at IS NULL
 """
 
+_LEFT_OVER_APPENDERS = f"""
+SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE} AND supervisor = coalesce(?, supervisor)
+"""
 _APPENDER_INSERT = "INSERT INTO appenders (run, supervisor, started_at) VALUES (?, ?, ?) RETURNING epoch"
 _APPENDER_REGISTER = """
 UPDATE appenders SET state = 'READY', pid = ?, identity = ? WHERE epoch = ? AND state = 'STARTING'
@@ -160,9 +168,15 @@ def forget_processes(db: Database) -> None:
     db.execute("UPDATE appenders SET identity = NULL, pid = NULL")
 
 
-def list_left_over(db: Database) -> list[tuple[int, int, int, str | None]]:
-    """Run, epoch, number and identity of nodes that an earlier supervisor left behind."""
-    return [(int(run), int(epoch), int(number), identity) for run, epoch, number, identity in db.all(_LEFT_OVER)]
+def list_left_over(db: Database, supervisor: int | None = None) -> list[tuple[int, int, int, str | None]]:
+    """Run, epoch, number and identity of nodes that a supervisor (None: any) left behind."""
+    rows = db.all(_LEFT_OVER, (supervisor,))
+    return [(int(run), int(epoch), int(number), identity) for run, epoch, number, identity in rows]
+
+
+def list_owners(db: Database, run: int) -> dict[int, int]:
+    """By number: the supervisor of each node that has not ended."""
+    return {int(number): int(owner) for number, owner in db.all(_OWNERS, (run,))}
 
 
 def count_runners(db: Database, run: int) -> int:
@@ -191,6 +205,6 @@ def end_appender(db: Database, epoch: int, state: NodeState, now: float) -> None
     db.execute("UPDATE appenders SET state = ?, ended_at = ? WHERE epoch = ?", (state, now, epoch))
 
 
-def list_left_over_appenders(db: Database) -> list[tuple[int, str | None]]:
-    """Epoch and identity of appenders that an earlier supervisor left behind."""
-    return [(int(e), i) for e, i in db.all(f"SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE}")]
+def list_left_over_appenders(db: Database, supervisor: int | None = None) -> list[tuple[int, str | None]]:
+    """Epoch and identity of appenders that a supervisor (None: any) left behind."""
+    return [(int(epoch), identity) for epoch, identity in db.all(_LEFT_OVER_APPENDERS, (supervisor,))]

@@ -35,7 +35,10 @@ _SUPERSEDE = """
 UPDATE runs SET state = 'KILLED', reason = 'its supervisor died, and a new run was started'
 WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
 """
-_BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
+_BEGIN = """
+UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL, exit_code = NULL
+WHERE seq = ?
+"""
 _SET_SEEDING = "UPDATE runs SET seeding = ? WHERE seq = ?"
 _SET_EMPTY_SEEDS = "UPDATE runs SET empty_seeds = json_patch(coalesce(empty_seeds, '{}'), ?) WHERE seq = ?"
 _EARLIER_BASELINE = """
@@ -315,8 +318,15 @@ def find_comparable(db: Database, run: int) -> tuple[Baseline, str, Baseline] | 
     return None if earlier is None else (baseline, str(earlier[0]), json.decode(earlier[1], type=Baseline))
 
 
-def end(db: Database, seq: int, now: float) -> None:
-    db.execute("UPDATE runs SET ended_at = ? WHERE seq = ?", (now, seq))
+def end(db: Database, seq: int, now: float, exit_code: int) -> None:
+    """Record the end of a run, and the exit code with which it ends on each machine."""
+    db.execute("UPDATE runs SET ended_at = ?, exit_code = ? WHERE seq = ?", (now, exit_code, seq))
+
+
+def get_exit_code(db: Database, seq: int) -> int | None:
+    """The exit code of a run that has ended; None: it has not."""
+    row = db.one("SELECT exit_code FROM runs WHERE seq = ?", (seq,))
+    return None if row is None or row[0] is None else int(row[0])
 
 
 def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float], eta: Eta) -> None:

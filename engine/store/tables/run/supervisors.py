@@ -9,6 +9,10 @@ from engine.runtime.clock import boot_id, boottime
 from engine.store.db.connector import Database
 
 _BEGIN = "INSERT INTO supervisors (identity, run, started_at) VALUES (?, ?, ?) RETURNING epoch"
+_CURRENT = """
+SELECT epoch, identity, run FROM supervisors WHERE ended_at IS NULL
+ORDER BY CASE role WHEN 'LEADER' THEN 0 ELSE 1 END, epoch DESC LIMIT 1
+"""
 _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 SETTINGS = "settings"
 """The metadata key for the settings of the latest supervisor, whose host policies posted seeds must obey."""
@@ -42,9 +46,13 @@ def end(db: Database, epoch: int, now: float) -> None:
     db.execute("UPDATE supervisors SET ended_at = ? WHERE epoch = ? AND ended_at IS NULL", (now, epoch))
 
 
+def set_run(db: Database, epoch: int, run: int) -> None:
+    db.execute("UPDATE supervisors SET run = ? WHERE epoch = ?", (run, epoch))
+
+
 def current(db: Database) -> Epoch | None:
-    """The epoch that has not ended; its supervisor may have crashed (check the lock)."""
-    row = db.one("SELECT epoch, identity, run FROM supervisors WHERE ended_at IS NULL ORDER BY epoch DESC LIMIT 1")
+    """The epoch that has not ended, of several machines that of the leader; it may have crashed (check the lock)."""
+    row = db.one(_CURRENT)
     return None if row is None else Epoch(int(row[0]), str(row[1]), row[2])
 
 

@@ -18,7 +18,7 @@ ROWS = 3
 KEPT = {
     "def_versions", "data_defs", "page_defs",  # of all runs
     "documents", "document_aliases",  # deleted once no job refers to them: transactions.unused
-    "deleted_runs", "seen_scopes", "seen_rows", "meta", "events",
+    "deleted_runs", "seen_scopes", "seen_rows", "meta", "leader", "events",
 }  # fmt: skip
 """Tables with rows that outlive their run, or that have no key of one."""
 READ = {
