@@ -91,7 +91,7 @@ def run_headless(options: HeadlessOptions) -> int:
     progress = Progress(options.progress, options.data / CRAWL)
     db = connect(options.data / CRAWL, read_only=True)
     progress.start(db, supervisor.run.seq, extract_only=options.extract_only)
-    for notice in supervisor.defs_sync.notices:
+    for notice in supervisor.notices:
         progress.print_message(f"  {notice}")
     on_alarm, on_end = options.settings.on_alarm, options.settings.on_end
     alarm_command = AlarmCommand(on_alarm, options.data, supervisor.run.id) if on_alarm else None
@@ -100,7 +100,7 @@ def run_headless(options: HeadlessOptions) -> int:
         while not supervisor.is_finished:
             signals.dispatch(supervisor, progress)
             supervisor.tick()
-            progress.set_alarm(supervisor.disk.alarm)
+            progress.set_alarm(supervisor.alarm)
             if alarm_command is not None:
                 alarm_command.check(supervisor.alarms)
             progress.refresh()
@@ -165,6 +165,7 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, si
     from engine.defs.checks.secrets import require_secrets
     from engine.defs.loader import load
     from engine.defs.watcher import fingerprint_files
+    from engine.store.db.location import read_location
     from engine.supervise.build import RunOptions, build_supervisor
 
     fingerprint = fingerprint_files(options.defs)  # before loading: every later save is detected
@@ -186,17 +187,19 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, si
         check_streamable(loaded.definitions, options.rows_to_stdout)  # before anything is fetched
     if options.progress not in ("quiet", "json"):
         write_stderr(*map(str, (*options.setting_warnings, *loaded.warnings)))
-    return build_supervisor(
-        RunOptions(
-            folder=options.data, definitions=loaded.definitions, settings=options.settings, fresh=options.fresh,
-            output=options.output, watched_defs=options.defs, defs_fingerprint=fingerprint,
-            extract_only=options.extract_only, data_def=options.data_def, only_new=options.only_new,
-            arguments=arguments,
-        ),
-        lock,
-        spawner,
-        cancelled=lambda: signals.pending,
+    run_options = RunOptions(
+        folder=options.data, definitions=loaded.definitions, settings=options.settings, fresh=options.fresh,
+        output=options.output, watched_defs=options.defs, defs_fingerprint=fingerprint,
+        extract_only=options.extract_only, data_def=options.data_def, only_new=options.only_new,
+        arguments=arguments,
     )  # fmt: skip
+    if read_location(options.data) is None:
+        return build_supervisor(run_options, lock, spawner, cancelled=lambda: signals.pending)
+    from engine.supervise.machines.machine import Machine
+
+    machine = Machine(run_options, lock, spawner)
+    machine.wait_for_run(cancelled=lambda: signals.pending, say=write_stderr)
+    return machine
 
 
 class _Signals:

@@ -18,7 +18,7 @@ from engine.store.db.connector import Database
 from engine.store.tables.host import host_control
 from engine.store.tables.host.host_control import HostControl
 from engine.store.tables.job import sequences
-from engine.store.tables.run import commands, events, runs
+from engine.store.tables.run import commands, events, nodes, runs
 from engine.store.tables.run.commands import Command
 from engine.store.tables.run.events import Event
 from engine.supervise.nodes.node_pool import NodePool

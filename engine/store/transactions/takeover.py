@@ -1,4 +1,4 @@
-"""Takeover: requeues the jobs of dead nodes and machines; unsettled requests stay counted in page limits."""
+"""Takes over from dead nodes and machines: requeues their jobs; page limits count unsettled requests."""
 
 import time
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, sequences
 from engine.store.tables.run import events, machines, nodes, runs, supervisors
 from engine.store.tables.run.events import Event
-from engine.store.tables.run.machines import Lease, SeenMachine
+from engine.store.tables.run.machines import LeaderLease, SeenMachine
 from engine.store.transactions import logins, page_limit
 
 
@@ -68,8 +68,8 @@ def end_silent(db: Database, silent: Collection[SeenMachine], run: int | None, n
 
 
 def take_lead(
-    db: Database, epoch: int, seen: Lease, silent: Collection[SeenMachine], run: int | None, now: float
-) -> Lease | None:
+    db: Database, epoch: int, seen: LeaderLease, silent: Collection[SeenMachine], run: int | None, now: float
+) -> LeaderLease | None:
     """Take the lead from a machine that has ended or is silent; None: what was seen is not true any more.
 
     `run`: which the machine works on; nobody leads a run that has ended. Raises Fenced, DatabaseBusy.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from engine.store.tables.run.machines import Lease, SeenMachine, View
+from engine.store.tables.run.machines import LeaderLease, MachineView, SeenMachine
 
 BEAT_SECONDS = 1.0
 LOOK_SECONDS = 0.25
@@ -34,9 +34,9 @@ class Election:
         self._observed_at: float | None = None
         self._vacant = 0.0
         """Seconds without a leader."""
-        self.view = View(Lease(None, 0))
+        self.view = MachineView(LeaderLease(None, 0))
 
-    def observe(self, view: View, now: float) -> None:
+    def observe(self, view: MachineView, now: float) -> None:
         """Note what was read. `now`: monotonic seconds."""
         elapsed = 0.0 if self._observed_at is None else min(max(0.0, now - self._observed_at), _LONGEST_LOOK)
         self._observed_at, self.view = now, view

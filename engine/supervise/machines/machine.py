@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from engine import __version__
-from engine.errors import CrawlError, Fenced, UsageError
+from engine.errors import CrawlError, Fenced, UsageError, plural
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import Alarm, RunState
 from engine.processes.spawner import Spawner
@@ -18,7 +18,7 @@ from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.tables.run import machines, runs, versions
-from engine.store.tables.run.machines import Lease, SeenMachine
+from engine.store.tables.run.machines import LeaderLease, SeenMachine
 from engine.store.tables.run.runs import Run
 from engine.store.transactions.takeover import end_machine, end_silent, take_lead
 from engine.supervise.build import Lead, RunOptions, build_supervisor, check_host_clock, complete_options, make_dirs
@@ -28,7 +28,7 @@ from engine.supervise.machines.parts import build_parts
 from engine.supervise.machines.pulse import Pulse
 from engine.supervise.machines.standby import Standby
 from engine.supervise.nodes.leftovers import kill_local_leftovers
-from engine.supervise.stages import ACTIVE_STAGES, ExitReason
+from engine.supervise.stages import ACTIVE_STAGES, EXIT_CODES, ExitReason
 from engine.supervise.supervisor import Supervisor
 
 _BUSY_SECONDS = 0.5
@@ -82,22 +82,22 @@ class Machine:
         """What is wrong with the run, as the leader knows it."""
         return self._work.alarms if isinstance(self._work, Supervisor) else ()
 
-    def wait_for_run(self, cancelled: Callable[[], bool], say: Callable[[str], None]) -> bool:
-        """Join, wait for the quorum and for a leader; False: cancelled before. Raises CrawlError."""
+    def wait_for_run(self, cancelled: Callable[[], bool], say: Callable[[str], None]) -> None:
+        """Join, and wait for the quorum and for a run. DatabaseBusy once `cancelled` is true."""
         retry_busy(self._join, seconds=_JOIN_SECONDS, cancelled=cancelled)
-        said = ""
-        while not self._has_run:
-            self.tick()
-            missing = self._election.missing(self._options.settings.quorum)
-            text = f"waiting for {missing} more of {self._options.settings.quorum} machines" if missing else ""
-            if text and text != said:
-                say(text)
-            said = text
-            if cancelled():
-                self.close()
-                return False
-            time.sleep(_WAIT_SECONDS)
-        return True
+        said, quorum = 0, self._options.settings.quorum
+        try:
+            while not self._has_run:
+                self.tick()
+                if (missing := self._election.missing(quorum)) not in (0, said):
+                    say(f"waiting for {plural(missing, 'more machine')} (quorum {quorum})")
+                said = missing
+                if cancelled():
+                    raise DatabaseBusy("stopped before the run began")
+                time.sleep(_WAIT_SECONDS)
+        except BaseException:
+            self.kill_processes()
+            raise
 
     def tick(self) -> None:
         """Do everything that is due, for the run or for the machines. Raises StorageError, UsageError."""
@@ -140,7 +140,7 @@ class Machine:
         elif work is not None:
             work.stop(exit_reason, reason)
         else:
-            self._end(128 + 15 if exit_reason is ExitReason.SIGTERM else 128 + 2, reason)
+            self._end(EXIT_CODES[exit_reason], reason)
 
     def request_kill(self, reason: str) -> None:
         """Kill what this machine has; the run ends if no other one continues it."""
@@ -246,14 +246,14 @@ class Machine:
         elif leader is not None and leader.epoch != self._epoch and leader.run is not None:
             self._stand_by(leader)
 
-    def _seize(self, db: Database) -> tuple[Lease, bool] | None:
+    def _seize(self, db: Database) -> tuple[LeaderLease, bool] | None:
         """Take the lead: the lease, and whether the leader before was this machine; None: another one was faster."""
         seen, run = self._election.view.lease, self.run.seq if self._has_run else None
         before = None if seen.epoch is None else machines.get_identity(db, seen.epoch)
         lease = take_lead(db, self._epoch, seen, self._election.silent, run, time.time())
         return None if lease is None else (lease, before in (None, self._identity, self._previous))
 
-    def _lead(self, db: Database, seized: tuple[Lease, bool], standby: Standby | None = None) -> None:
+    def _lead(self, db: Database, seized: tuple[LeaderLease, bool], standby: Standby | None = None) -> None:
         """Lead the run, the one that the machine knows or the one that the data dir has."""
         lease, owns_files = seized
         db.guard = lambda: machines.check_leader(db, lease)

@@ -1,4 +1,4 @@
-"""The beats of this machine, in threads: a slow tick delays none, and a lost database is noticed at once."""
+"""Beats for this machine in threads: no slow tick delays a beat, and a lost database shows at once."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
 from engine.store.tables.run import machines
-from engine.store.tables.run.machines import View
+from engine.store.tables.run.machines import MachineView
 from engine.supervise.machines.election import BEAT_SECONDS, CUT_OFF_SECONDS, LOOK_SECONDS
 
 _WATCH_SECONDS = 0.1
@@ -24,7 +24,7 @@ class Pulse:
         self.run = run
         """The run of this machine, once it has one."""
         self._on_cut_off = on_cut_off
-        self._looks: deque[tuple[View | None, float]] = deque()
+        self._looks: deque[tuple[MachineView | None, float]] = deque()
         self._beaten_at = time.monotonic()
         """When the last beat that got through was sent."""
         self._stopping = threading.Event()
@@ -36,7 +36,7 @@ class Pulse:
         for thread in self._threads:
             thread.start()
 
-    def take_looks(self) -> list[tuple[View | None, float]]:
+    def take_looks(self) -> list[tuple[MachineView | None, float]]:
         """What was read since the last call, and when; None: a read failed."""
         return [self._looks.popleft() for _ in range(len(self._looks))]
 

@@ -10,7 +10,7 @@ from engine.model.run import Stage
 from engine.processes.spawner import Spawner
 from engine.store.db.connector import DatabaseBusy
 from engine.store.tables.job import jobs
-from engine.store.tables.run.machines import View
+from engine.store.tables.run.machines import MachineView
 from engine.store.transactions.takeover import end_machine
 from engine.supervise.commands import CommandHandlers
 from engine.supervise.log_rotation import LogRotation
@@ -78,7 +78,7 @@ class Standby:
         self.parts.queue_maintainer.close()
         self._db.close()
 
-    def tick(self, view: View) -> None:
+    def tick(self, view: MachineView) -> None:
         """Do what is due. A busy database delays it. Raises Fenced."""
         self._spawner.check()
         self._log_rotation.check()
@@ -93,7 +93,7 @@ class Standby:
             with contextlib.suppress(DatabaseBusy):
                 self._advance(view)
 
-    def _advance(self, view: View) -> None:
+    def _advance(self, view: MachineView) -> None:
         self._commands.handle_new(self)
         self._record()
         if self.exit_reason is not None or (view.stage and view.stage not in ACTIVE_STAGES):
@@ -114,7 +114,7 @@ class Standby:
     def _failure(self) -> str | None:
         return self.parts.helpers.failure or (self.parts.node_pool.failure if self._is_started else None)
 
-    def _stop(self, view: View) -> None:
+    def _stop(self, view: MachineView) -> None:
         """Drain the nodes, as the leader does; then leave, or wait for the end of the run."""
         pool, now = self.parts.node_pool, time.monotonic()
         if not self._is_stopping:
@@ -132,7 +132,7 @@ class Standby:
             self._recorded_at = now
             self.parts.node_pool.record_beats()
 
-    def _finish(self, exit_code: int, reason: str | None, view: View) -> None:
+    def _finish(self, exit_code: int, reason: str | None, view: MachineView) -> None:
         """Leave the row of this machine ended. Without the database the others notice its silence."""
         try:
             with self._db.transaction():

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 
 import pytest
 
-from engine.store.tables.run.machines import Lease, MachineRole, SeenMachine, View
+from engine.store.tables.run.machines import LeaderLease, MachineRole, MachineView, SeenMachine
 from engine.supervise.machines.election import SILENT_SECONDS, Election
 
 
 def view(
     beats: Mapping[int, int], *, leader: int | None = None, roles: Mapping[int, MachineRole] | None = None
-) -> View:
+) -> MachineView:
     """Machines by number with their counters; they stand by."""
     role = roles or {}
     seen = [SeenMachine(epoch, f"m{epoch}", role.get(epoch, "STANDBY"), count, 1) for epoch, count in beats.items()]
-    return View(Lease(leader, 1), tuple(seen))
+    return MachineView(LeaderLease(leader, 1), tuple(seen))
 
 
 def watch(

@@ -37,7 +37,7 @@ WHERE s.ended_at IS NULL AND (s.run = ? OR s.run IS NULL) ORDER BY s.epoch
 """
 
 
-class Lease(Struct, frozen=True):
+class LeaderLease(Struct, frozen=True):
     """Which machine leads; `fence` tells each time that one took the lead from all others."""
 
     epoch: int | None
@@ -54,10 +54,10 @@ class SeenMachine(Struct, frozen=True):
     run: int | None
 
 
-class View(Struct, frozen=True):
+class MachineView(Struct, frozen=True):
     """The machines at a moment, the lowest number first."""
 
-    lease: Lease
+    lease: LeaderLease
     machines: tuple[SeenMachine, ...] = ()
     stage: str = ""
     """Of the run of this machine."""
@@ -109,17 +109,20 @@ def beat(db: Database, epoch: int) -> bool:
     return bool(db.execute(_BEAT, (epoch,)).rowcount)
 
 
-def read_view(db: Database, run: int | None) -> View:
+def read_view(db: Database, run: int | None) -> MachineView:
     """The machines, and then how far the run is: an end of the run shows before the end of its leader."""
     rows = db.all(_VIEW)
     stage, exit_code = db.one("SELECT stage, exit_code FROM runs WHERE seq = ?", (run,)) or ("", None)
-    return View(
-        Lease(*rows[0][:2]), tuple([SeenMachine(*row[2:]) for row in rows if row[2] is not None]), stage, exit_code
+    return MachineView(
+        LeaderLease(*rows[0][:2]),
+        tuple([SeenMachine(*row[2:]) for row in rows if row[2] is not None]),
+        stage,
+        exit_code,
     )
 
 
-def get_lease(db: Database) -> Lease:
-    return Lease(*db.all("SELECT epoch, fence FROM leader")[0])
+def get_lease(db: Database) -> LeaderLease:
+    return LeaderLease(*db.all("SELECT epoch, fence FROM leader")[0])
 
 
 def find_epoch(db: Database, identity: str) -> int | None:
@@ -138,7 +141,7 @@ def set_role(db: Database, epoch: int, role: MachineRole, run: int | None = None
     db.execute("UPDATE supervisors SET role = ?, run = coalesce(?, run) WHERE epoch = ?", (role, run, epoch))
 
 
-def set_leader(db: Database, epoch: int | None) -> Lease:
+def set_leader(db: Database, epoch: int | None) -> LeaderLease:
     """Give the lead to a machine, and fence the one before; None: to the next that takes it."""
     db.execute("UPDATE leader SET epoch = ?, fence = fence + 1", (epoch,))
     return get_lease(db)
@@ -157,7 +160,7 @@ def check_member(db: Database, epoch: int) -> None:
         raise Fenced(f"machine {epoch} was silent for too long", "Others have its work; it joins again.")
 
 
-def check_leader(db: Database, lease: Lease) -> None:
+def check_leader(db: Database, lease: LeaderLease) -> None:
     """Raise Fenced if another machine leads."""
     if not db.value(_IS_LEADER, (lease.epoch, lease.fence)):
         raise Fenced(f"machine {lease.epoch} does not lead any more", "Another one does; this one joins again.")

@@ -9,7 +9,7 @@ from engine.errors import Fenced, UsageError
 from engine.model.node import Role
 from engine.store.db.connector import Database
 from engine.store.tables.run import machines, nodes, runs
-from engine.store.tables.run.machines import Lease
+from engine.store.tables.run.machines import LeaderLease
 from engine.store.transactions.takeover import end_silent, take_lead
 from tests.contract.store.harness import StoreHarness
 
@@ -19,7 +19,7 @@ def join(db: Database, identity: str, *, host: str = "web", program: str = __ver
         return machines.join(db, identity=identity, host=host, program=program, now=0.0)
 
 
-def lead(db: Database, epoch: int, *silent: int) -> Lease:
+def lead(db: Database, epoch: int, *silent: int) -> LeaderLease:
     view = machines.read_view(db, None)
     taken = take_lead(db, epoch, view.lease, [m for m in view.machines if m.epoch in silent], None, 0.0)
     assert taken is not None
@@ -49,7 +49,7 @@ def test_one_of_two_takes_the_lead(store: StoreHarness) -> None:
     first, second = join(store.db, "boot:2:1"), join(store.db, "boot:3:1")
     seen = machines.get_lease(store.db)
     lease = take_lead(store.db, first, seen, [], None, 0.0)
-    assert lease == Lease(first, seen.fence + 1)
+    assert lease == LeaderLease(first, seen.fence + 1)
     assert take_lead(store.db, second, seen, [], None, 0.0) is None
     assert take_lead(store.db, second, lease, [], None, 0.0) is None, "the leader has not ended"
     machines.check_leader(store.db, lease)
