@@ -44,8 +44,8 @@ from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
-from engine.supervise.machines.parts import MachineParts, build_parts
 from engine.supervise.nodes.leftovers import clean_stored, fence_leftovers
+from engine.supervise.nodes.machine_parts import MachineParts, build_parts
 from engine.supervise.outputs import check_writable, prepare_databases
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync

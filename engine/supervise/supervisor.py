@@ -20,7 +20,7 @@ from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
-from engine.supervise.machines.parts import MachineParts
+from engine.supervise.nodes.machine_parts import MachineParts
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.retention.keeper import Retention

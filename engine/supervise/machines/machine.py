@@ -24,10 +24,10 @@ from engine.store.transactions.takeover import end_machine, end_silent, take_lea
 from engine.supervise.build import Lead, RunOptions, build_supervisor, check_host_clock, complete_options, make_dirs
 from engine.supervise.lock import Lock
 from engine.supervise.machines.election import Election
-from engine.supervise.machines.parts import build_parts
 from engine.supervise.machines.pulse import Pulse
 from engine.supervise.machines.standby import Standby
 from engine.supervise.nodes.leftovers import kill_local_leftovers
+from engine.supervise.nodes.machine_parts import build_parts
 from engine.supervise.stages import ACTIVE_STAGES, EXIT_CODES, ExitReason
 from engine.supervise.supervisor import Supervisor
 

@@ -14,7 +14,7 @@ from engine.store.tables.run.machines import MachineView
 from engine.store.transactions.takeover import end_machine
 from engine.supervise.commands import CommandHandlers
 from engine.supervise.log_rotation import LogRotation
-from engine.supervise.machines.parts import MachineParts
+from engine.supervise.nodes.machine_parts import MachineParts
 from engine.supervise.stages import ACTIVE_STAGES, EXIT_CODES, ExitReason, StopDeadlines
 
 _RECORD_SECONDS = 1.0
