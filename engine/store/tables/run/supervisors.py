@@ -46,10 +46,6 @@ def end(db: Database, epoch: int, now: float) -> None:
     db.execute("UPDATE supervisors SET ended_at = ? WHERE epoch = ? AND ended_at IS NULL", (now, epoch))
 
 
-def set_run(db: Database, epoch: int, run: int) -> None:
-    db.execute("UPDATE supervisors SET run = ? WHERE epoch = ?", (run, epoch))
-
-
 def current(db: Database) -> Epoch | None:
     """The epoch that has not ended, of several machines that of the leader; it may have crashed (check the lock)."""
     row = db.one(_CURRENT)
