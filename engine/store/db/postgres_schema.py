@@ -57,7 +57,7 @@ def render_schema(schema: str) -> str:
     for sqlite, postgres in (("INTEGER", "BIGINT"), ("REAL", "DOUBLE PRECISION"), ("BLOB", "BYTEA")):
         text = re.sub(rf"\b{sqlite}\b", postgres, text)
     text = re.sub(r"\bTEXT\b", 'TEXT COLLATE "C"', text)  # SQLite's order
-    text = re.sub(r"\b(CREATE TABLE|ON) (?=\w+ ?\()", rf"\1 {schema}.", text)
+    text = re.sub(r"\b(CREATE TABLE|INSERT INTO|ON) (?=\w+ ?\()", rf"\1 {schema}.", text)
     # an entry of a B-tree holds 2,700 bytes, and URLs may be longer
     text = text.replace(
         f"ON {schema}.jobs(coalesce(target, url))", f"ON {schema}.jobs USING hash (coalesce(target, url))"

@@ -89,7 +89,8 @@ class Machine:
         try:
             while not self._has_run:
                 self.tick()
-                if (missing := self._election.missing(quorum)) not in (0, said):
+                missing = self._election.missing(quorum) if self._election.view.machines else 0
+                if missing not in (0, said):
                     say(f"waiting for {plural(missing, 'more machine')} (quorum {quorum})")
                 said = missing
                 if cancelled():
@@ -187,6 +188,7 @@ class Machine:
         """Write the row of this machine, and end those of its earlier processes."""
         db = open_databases(self._folder)
         try:
+            make_dirs(self._folder)
             kill_local_leftovers(db, self._folder, self._earlier(db))
             with db.transaction():
                 for epoch in self._earlier(db):
@@ -196,7 +198,6 @@ class Machine:
                 )
         finally:
             db.close()
-        make_dirs(self._folder)
         self._election = Election(self._epoch)
         self._pulse = Pulse(self._connect(), self._epoch, self.run.seq if self._has_run else None, self._cut_off)
         self._pulse.start()
