@@ -1,0 +1,103 @@
+"""Several machines work for one run: their rows are exact, whichever of them is killed, stopped or cut off."""
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .library import Library
+from .machine_group import MachineGroup
+from .project import until
+from .site import Site
+
+TAKEOVER_SECONDS = 5.0
+
+
+@pytest.fixture
+def library(site: Site) -> Library:
+    return Library(site, shelves=8, books=8, delay=0.15)
+
+
+@pytest.fixture
+def group(tmp_path: Path, database: str, library: Library) -> Iterator[MachineGroup]:
+    group = MachineGroup(tmp_path, database, library)
+    yield group
+    group.kill_all()
+
+
+def assert_exact(group: MachineGroup, library: Library, machine: int) -> None:
+    actual, expected = group.rows(machine), library.rows()
+    assert (expected - actual, actual - expected) == ({}, {}), group.logs()
+    assert group.query("SELECT count(*) FROM jobs WHERE state <> 'DONE' AND state <> 'SKIPPED'") == [(0,)]
+    assert "Traceback" not in group.logs(), group.logs()
+
+
+def test_two_machines_share_a_run_and_end_with_it(group: MachineGroup, library: Library) -> None:
+    group.start()
+    codes = [running.wait().code for running in group.running]
+    assert codes == [0, 0], group.logs()
+    assert_exact(group, library, 0)
+    worked = dict(group.query("SELECT supervisor, sum(done) FROM nodes GROUP BY supervisor"))
+    assert len(worked) == 2 and min(map(int, worked.values())) > 10, worked  # type: ignore[call-overload]
+
+
+def test_another_machine_leads_within_five_seconds_of_the_death_of_the_leader(
+    group: MachineGroup, library: Library, site: Site
+) -> None:
+    group.start()
+    assert until(lambda: len(site.paths) > 20), group.logs()
+    leader = group.leader()
+    assert leader is not None
+    fence = group.lease().fence
+    group.kill(leader)
+    died_at = time.monotonic()
+    assert until(lambda: group.lease().fence > fence, 8), group.logs()
+    assert time.monotonic() - died_at < TAKEOVER_SECONDS
+    assert group.running[1 - leader].wait().code == 0, group.logs()
+    assert_exact(group, library, 1 - leader)
+
+
+def test_a_leader_that_is_stopped_leaves_and_the_run_continues(
+    group: MachineGroup, library: Library, site: Site
+) -> None:
+    group.start()
+    assert until(lambda: len(site.paths) > 20), group.logs()
+    leader = group.leader()
+    assert leader is not None
+    group.running[leader].send(signal.SIGTERM)
+    assert group.running[leader].wait().code == 143, group.logs()
+    assert group.running[1 - leader].wait().code == 0, group.logs()
+    assert_exact(group, library, 1 - leader)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(20))
+def test_machines_killed_and_cut_off_at_random(tmp_path: Path, database: str, site: Site, seed: int) -> None:
+    rng, library = random.Random(seed), Library(site, shelves=16, books=8, delay=0.5)
+    group = MachineGroup(tmp_path, database, library, count=3)
+    try:
+        group.start()
+        assert until(lambda: len(site.paths) > 6), group.logs()
+        for _ in range(4):
+            time.sleep(rng.uniform(0.5, 6))
+            victim = rng.randrange(3)
+            if any(running.exited and running.process.returncode == 0 for running in group.running):
+                break
+            if rng.random() < 0.5:
+                group.kill(victim)
+                group.restart(victim)
+            else:
+                group.freeze(victim)
+                time.sleep(rng.uniform(1, 9))
+                group.freeze(victim, thaw=True)
+        codes = [running.wait(120).code for running in group.running]
+        assert codes == [0, 0, 0], group.logs()
+        [(epoch,)] = group.query("SELECT max(epoch) FROM leader")
+        [(identity,)] = group.query(f"SELECT identity FROM supervisors WHERE epoch = {epoch}")
+        (last,) = [n for n, running in enumerate(group.running) if f":{running.pid}:" in str(identity)]
+        assert_exact(group, library, last)
+    finally:
+        group.kill_all()
