@@ -58,12 +58,23 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def write_blob(self, table: str, column: str, row: int, data: memoryview) -> None:
-        """Fill a blob of the same size. Raises DatabaseBusy, StorageError."""
+    def take_ids(self, table: str, count: int) -> list[int]:
+        """New ids for rows that this transaction adds: no row of the table ever had one of them."""
+
+    @abstractmethod
+    def insert_large(self, table: str, values: Mapping[str, Any], large: Mapping[str, memoryview]) -> int:
+        """Insert a row some of whose last columns are large; returns its id. Raises DatabaseBusy, StorageError."""
 
     def transaction(self) -> contextlib.AbstractContextManager["Database"]:
         """One write transaction: all of it is committed, or nothing is. Raises DatabaseBusy, StorageError, Fenced."""
         return self._write(durable=self._durable)
+
+    def shared_transaction(self) -> contextlib.AbstractContextManager["Database"]:
+        """A write transaction that only adds rows: where the engine can do it, several run at once.
+
+        Raises DatabaseBusy, StorageError, Fenced.
+        """
+        return self._write(durable=self._durable, shared=True)
 
     def light_transaction(self) -> contextlib.AbstractContextManager["Database"]:
         """A write transaction without fsync: a power loss may undo it, until a later durable one is committed.
@@ -73,8 +84,8 @@ class Database(ABC):
         return self._write(durable=False)
 
     @contextlib.contextmanager
-    def _write(self, *, durable: bool) -> Iterator["Database"]:
-        self._begin_write(durable=durable)
+    def _write(self, *, durable: bool, shared: bool = False) -> Iterator["Database"]:
+        self._begin_write(durable=durable, shared=shared)
         try:
             if self.guard is not None:
                 self.guard()
@@ -114,7 +125,7 @@ class Database(ABC):
         self.execute("RELEASE part")
 
     @abstractmethod
-    def _begin_write(self, *, durable: bool) -> None: ...
+    def _begin_write(self, *, durable: bool, shared: bool) -> None: ...
 
     @abstractmethod
     def _begin_read(self) -> None: ...

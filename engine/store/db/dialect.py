@@ -13,7 +13,7 @@ from typing import Any
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\n]*)|(?P<blob>[xX]'[0-9a-fA-F]*')|(?P<text>'(?:[^']|'')*')|(?P<quoted>"(?:[^"]|"")*")
     |(?P<mark>\?\d*|(?<!:):[a-z_]\w*)|(?P<word>[A-Za-z_]\w*)|(?P<number>\d[\w.]*)
-    |(?P<sign>->>|->|\|\||<>|<=|>=|==|::|.)""",
+    |(?P<sign>->>|->|<<|>>|\|\||<>|<=|>=|==|::|.)""",
     re.VERBOSE | re.DOTALL,
 )
 _TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
@@ -21,7 +21,7 @@ _FUNCTIONS = {
     "json_group_array": "json_agg", "json_array": "json_build_array",
 }  # fmt: skip
 _OWN_FUNCTIONS = frozenset(
-    {"total", "julianday", "json_each", "json_texts", "json_path", "instr", "hex", "to_blob", "glob_pattern"}
+    {"total", "julianday", "json_each", "json_texts", "json_path", "instr", "hex", "substr", "to_blob", "glob_pattern"}
 )
 """Functions that `postgres.sql` creates in the schema of the crawl."""
 _BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "UPDATE"})
@@ -349,6 +349,19 @@ def _json_paths(tokens: _Tokens) -> None:
         at += 1
 
 
+def _shifts(tokens: _Tokens) -> None:
+    """`<<` and `>>` shift by an integer of four bytes."""
+    for at in reversed(range(len(tokens))):
+        if tokens.text(at) in {"<<", ">>"}:
+            start = end = tokens.step(at, 1)
+            while tokens.following(end) == ".":
+                end += 2
+            if tokens.following(end) == "(":
+                end = tokens.close(tokens.step(end, 1))
+            tokens[end + 1 : end + 1] = [("space", " AS integer"), ("sign", ")")]
+            tokens[start:start] = [("word", "CAST"), ("sign", "(")]
+
+
 def _ignored(tokens: _Tokens) -> None:
     """`LIMIT -1` is no limit in SQLite."""
     for at in tokens.words():
@@ -359,5 +372,5 @@ def _ignored(tokens: _Tokens) -> None:
 
 
 _RULES: tuple[Callable[[_Tokens], None], ...] = (
-    _types, _functions, _hints, _patterns, _distinct, _blobs, _json_paths, _ignored,
+    _types, _functions, _hints, _patterns, _distinct, _blobs, _json_paths, _shifts, _ignored,
 )  # fmt: skip

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -93,9 +93,15 @@ class PostgresDatabase(Database):
                 returned += cursor.fetchall()
         return returned
 
-    def write_blob(self, table: str, column: str, row: int, data: memoryview) -> None:
-        """Fill a blob. Raises DatabaseBusy, StorageError."""
-        self.execute(f"UPDATE {table} SET {column} = ? WHERE id = ?", (data, row))
+    def take_ids(self, table: str, count: int) -> list[int]:
+        """As in Database; no transaction takes back what the sequence gave."""
+        text = f"SELECT nextval('{self.schema}.{table}_id_seq') FROM generate_series(1, $1)"
+        return [int(row[0]) for row in self._run(text, (count,)).fetchall()]
+
+    def insert_large(self, table: str, values: Mapping[str, Any], large: Mapping[str, memoryview]) -> int:
+        """As in Database."""
+        sql = f"INSERT INTO {table} ({', '.join([*values, *large])}) {{values}} RETURNING id"
+        return int(self.execute_values(sql, [[*values.values(), *map(bytes, large.values())]])[0][0])
 
     def run_script(self, text: str) -> None:
         """Run PostgreSQL's own statements, inside the open transaction."""
@@ -153,14 +159,14 @@ class PostgresDatabase(Database):
         except psycopg.Error as error:
             raise self._translate_error(error) from error
 
-    def _begin_write(self, *, durable: bool) -> None:
+    def _begin_write(self, *, durable: bool, shared: bool) -> None:
         begun = time.monotonic()
         limit = self.busy_seconds if self.blocked_since is None else min(self.busy_seconds, _BLOCKED_BUSY_SECONDS)
         text = (
             f"BEGIN; SET LOCAL lock_timeout = {max(1, round(limit * 1000))}; "
             f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; "
             + ("" if durable else "SET LOCAL synchronous_commit = off; ")
-            + f"SELECT pg_advisory_xact_lock({self._lock}); "
+            + f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}({self._lock}); "
             "SELECT pg_current_xact_id()::text, extract(epoch FROM clock_timestamp())::float8"
         )
         try:

@@ -35,6 +35,12 @@ CREATE FUNCTION $schema.glob_pattern(glob text) RETURNS text LANGUAGE sql IMMUTA
 $$;
 
 CREATE FUNCTION $schema.instr(text, text) RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT strpos($1, $2) $$;
+CREATE FUNCTION $schema.substr(text, bigint, bigint) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT pg_catalog.substr($1, $2::integer, $3::integer)
+$$;
+CREATE FUNCTION $schema.substr(bytea, bigint, bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT pg_catalog.substr($1, $2::integer, $3::integer)
+$$;
 CREATE FUNCTION $schema.hex(bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT upper(encode($1, 'hex')) $$;
 CREATE FUNCTION $schema.to_blob(text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT convert_to($1, 'UTF8') $$;
 

@@ -8,7 +8,7 @@ import importlib
 import sqlite3 as stdlib_sqlite3
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -137,8 +137,22 @@ class SqliteDatabase(Database):
             done += size
         return returned
 
-    def write_blob(self, table: str, column: str, row: int, data: memoryview) -> None:
-        """Fill a blob of the same size, piece by piece. Raises DatabaseBusy, StorageError."""
+    def take_ids(self, table: str, count: int) -> list[int]:
+        """As in Database."""
+        last = int(self.value("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)) or 0)
+        return list(range(last + 1, last + 1 + count))
+
+    def insert_large(self, table: str, values: Mapping[str, Any], large: Mapping[str, memoryview]) -> int:
+        """As in Database: large columns become blobs, written piece by piece; SQLite holds a parameter twice."""
+        # only blobs of zeros at the end of a row take no memory
+        marks = ", ".join(["?"] * len(values) + ["zeroblob(?)"] * len(large))
+        sql = f"INSERT INTO {table} ({', '.join([*values, *large])}) VALUES ({marks}) RETURNING id"
+        row = int(self.value(sql, [*values.values(), *map(len, large.values())]))
+        for column, data in large.items():
+            self._fill_blob(table, column, row, data)
+        return row
+
+    def _fill_blob(self, table: str, column: str, row: int, data: memoryview) -> None:
         open_blob = getattr(self._connection, "open_blob", None) or self._connection.blobopen  # the latter: macOS
         try:
             with contextlib.closing(open_blob(table, column, row)) as blob:
@@ -155,7 +169,7 @@ class SqliteDatabase(Database):
             text = self._statements[key] = sql.replace("{values}", "VALUES " + ",".join([marks] * size))
         return text
 
-    def _begin_write(self, *, durable: bool) -> None:
+    def _begin_write(self, *, durable: bool, shared: bool) -> None:  # noqa: ARG002 - SQLite has one writer
         if durable is not self._synchronous:
             self._set_synchronous(durable)
         self._begin("IMMEDIATE")

@@ -13,15 +13,15 @@ from engine.model.content_digest import body_digest, document_digest
 from engine.model.job import StoredPage
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, connect, id_list, is_immutable, placeholders
 from engine.store.db.schema import PAGES
+from engine.store.db.sqlite import SqliteDatabase
 from engine.store.pages.body import Body
 from engine.store.pages.packing import BodyCompressor
 from engine.store.tables.outcome import Commit, JobOutcome, Served
-from engine.store.tables.run import events
+from engine.store.tables.run import events, nodes
 from engine.store.tables.run.events import Event
 
 _LAST_PAGE = "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"
 _ADD_PAGE = "INSERT INTO pages (id, headers, source, body) {values}"
-_ADD_LARGE_PAGE = "INSERT INTO pages (id, headers, body) VALUES (?, ?, zeroblob(?))"
 _ADD = """
 INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest, recrawl_after) {values}
 """
@@ -34,11 +34,11 @@ SELECT k.key, d.run = ?1 OR d.checked_run IS ?1, {_COLUMNS} FROM (
     SELECT key, id FROM documents WHERE key IN ({{keys}})
     UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({{keys}})
 ) k JOIN documents d ON d.id = k.id
-WHERE NOT d.pruned AND (d.run = ?1 OR d.checked_run IS ?1 OR ({_GOOD} AND {_ASKED_AT} > ?2))
+WHERE d.pruned = 0 AND (d.run = ?1 OR d.checked_run IS ?1 OR ({_GOOD} AND {_ASKED_AT} > ?2))
 ORDER BY d.fetched_at
 """
 _LIST_NEWEST = f"""
-SELECT d.key, d.digest, {_COLUMNS} FROM documents d WHERE d.key IN ({{keys}}) AND NOT d.pruned AND {_GOOD}
+SELECT d.key, d.digest, {_COLUMNS} FROM documents d WHERE d.key IN ({{keys}}) AND d.pruned = 0 AND {_GOOD}
 ORDER BY d.fetched_at
 """
 # max(id) is one seek in the index of the key
@@ -78,8 +78,8 @@ _WHOLE_PAGES = "FROM pages p CROSS JOIN pages b ON b.id = coalesce(p.source, p.i
 _BODY = f"SELECT p.headers, b.body {_WHOLE_PAGES} AND p.id = ?"
 _LIST_HEADERS = "SELECT id, headers FROM pages WHERE headers <> '' AND id IN (SELECT value FROM json_each(?))"
 _SIZES = "SELECT id, source, length(headers), length(body) FROM pages ORDER BY id"
-_PAGE_IDS = "SELECT id FROM pages WHERE id > ? AND headers <> '' ORDER BY id LIMIT +?"
-_EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE NOT pruned AND id IN ({ids})"
+_PAGE_IDS = "SELECT id FROM pages WHERE id > ? AND id <= ? AND headers <> '' ORDER BY id LIMIT +?"
+_EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE pruned = 0 AND id IN ({ids})"
 _DIGESTS = "SELECT d.id, d.digest FROM json_each(?) i CROSS JOIN documents d ON d.id = i.value"
 _REUSABLE_DOCUMENTS = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDER BY id LIMIT +?"
 _EXISTING_PAGES = f"SELECT p.id {_WHOLE_PAGES} AND p.id IN (SELECT value FROM json_each(?))"
@@ -171,7 +171,9 @@ class PageStore:
         self._db = connect(
             folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=True
         )
-        if not read_only:
+        self._is_file = isinstance(self._db, SqliteDatabase)
+        """Whether the bodies are in a file of this machine; else they are in PostgreSQL, beside the documents."""
+        if self._is_file and not read_only:
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         self._compressor = BodyCompressor(self._db)
 
@@ -184,7 +186,7 @@ class PageStore:
         """Store bodies durably; returns the ids of their pages, in order. A body that `equal_page` has is not repeated.
 
         Large bodies are compressed and written one by one, so that only one of their frames is in memory, unless they
-        are packed already. A large frame is written piece by piece: as a parameter, SQLite would hold it twice.
+        are packed already.
         """
         for document in documents:
             _ = document.digest  # before the transactions, and while large bodies are in memory
@@ -194,11 +196,11 @@ class PageStore:
         plain = [body for body in small.values() if body is not None]
         assert len(plain) == len(small), "only large bodies are packed"
         frames = dict(zip(small, self._compressor.compress(plain), strict=True))
-        with self._db.transaction():
-            first = int(self._db.value(_LAST_PAGE) or 0) + 1
+        with self._db.shared_transaction():
+            ids = self._db.take_ids("pages", len(documents))
             sources = dict(self._db.all(_SOURCES, (id_list(equal),))) if equal else {}
             pages: list[tuple[int, str, int | None, bytes]] = []
-            for page, document in enumerate(documents, first):
+            for page, document in zip(ids, documents, strict=True):
                 headers = orjson.dumps(document.headers).decode()
                 if (source := sources.get(document.equal_page)) is not None:
                     pages.append((page, headers, source, b""))
@@ -207,8 +209,7 @@ class PageStore:
                 if frame is None:
                     frame = document.body.frame or self._compressor.compress([document.body.read()])[0]
                 if len(frame) > _LARGE_BODY_BYTES:
-                    self._db.execute(_ADD_LARGE_PAGE, (page, headers, len(frame)))
-                    self._db.write_blob("pages", "body", page, memoryview(frame))
+                    self._db.insert_large("pages", {"id": page, "headers": headers}, {"body": memoryview(frame)})
                 else:
                     pages.append((page, headers, None, frame))
                 if document.size > _LARGE_BODY_BYTES:
@@ -217,7 +218,7 @@ class PageStore:
             self._db.execute_values(_ADD_PAGE, pages)
         # after the commit: bodies that cannot be stored are added again
         self._compressor.add_samples([d.body.plain for d in own if d.body.plain is not None])
-        return list(range(first, first + len(documents)))
+        return ids
 
     def _has_body(self, page: int, body: Body) -> bool:
         """Whether a stored page has this body: its bytes are read, since a damaged one must not be used again."""
@@ -258,7 +259,7 @@ class PageStore:
         how many were lost, and writes an event to `run`; repeated calls report nothing again.
         """
         last_document = int(crawl.value("SELECT max(id) FROM documents") or 0)
-        if int(self._db.value(_LAST_PAGE) or 0) >= last_document:
+        if not self._is_file or int(self._db.value(_LAST_PAGE) or 0) >= last_document:
             return 0
         lost = self.list_lost(crawl)
         if lost:
@@ -283,9 +284,14 @@ class PageStore:
         return lost
 
     def delete_orphans(self, crawl: Database, *, batch: int = 500) -> int:
-        """Delete bodies without a document; only while no job is leased. Returns how many."""
-        deleted, last = 0, 0
-        while ids := [int(row[0]) for row in self._db.all(_PAGE_IDS, (last, batch))]:
+        """Delete bodies without a document; only while no job of this machine is leased. Returns how many.
+
+        Other machines may not have committed theirs yet: while any node lives, all stay. Later ones write later pages.
+        """
+        deleted, last, newest = 0, 0, int(self._db.value(_LAST_PAGE) or 0)
+        if not self._is_file and nodes.has_live(crawl):
+            return 0
+        while ids := [int(row[0]) for row in self._db.all(_PAGE_IDS, (last, newest, batch))]:
             used = {int(row[0]) for row in crawl.all(_EXISTING_DOCUMENTS.format(ids=placeholders(ids)), ids)}
             orphans = [id_ for id_ in ids if id_ not in used]
             if orphans:

@@ -13,7 +13,8 @@ _MARK = 1 << LAST_ANSWERS
 # a host that never refused has no answers noted: as many of its pages stand for them
 _NOTED = f"""
 CASE WHEN h.answers > 1 THEN h.answers
-    ELSE 1 << min({LAST_ANSWERS}, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page')) END
+    ELSE 1 << min({LAST_ANSWERS}, (
+        SELECT CAST(total(done) AS INTEGER) FROM sequences WHERE host = h.id AND kind = 'page')) END
 """
 _ADD = f"""
 WITH a (host, answers, refusals, bits) AS ({{values}}), n (host, refusals, noted) AS (

@@ -52,7 +52,7 @@ def list_some(db: Database, run: int, limit: int) -> list[str]:
 
 def count_paused(db: Database, run: int) -> int:
     """How many hosts an operator paused."""
-    return int(db.value("SELECT count(*) FROM hosts WHERE run = ? AND paused", (run,)))
+    return int(db.value("SELECT count(*) FROM hosts WHERE run = ? AND paused <> 0", (run,)))
 
 
 def set_limits(

@@ -13,15 +13,15 @@ NO_ANSWER = 0
 
 _COUNT = """
 INSERT INTO host_answers (host, status, answers) {values}
-ON CONFLICT (host, status) DO UPDATE SET answers = answers + excluded.answers
+ON CONFLICT (host, status) DO UPDATE SET answers = host_answers.answers + excluded.answers
 """
 _ADD_LATENCIES = """
 INSERT INTO host_latencies (host, bucket, answers) {values}
-ON CONFLICT (host, bucket) DO UPDATE SET answers = answers + excluded.answers
+ON CONFLICT (host, bucket) DO UPDATE SET answers = host_latencies.answers + excluded.answers
 """
 _ADD_BYTES = """
 INSERT INTO host_speeds (host, run, bytes, measured_at) {values}
-ON CONFLICT (host) DO UPDATE SET bytes = bytes + excluded.bytes, measured_at = excluded.measured_at
+ON CONFLICT (host) DO UPDATE SET bytes = host_speeds.bytes + excluded.bytes, measured_at = excluded.measured_at
 """
 _MEASURED = "SELECT host FROM host_speeds WHERE run = ? AND measured_at BETWEEN ? AND ?"
 _LATENCIES = "SELECT host, bucket, answers FROM host_latencies WHERE host IN (SELECT value FROM json_each(?))"

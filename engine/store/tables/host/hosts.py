@@ -16,9 +16,12 @@ ROBOTS_MAX_AGE = 23 * 3600.0
 """Seconds after which a robots.txt is asked for again, so that none in use is older than the 24 hours of RFC 9309."""
 _ROBOTS_KEPT = 30 * 86400.0
 """Seconds for which a robots.txt stays in force while it cannot be read again, as RFC 9309 proposes."""
-EFFECTIVE_DELAY = "max(coalesce(h.operator_delay, h.delay), h.crawl_delay * (h.robots <> 'OFF'), h.pace * h.throttle)"
+EFFECTIVE_DELAY = (
+    "max(coalesce(h.operator_delay, h.delay), CASE h.robots WHEN 'OFF' THEN 0.0 ELSE h.crawl_delay END,"
+    " h.pace * h.throttle)"
+)
 """SQL: seconds between two requests to the host `h`, by the defs or an operator, its robots.txt and its pace."""
-LONGEST_DELAY = f"max({EFFECTIVE_DELAY}, h.delay_max * (h.operator_delay IS NULL))"
+LONGEST_DELAY = f"max({EFFECTIVE_DELAY}, CASE WHEN h.operator_delay IS NULL THEN h.delay_max ELSE 0.0 END)"
 """SQL: the longest time between two requests to the host `h`; each is drawn between the two."""
 EFFECTIVE_CONCURRENCY = "coalesce(h.operator_concurrency, h.concurrency)"
 """SQL: concurrent requests to the host `h`, by the defs or an operator."""
@@ -39,8 +42,8 @@ _RETURN_TURN = "UPDATE hosts SET next_at = max(:now, next_at - :seconds) WHERE i
 _SET_BACKOFF = """
 UPDATE hosts SET strikes = strikes + :strike, throttled = throttled + :answered,
     backoff_until = max(coalesce(backoff_until, 0), :until), rest_reason = coalesce(:reason, rest_reason),
-    least_pace = CASE WHEN :strike THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE least_pace END,
-    pace = CASE WHEN :strike THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE pace END
+    least_pace = CASE WHEN :strike = 1 THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE least_pace END,
+    pace = CASE WHEN :strike = 1 THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE pace END
 WHERE id = :host
 """
 _COUNT_FAILURE = "UPDATE hosts SET errors = errors + ?, gone = gone + ? WHERE id = ?"
@@ -49,9 +52,10 @@ _SHORTEST_STRUCK_PACE = 0.05
 # The average falls by half with each answer and rises at once; a failed request can only slow it.
 _ADAPT_PACE = f"""
 WITH l (id, answers, latency, failed_latency) AS ({{values}})
-UPDATE hosts SET pace = min({MAX_PACE}, max(least_pace, l.failed_latency * (l.failed_latency > pace), CASE
-    WHEN l.answers THEN max(l.latency, l.latency + (pace - l.latency) / (1 << min(l.answers, 30))) ELSE pace END))
-FROM l WHERE hosts.id = l.id AND hosts.throttle
+UPDATE hosts SET pace = min({MAX_PACE}, max(
+    least_pace, CASE WHEN l.failed_latency > pace THEN l.failed_latency ELSE 0.0 END, CASE
+    WHEN l.answers > 0 THEN max(l.latency, l.latency + (pace - l.latency) / (1 << min(l.answers, 30))) ELSE pace END))
+FROM l WHERE hosts.id = l.id AND hosts.throttle <> 0
 """
 _RESET_STRIKES = """
 UPDATE hosts SET strikes = 0, rest_reason = NULL
@@ -89,7 +93,7 @@ _WANT_STALE_ROBOTS = f"""
 UPDATE hosts SET robots = 'WANTED', robots_status = CASE WHEN robots_fetched_at IS NULL THEN NULL ELSE robots_status END
 WHERE run = :run AND robots = 'KNOWN'
     AND (robots_fetched_at IS NULL OR robots_fetched_at NOT BETWEEN :now - {ROBOTS_MAX_AGE} AND :now
-        OR (:agent IS NOT NULL AND robots_agent IS NOT :agent))
+        OR (CAST(:agent AS TEXT) IS NOT NULL AND robots_agent IS NOT :agent))
     AND EXISTS (SELECT 1 FROM sequences s WHERE s.host = hosts.id AND s.kind IN ('page', 'sitemap', 'file')
         AND s.ready + s.delayed + s.taken > 0)
 RETURNING id, key, origin
@@ -106,7 +110,7 @@ WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
 """
 _APPLY = f"""
 UPDATE hosts SET delay = :delay, delay_max = :delay_max, concurrency = :concurrency, throttle = :throttle, robots = CASE
-    WHEN NOT :robots THEN 'OFF' WHEN robots_status = {GUARDED} THEN 'WANTED' WHEN robots <> 'OFF' THEN robots
+    WHEN :robots = 0 THEN 'OFF' WHEN robots_status = {GUARDED} THEN 'WANTED' WHEN robots <> 'OFF' THEN robots
     WHEN robots_status IS NULL THEN 'WANTED' ELSE 'KNOWN' END
 WHERE run = :run AND key = :key
 """

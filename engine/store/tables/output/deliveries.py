@@ -16,7 +16,7 @@ _GET = "SELECT id, cursor, withdrawal FROM deliveries WHERE run = ? AND appender
 _ADD = "INSERT INTO deliveries (run, appender, data_def) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _WITHDRAW = """
 INSERT INTO withdrawals (delivery, row, newest, counted)
-SELECT v.id, r.id, (SELECT seq FROM sqlite_sequence WHERE name = 'rows'), r.id <= v.cursor
+SELECT v.id, r.id, (SELECT seq FROM sqlite_sequence WHERE name = 'rows'), CASE WHEN r.id <= v.cursor THEN 1 ELSE 0 END
 FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value JOIN data_defs d ON d.id = r.data_def
 JOIN deliveries v ON v.run = ? AND v.data_def = d.name AND v.offered >= r.id
 WHERE r.data_def NOT IN (SELECT value FROM json_each(?)) ORDER BY r.id

@@ -17,7 +17,8 @@ from engine.store.db.connector import Database
 _ENSURE = """
 INSERT INTO outputs (run, appender, type, data_def, path, settings) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, appender, data_def) DO UPDATE SET
-    dirty = dirty + (type <> excluded.type OR path <> excluded.path OR settings <> excluded.settings),
+    dirty = outputs.dirty + CASE WHEN outputs.type <> excluded.type OR outputs.path <> excluded.path
+        OR outputs.settings <> excluded.settings THEN 1 ELSE 0 END,
     type = excluded.type, path = excluded.path, settings = excluded.settings, delivers = 0
 """
 _ENSURE_DELIVERING = """
@@ -31,15 +32,15 @@ ON CONFLICT (run, appender, data_def) DO UPDATE SET
 _COLUMNS = "id, appender, type, data_def, path, settings, cursor, bytes, rows, inode, dirty, pending, delivers, error"
 _ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
 _MARK_DIRTY = """
-UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND (cursor >= ? OR dirty) AND NOT delivers
+UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND (cursor >= ? OR dirty <> 0) AND delivers = 0
 """
 _MARK_STALE = """
 UPDATE outputs SET dirty = dirty + 1
-WHERE run = ? AND data_def IN (SELECT value FROM json_each(?)) AND NOT delivers
+WHERE run = ? AND data_def IN (SELECT value FROM json_each(?) texts) AND delivers = 0
 """
 _PRUNE = """
 DELETE FROM outputs WHERE run = ? AND NOT EXISTS (
-    SELECT 1 FROM json_each(?) k WHERE k.value ->> 0 = outputs.appender AND k.value ->> 1 = outputs.data_def)
+    SELECT 1 FROM json_each(?) texts WHERE value ->> 0 = outputs.appender AND value ->> 1 = outputs.data_def)
 RETURNING path
 """
 _SET_PENDING = "UPDATE outputs SET pending = ? WHERE id = ?"
@@ -49,14 +50,15 @@ UPDATE outputs SET cursor = :cursor, bytes = :bytes, rows = :rows, inode = :inod
 WHERE id = :output
 """
 _WITHDRAWALS_LEFT = """
-delivers AND EXISTS (SELECT 1 FROM deliveries v JOIN withdrawals w ON w.delivery = v.id
+delivers <> 0 AND EXISTS (SELECT 1 FROM deliveries v JOIN withdrawals w ON w.delivery = v.id
     WHERE v.run = outputs.run AND v.appender = outputs.appender AND v.data_def = outputs.data_def)
 """
 _PROGRESS = f"""
-SELECT data_def, min(cursor), max(dirty OR ({_WITHDRAWALS_LEFT})) FROM outputs WHERE run = ? GROUP BY data_def
+SELECT data_def, min(cursor), max(CASE WHEN dirty <> 0 OR ({_WITHDRAWALS_LEFT}) THEN 1 ELSE 0 END)
+FROM outputs WHERE run = ? GROUP BY data_def
 """
 _BACKLOG = f"""
-SELECT appender, data_def, error FROM outputs WHERE run = ? AND (cursor < ? OR dirty OR ({_WITHDRAWALS_LEFT}))
+SELECT appender, data_def, error FROM outputs WHERE run = ? AND (cursor < ? OR dirty <> 0 OR ({_WITHDRAWALS_LEFT}))
 ORDER BY error IS NULL, id LIMIT 1
 """
 _BEGIN_AGAIN = """

@@ -22,10 +22,10 @@ _OF_JOBS = """
 SELECT f.job, f.path, f.size, f.hash, f.type FROM json_each(?) i
 CROSS JOIN jobs j ON j.id = i.value AND j.state = 'DONE' CROSS JOIN files f ON f.job = j.id ORDER BY f.id
 """
-# the other columns are those of the row with max()
 _LIST = """
-SELECT f.path, f.size, f.job, j.url, max(f.id) FROM files f JOIN jobs j ON j.id = f.job
-WHERE f.run = ? AND f.path > ? GROUP BY f.path ORDER BY f.path LIMIT +?
+SELECT f.path, f.size, f.job, j.url FROM (
+    SELECT max(id) AS id FROM files WHERE run = ? AND path > ? GROUP BY path ORDER BY path LIMIT +?
+) n JOIN files f ON f.id = n.id JOIN jobs j ON j.id = f.job ORDER BY f.path
 """
 _UNNEEDED = """
 SELECT f.id, r.id, f.path FROM files f JOIN runs r ON r.seq = f.run
@@ -125,7 +125,7 @@ def _to_earlier(row: tuple[Any, ...] | None) -> EarlierFile | None:
 
 def list_recorded(db: Database, run: int, after: str, limit: int) -> list[RecordedFile]:
     """The files of a run in order of their paths, each once."""
-    return [RecordedFile(*row[:-1]) for row in db.all(_LIST, (run, after, limit))]
+    return [RecordedFile(*row) for row in db.all(_LIST, (run, after, limit))]
 
 
 def iterate_unneeded(db: Database, runs: Iterable[int]) -> Iterator[UnneededFile]:

@@ -10,18 +10,19 @@ from engine.store.db.connector import Database
 from engine.store.tables.outcome import Commit, Extracted, JobOutcome
 
 _ADD_PAGES = """
-INSERT INTO page_health (job, data_def, records, rejected, missing, filtered) {values} ON CONFLICT DO UPDATE SET
+INSERT INTO page_health (job, data_def, records, rejected, missing, filtered) {values}
+ON CONFLICT (job, data_def) DO UPDATE SET
     records = excluded.records, rejected = excluded.rejected, missing = excluded.missing, filtered = excluded.filtered
 """
 _ADD = """
 INSERT INTO health (run, data_def, pages, records, rejected, filtered) {values}
 ON CONFLICT (run, data_def) DO UPDATE SET
-    pages = pages + excluded.pages, records = records + excluded.records, rejected = rejected + excluded.rejected,
-    filtered = filtered + excluded.filtered
+    pages = health.pages + excluded.pages, records = health.records + excluded.records,
+    rejected = health.rejected + excluded.rejected, filtered = health.filtered + excluded.filtered
 """
 _ADD_FIELDS = """
 INSERT INTO field_health (run, data_def, field, defaults, missing) {values}
-ON CONFLICT (run, data_def, field) DO UPDATE SET missing = missing + excluded.missing
+ON CONFLICT (run, data_def, field) DO UPDATE SET missing = field_health.missing + excluded.missing
 """
 _ADD_TO_HOST = "UPDATE hosts SET records = records + ?, records_rejected = records_rejected + ? WHERE id = ?"
 _OF_JOBS = """

@@ -12,14 +12,11 @@ from engine.store.db.connector import Database
 from engine.store.tables.outcome import Commit, Extracted, JobOutcome
 from engine.store.tables.row import content_sums
 
-_ADD_LARGE = (
-    "INSERT INTO rows (run, job, data_def, data, digest) VALUES (?, ?, ?, zeroblob(?), zeroblob(?)) RETURNING id"
-)
 _BATCH = 1_024
 _COUNT = """
 INSERT INTO row_counts (run, data_def, rows, rejected, waiting) {values}
-ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected,
-    waiting = waiting + excluded.waiting
+ON CONFLICT (run, data_def) DO UPDATE SET rows = row_counts.rows + excluded.rows,
+    rejected = row_counts.rejected + excluded.rejected, waiting = row_counts.waiting + excluded.waiting
 """
 _WAITING = "SELECT data_def, waiting FROM row_counts WHERE run = ? AND waiting > 0 ORDER BY data_def"
 _AFTER = "SELECT id, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
@@ -43,9 +40,10 @@ WHERE r.data_def NOT IN (SELECT value FROM json_each(?)) GROUP BY d.name
 _DELETE_REPLACED = """
 DELETE FROM rows WHERE job IN (SELECT value FROM json_each(?)) AND data_def NOT IN (SELECT value FROM json_each(?))
 """
-_ADD_REJECTED = (
-    "INSERT INTO rejections (job, data_def, records) {values} ON CONFLICT DO UPDATE SET records = excluded.records"
-)
+_ADD_REJECTED = """
+INSERT INTO rejections (job, data_def, records) {values}
+ON CONFLICT (job, data_def) DO UPDATE SET records = excluded.records
+"""
 _SUM_REJECTED = """
 SELECT data_def, sum(records) FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
     AND data_def NOT IN (SELECT name FROM data_defs WHERE id IN (SELECT value FROM json_each(:kept))) GROUP BY data_def
@@ -104,8 +102,7 @@ def write_rejected(commit: Commit, made: Sequence[tuple[JobOutcome, RejectedReco
 def add(db: Database, run: int, rows: Sequence[tuple[int, NewRows]]) -> None:
     """Append rows, each with the job of its page, in order.
 
-    A long row is written piece by piece: as a parameter, SQLite would hold it twice. That makes it a blob, and every
-    query here reads it as text.
+    In SQLite a long row becomes a blob: every query here reads it as text.
     """
     # as bytearrays, which bind faster than bytes: Python looks for no adapter
     values = chain.from_iterable(
@@ -129,10 +126,8 @@ def add(db: Database, run: int, rows: Sequence[tuple[int, NewRows]]) -> None:
 
 def _add_large(db: Database, run: int, job: int, data_def: int, text: Any, digest: bytearray | None) -> None:
     """Append a row whose text is a memoryview."""
-    # only blobs of zeros at the end of a row take no memory
-    [(id_,)] = db.all(_ADD_LARGE, (run, job, data_def, len(text), len(digest or b"")))
-    db.write_blob("rows", "data", id_, text)
-    db.write_blob("rows", "digest", id_, memoryview(digest or b""))
+    values = {"run": run, "job": job, "data_def": data_def}
+    db.insert_large("rows", values, {"data": text, "digest": memoryview(digest or b"")})
 
 
 def add_counts(db: Database, run: int, data_def: str, *, rows: int = 0, rejected: int = 0, waiting: int = 0) -> None:

@@ -12,13 +12,12 @@ RowDigest = Callable[[str, Sequence[str]], bytes]
 """The digest of a row, given as JSON, by the fields of its key."""
 
 _DECLARED = """
-SELECT DISTINCT data_def, json_extract(settings, '$.only_new') FROM outputs
-WHERE json_type(settings, '$.only_new') IS NOT NULL
+SELECT DISTINCT data_def, settings ->> '$.only_new' FROM outputs WHERE settings ->> '$.only_new' IS NOT NULL
 """
 _ENSURE = "INSERT INTO seen_scopes (data_def, fields) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _ADD = """
 INSERT INTO seen_rows (scope, digest, run) {values}
-ON CONFLICT DO UPDATE SET run = min(run, excluded.run)
+ON CONFLICT (scope, digest) DO UPDATE SET run = min(seen_rows.run, excluded.run)
 """
 _FIND = """
 SELECT r.digest FROM seen_scopes s CROSS JOIN seen_rows r ON r.scope = s.id

@@ -30,11 +30,11 @@ FROM checkpoints WHERE run = ? ORDER BY 1, 2, position, step_name
 """
 _DELETE = """
 DELETE FROM checkpoints WHERE run = ? AND (grp, task, step_name) IN
-    (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?))
+    (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?) texts)
 """
 _REOPEN = """
 UPDATE checkpoints SET completed = 0, completed_at = NULL, validation_status = 'provisional', reason = ?
-WHERE run = ? AND completed AND NOT (task = '' AND step_name = 'seeder') AND grp IN (
+WHERE run = ? AND completed = 1 AND NOT (task = '' AND step_name = 'seeder') AND grp IN (
     SELECT grp FROM sequences WHERE run = checkpoints.run AND ready + delayed + taken + incomplete > 0)
 """
 

@@ -11,7 +11,7 @@ Level = Literal["INFO", "WARNING", "ERROR"]
 URL_FOLLOWS = "  "
 """A text with this end continues with the URL of its job: the table does not repeat it."""
 TEXT = f"""
-text || CASE WHEN substr(text, -2) = '{URL_FOLLOWS}' THEN coalesce((SELECT url FROM jobs WHERE jobs.id = job), '')
+text || CASE WHEN text LIKE '%{URL_FOLLOWS}' THEN coalesce((SELECT url FROM jobs WHERE jobs.id = job), '')
     ELSE '' END
 """
 """The whole text of an event."""
@@ -26,7 +26,9 @@ _DELETE_OLD = """
 DELETE FROM events WHERE id IN (
     SELECT id FROM events WHERE at < ? AND run IS NOT ? ORDER BY id LIMIT +?)
 """
-_TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT +?"
+_TEXTS = """
+SELECT text FROM events WHERE run = ? AND kind = ? AND id > ? GROUP BY text ORDER BY min(id) LIMIT +?
+"""
 
 
 class Event(Effect):

@@ -10,16 +10,16 @@ from engine.store.db.connector import Database
 
 _ADD = """
 INSERT INTO metrics (run, grp, fetches, fetch_seconds, bytes, retries, noindex, requests) {values}
-ON CONFLICT (run, grp) DO UPDATE SET fetches = fetches + excluded.fetches,
-    fetch_seconds = fetch_seconds + excluded.fetch_seconds, bytes = bytes + excluded.bytes,
-    retries = retries + excluded.retries, noindex = noindex + excluded.noindex,
-    requests = requests + excluded.requests
+ON CONFLICT (run, grp) DO UPDATE SET fetches = metrics.fetches + excluded.fetches,
+    fetch_seconds = metrics.fetch_seconds + excluded.fetch_seconds, bytes = metrics.bytes + excluded.bytes,
+    retries = metrics.retries + excluded.retries, noindex = metrics.noindex + excluded.noindex,
+    requests = metrics.requests + excluded.requests
 """
 _LIST = """
 SELECT grp, fetches, fetch_seconds, bytes, retries, noindex FROM metrics
 WHERE run = ? AND fetches + retries + noindex > 0 ORDER BY grp
 """
-_COUNT_REQUESTS = "SELECT total(requests) FROM metrics WHERE run = ? AND (? IS NULL OR grp = ?)"
+_COUNT_REQUESTS = "SELECT total(requests) FROM metrics WHERE run = ? AND (CAST(? AS TEXT) IS NULL OR grp = ?)"
 
 
 class FetchStats(NamedTuple):

@@ -63,6 +63,10 @@ _LIVE_ROLE = f"""
 SELECT n.role FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
 WHERE n.epoch = ? AND n.state IN {_ALIVE} AND s.ended_at IS NULL
 """
+_HAS_LIVE = f"""
+SELECT EXISTS (SELECT 1 FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
+    WHERE n.state IN {_ALIVE} AND s.ended_at IS NULL)
+"""
 
 _LEFT_OVER_APPENDERS = f"""
 SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE} AND supervisor = coalesce(?, supervisor)
@@ -125,6 +129,11 @@ def get_live_role(db: Database, epoch: int) -> Role | None:
     """The role of a node that may still write; None: it is fenced."""
     row = db.one(_LIVE_ROLE, (epoch,))
     return None if row is None else Role(str(row[0]))
+
+
+def has_live(db: Database) -> bool:
+    """Whether any node may still write."""
+    return bool(db.value(_HAS_LIVE))
 
 
 def check_live(db: Database, epoch: int) -> None:

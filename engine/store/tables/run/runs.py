@@ -40,24 +40,24 @@ UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL
 WHERE seq = ?
 """
 _SET_SEEDING = "UPDATE runs SET seeding = ? WHERE seq = ?"
-_SET_EMPTY_SEEDS = "UPDATE runs SET empty_seeds = json_patch(coalesce(empty_seeds, '{}'), ?) WHERE seq = ?"
 _EARLIER_BASELINE = """
 SELECT id, baseline FROM runs
-WHERE seq < ? AND state = 'DONE' AND json_extract(baseline, '$.seeds') = ? ORDER BY seq DESC LIMIT 1
+WHERE seq < ? AND state = 'DONE' AND baseline ->> '$.seeds' = ? ORDER BY seq DESC LIMIT 1
 """
 _ADD_TIME = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
 _PAUSE = """
-UPDATE runs SET paused = CASE WHEN paused LIKE '%disk' THEN iif(:why IS NULL, 'disk', 'operator, disk') ELSE :why END
+UPDATE runs SET paused = CASE WHEN paused LIKE '%disk' THEN
+    CASE WHEN CAST(:why AS TEXT) IS NULL THEN 'disk' ELSE 'operator, disk' END ELSE :why END
 WHERE seq = :seq
 """
 _HOLD_FOR_DISK = """
-UPDATE runs SET paused = CASE WHEN paused LIKE 'operator%' THEN iif(:held, 'operator, disk', 'operator')
-    WHEN :held THEN 'disk' END
+UPDATE runs SET paused = CASE WHEN paused LIKE 'operator%' THEN
+    CASE WHEN :held = 1 THEN 'operator, disk' ELSE 'operator' END WHEN :held = 1 THEN 'disk' END
 WHERE seq = :seq
 """
 """Both may hold a run at once, and each lets go of its own hold alone."""
 _LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
-_ADD_REEXTRACTED = "UPDATE runs SET reextracted = CASE WHEN ? THEN 0 ELSE reextracted END + ? WHERE seq = ?"
+_ADD_REEXTRACTED = "UPDATE runs SET reextracted = CASE WHEN ? = 1 THEN 0 ELSE reextracted END + ? WHERE seq = ?"
 _IS_REEXTRACTING = """
 SELECT reextraction IS NOT NULL OR EXISTS (
     SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extract' AND s.ready + s.delayed + s.taken > 0)
@@ -229,13 +229,21 @@ def get_seeding(db: Database, run: int) -> SeedingProgress | None:
 
 def set_empty_seeds(db: Database, run: int, group: str, lists: list[str]) -> None:
     """Store which lists of URLs of a group were empty when it was seeded."""
-    db.execute(_SET_EMPTY_SEEDS, (orjson.dumps({group: lists or None}).decode(), run))
+    by_group = _read_empty_seeds(db, run) | {group: lists}
+    text = orjson.dumps({name: empty for name, empty in by_group.items() if empty}).decode()
+    db.execute("UPDATE runs SET empty_seeds = ? WHERE seq = ?", (text, run))
 
 
 def list_empty_seeds(db: Database, run: int) -> list[tuple[str, str]]:
     """Group and name of each list of URLs that was empty."""
-    by_group = orjson.loads(db.value("SELECT empty_seeds FROM runs WHERE seq = ?", (run,)) or "{}")
-    return [(group, name) for group, names in by_group.items() for name in names]
+    return [(group, name) for group, names in _read_empty_seeds(db, run).items() for name in names]
+
+
+def _read_empty_seeds(db: Database, run: int) -> dict[str, list[str]]:
+    by_group: dict[str, list[str]] = orjson.loads(
+        db.value("SELECT empty_seeds FROM runs WHERE seq = ?", (run,)) or "{}"
+    )
+    return by_group
 
 
 def set_missed(db: Database, run: int, missed: list[MissedExpectation]) -> None:

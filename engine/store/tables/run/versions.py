@@ -7,7 +7,7 @@ from engine.model.fingerprint import PreparedDefs
 from engine.store.db.connector import Database
 
 _PUBLISH = "INSERT INTO def_versions (version, hash, definitions, accepted_at) VALUES (?, ?, ?, ?)"
-_EXPECTATIONS = "SELECT json_extract(definitions, '$.expectations') FROM def_versions WHERE version = ?"
+_EXPECTATIONS = "SELECT definitions -> '$.expectations' FROM def_versions WHERE version = ?"
 _ADD_DATA_DEF = "INSERT INTO data_defs (name, hash) VALUES (?, ?) RETURNING id"
 _PAGE_HASHES = "SELECT grp, hash FROM page_defs WHERE version = ?"
 
