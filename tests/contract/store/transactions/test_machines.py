@@ -8,7 +8,8 @@ from engine import __version__
 from engine.errors import Fenced, UsageError
 from engine.model.node import Role
 from engine.store.db.connector import Database
-from engine.store.tables.run import machines, nodes, runs
+from engine.store.tables.output import outputs
+from engine.store.tables.run import commands, machines, nodes, runs
 from engine.store.tables.run.machines import LeaderLease
 from engine.store.transactions.takeover import end_silent, take_lead
 from tests.contract.store.harness import StoreHarness
@@ -93,3 +94,27 @@ def test_nobody_leads_a_run_that_has_ended(store: StoreHarness) -> None:
     with store.db.transaction():
         runs.end(store.db, store.run, 0.0, 0)
     assert take_lead(store.db, machine, machines.get_lease(store.db), [], store.run, 0.0) is None
+
+
+def test_files_of_another_machine_are_written_from_their_first_row(store: StoreHarness) -> None:
+    with store.db.transaction():
+        outputs.ensure(
+            store.db, store.run, appender="a", type_="csv", data_def="book", path="/data/book.csv", settings={}
+        )
+        (output,) = outputs.list_outputs(store.db, store.run)
+        outputs.advance(store.db, output.id, cursor=9, size=100, rows=9, inode=7)
+        outputs.begin_files_again(store.db, store.run)
+    (output,) = outputs.list_outputs(store.db, store.run)
+    assert (output.cursor, output.bytes, output.rows, output.inode) == (0, 0, 0, None)
+
+
+def test_a_command_is_handed_to_the_machine_that_has_the_node(store: StoreHarness) -> None:
+    machine = join(store.db, "boot:2:1")
+    with store.db.transaction():
+        _, number = nodes.insert(store.db, store.run, machine, Role.RUNNER, None, 0.0)
+        command = commands.submit(store.db, store.supervisor, "kill", {"node": f"n{number}"}, 0.0)
+        assert nodes.list_owners(store.db, store.run)[number] == machine
+        commands.hand_over(store.db, command, machine)
+        commands.expire(store.db, 0.0)
+    assert [c.id for c in commands.list_new(store.db, machine, limit=9, max_bytes=99)] == [command]
+    assert commands.list_new(store.db, store.supervisor, limit=9, max_bytes=99) == []
