@@ -30,7 +30,6 @@ from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
 from engine.store.tables.run import commands, deleted_runs, runs, supervisors
 from engine.store.tables.run.runs import Run
-from engine.store.tables.run.supervisors import Epoch
 from engine.supervise.lock import Lock, read_holder
 
 if TYPE_CHECKING:
@@ -221,12 +220,13 @@ def read_snapshot(data: Path) -> Snapshot:
 
 def has_supervisor(db: Database) -> bool:
     """Whether a supervisor of the data dir is alive."""
-    return _living_pid(_identity(supervisors.current(db))) is not None
+    current = supervisors.current(db)
+    return current is not None and current.is_alive
 
 
 def supervisor_pid(view: Snapshot) -> int | None:
     """The pid of the supervisor of a snapshot; None if it is not alive."""
-    return _living_pid(_identity(view.epoch))
+    return view.epoch.pid if view.epoch is not None else None
 
 
 def end_orphans(view: Snapshot) -> Snapshot:
@@ -266,10 +266,6 @@ def lock_holder_pid(data: Path) -> int | None:
     """The pid of the living supervisor that holds the data dir, even before it has a run."""
     holder = read_holder(data)
     return _living_pid(holder.identity if holder is not None else None)
-
-
-def _identity(epoch: Epoch | None) -> str | None:
-    return epoch.identity if epoch is not None else None
 
 
 def _living_pid(identity: str | None) -> int | None:

@@ -23,7 +23,7 @@ SELECT host, grp, max_pages,
 FROM sequences WHERE run = :run AND kind = 'page'
 """
 _APPENDER_LOST = """
-SELECT EXISTS (SELECT 1 FROM appenders WHERE supervisor = (SELECT max(epoch) FROM supervisors)
+SELECT EXISTS (SELECT 1 FROM appenders WHERE supervisor IN (SELECT epoch FROM supervisors WHERE ended_at IS NULL)
         AND state IN ('DEAD', 'FAILED'))
     AND NOT EXISTS (SELECT 1 FROM appenders WHERE run = ? AND ended_at IS NULL AND beat_age IS NOT NULL)
 """

@@ -41,7 +41,8 @@ _ANSWERS = (
 _NODES = """
 SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, now_age, now_limit, replaces,
     reason, ended_at,
-    supervisor < (SELECT max(epoch) FROM supervisors)
+    supervisor IN (SELECT epoch FROM supervisors
+        WHERE ended_at IS NOT NULL AND epoch < (SELECT max(epoch) FROM supervisors))
 FROM nodes WHERE run = ? ORDER BY number
 """
 _OUTPUTS = """

@@ -15,7 +15,6 @@ from engine import urls
 from engine.errors import UsageError, plural
 from engine.model.job import document_key
 from engine.model.run import RunState, Stage
-from engine.runtime.process_identity import is_process_alive
 from engine.store.db.connector import Database, id_list, placeholders
 from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
@@ -128,7 +127,7 @@ def ensure_accepting(db: Database, run: int) -> None:
     """Check that a run accepts work, in the open transaction. Raises UsageError if it ends or a newer one exists."""
     current = _check_latest(db, run)
     supervisor = supervisors.current(db)
-    if supervisor is not None and supervisor.run == run and is_process_alive(supervisor.identity):
+    if supervisor is not None and supervisor.run == run and supervisor.is_alive:
         if current.stage not in _ACCEPTING_STAGES or current.state is RunState.DRAINING:
             raise UsageError(
                 f"run {current.id} is ending ({current.stage}): nothing was changed",

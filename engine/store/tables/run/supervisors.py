@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from msgspec import Struct, json
 
 from engine.runtime.clock import boot_id, boottime
+from engine.runtime.process_identity import is_process_alive
 from engine.store.db.connector import Database
+from engine.store.tables.job.jobs import NOW
 
 _BEGIN = "INSERT INTO supervisors (identity, run, started_at) VALUES (?, ?, ?) RETURNING epoch"
-_CURRENT = """
-SELECT epoch, identity, run FROM supervisors WHERE ended_at IS NULL
+_LIVING_SECONDS = 5.0
+"""A machine that was silent for longer has been ended, or soon is."""
+_CURRENT = f"""
+SELECT epoch, identity, run, {NOW} - beat_at FROM supervisors WHERE ended_at IS NULL
 ORDER BY CASE role WHEN 'LEADER' THEN 0 ELSE 1 END, epoch DESC LIMIT 1
 """
 _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -23,6 +27,18 @@ class Epoch(Struct, frozen=True):
     epoch: int
     identity: str
     run: int | None
+    heart: float | None = None
+    """Seconds since the last beat of a machine that shares its database; None: it is alone."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process runs, on whichever machine."""
+        return is_process_alive(self.identity) if self.heart is None else self.heart <= _LIVING_SECONDS
+
+    @property
+    def pid(self) -> int | None:
+        """The pid in its identity; None if it is not alive."""
+        return int(self.identity.split(":")[1]) if self.is_alive else None
 
 
 class HelperRow(Struct, frozen=True, kw_only=True):
@@ -49,7 +65,7 @@ def end(db: Database, epoch: int, now: float) -> None:
 def current(db: Database) -> Epoch | None:
     """The epoch that has not ended, of several machines that of the leader; it may have crashed (check the lock)."""
     row = db.one(_CURRENT)
-    return None if row is None else Epoch(int(row[0]), str(row[1]), row[2])
+    return None if row is None else Epoch(*row)
 
 
 def set_meta(db: Database, name: str, value: str) -> None:
