@@ -180,4 +180,5 @@ _State = TypeVar("_State", bound=StrEnum)
 
 def source_states(table: Mapping[_State, frozenset[_State]], *targets: _State) -> str:
     """The states from which a transition to each of `targets` is allowed, as an SQL list: `('READY', 'TAKEN')`."""
-    return "(" + ", ".join(f"'{state}'" for state, allowed in table.items() if allowed.issuperset(targets)) + ")"
+    states = ", ".join(f"'{state}'" for state, allowed in table.items() if allowed.issuperset(targets))
+    return f"({states or 'NULL'})"

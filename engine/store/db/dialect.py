@@ -17,9 +17,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
-_FUNCTIONS = {
-    "json_group_array": "json_agg", "json_array": "json_build_array",
-}  # fmt: skip
+_FUNCTIONS = {"json_array": "json_build_array"}
 _OWN_FUNCTIONS = frozenset(
     {"total", "julianday", "json_each", "json_texts", "json_path", "instr", "hex", "substr", "to_blob", "glob_pattern"}
 )
@@ -57,6 +55,7 @@ class Dialect:
         self.render = lru_cache(2_000)(self._render)
         """The statement, and the names of its parameters in their order; none where they have no names."""
         self._insert_types = lru_cache(200)(self._read_insert_types)
+        self._named_types = lru_cache(200)(self._read_named_types)
 
     def values(self, sql: str, rows: Sequence[Sequence[Any]], leading: Sequence[Any]) -> tuple[str, list[Any]]:
         """The statement whose `{values}` takes the rows as arrays, and its parameters."""
@@ -66,6 +65,8 @@ class Dialect:
         for number, given in enumerate(zip(*rows, strict=True)):
             column = list(given)
             type_ = types[number] if types else _array_type(column)
+            if not types and column.count(None) == len(column) and (named := self._named_types(sql)):
+                type_ = named[number]
             if type_ == "text" and any(isinstance(value, bytes | bytearray) for value in column):
                 column = [v.decode() if isinstance(v, bytes | bytearray) else v for v in column]
             columns.append(column)
@@ -83,6 +84,16 @@ class Dialect:
             return ()
         types = self._tables[found[1]]
         return tuple([types[name.strip()] for name in found[2].split(",")])
+
+    def _read_named_types(self, sql: str) -> tuple[str, ...]:
+        """The types of `WITH name (columns) AS ({values})`: of the columns that the tables of the statement have."""
+        found = re.search(r"\w+ \(([\w\s,]+)\)\s+AS \(\s*\{values\}", sql)
+        if found is None:
+            return ()
+        known: dict[str, str] = {}
+        for word in re.findall(r"\w+", sql):
+            known = {**self._tables.get(word, {}), **known}
+        return tuple([known.get(name.strip(), "text") for name in found[1].split(",")])
 
     def _render(self, sql: str) -> tuple[str, tuple[str, ...]]:
         tokens = _Tokens(sql)
@@ -250,6 +261,15 @@ def _functions(tokens: _Tokens) -> None:
             tokens[at] = ("word", "greatest" if text == "max" else "least")
 
 
+def _json_lists(tokens: _Tokens) -> None:
+    """`json_group_array`: without rows, an empty list."""
+    for at in reversed(tokens.words()):
+        if tokens.text(at) == "json_group_array":
+            end = tokens.close(tokens.step(at, 1)) + 1
+            tokens[end:end] = _Tokens(", '[]')")
+            tokens[at : at + 1] = _Tokens("coalesce(json_agg")
+
+
 def _has_comma(tokens: _Tokens, opened: int) -> bool:
     """Whether a bracket holds more than one argument."""
     depth = 0
@@ -372,5 +392,5 @@ def _ignored(tokens: _Tokens) -> None:
 
 
 _RULES: tuple[Callable[[_Tokens], None], ...] = (
-    _types, _functions, _hints, _patterns, _distinct, _blobs, _json_paths, _shifts, _ignored,
+    _types, _functions, _json_lists, _hints, _patterns, _distinct, _blobs, _json_paths, _shifts, _ignored,
 )  # fmt: skip

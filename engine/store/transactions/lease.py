@@ -32,10 +32,9 @@ from engine.store.transactions.page_limit import Room
 # if the robots.txt cannot be read or the login failed, no page is sent: jobs need no send times
 _SEQUENCE_STATES = f"""
 SELECT json_group_array(json_array(s.id, s.run, s.kind, s.grp, s.ready, s.taken,
-    s.paused OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only OR h.paused)), s.max_pages,
-    h.id, {hosts.EFFECTIVE_DELAY}
-        * (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
-        * (s.kind <> 'page' OR h.login <> 'FAILED'),
+    s.paused <> 0 OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only <> 0 OR h.paused <> 0)), s.max_pages,
+    h.id, CASE WHEN (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
+        AND (s.kind <> 'page' OR h.login <> 'FAILED') THEN {hosts.EFFECTIVE_DELAY} ELSE 0.0 END,
     {hosts.LONGEST_DELAY}, h.throttle, {hosts.EFFECTIVE_CONCURRENCY}, h.next_at, h.backoff_until, h.robots,
     (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract'),
     r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages, r.relinking,

@@ -26,7 +26,7 @@ DELETE FROM jobs WHERE id IN (SELECT e.id FROM json_each(?) i CROSS JOIN jobs j 
 """
 _CLEAR_DEFS_VERSION = """
 UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state IN ('DONE', 'FAILED') AND +sequence IN (
-    SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?)))
+    SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?) texts))
 """
 
 

@@ -49,7 +49,7 @@ _ADD_LOCATORS = """
 WITH l (run, sequence, priority, locator, url, page_key, identity, carried) AS ({values})
 INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity, carried)
 SELECT run, sequence, priority, 'locator', locator, url, page_key, identity, carried FROM l WHERE true
-ON CONFLICT (run, identity) DO UPDATE SET locator = excluded.locator WHERE locator IS NOT excluded.locator
+ON CONFLICT (run, identity) DO UPDATE SET locator = excluded.locator WHERE jobs.locator IS NOT excluded.locator
 """
 """Another locator of the same identity: its request changed, such as a password."""
 _ADD_ROBOTS = """
@@ -90,10 +90,10 @@ UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NO
 _IS_HELD = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = ? AND lease = ? AND state = 'TAKEN')"
 _IS_PARDONED = "attempts = 0 AND EXISTS (SELECT 1 FROM sequences s WHERE s.id = jobs.sequence AND s.kind = 'file')"
 """The first death of a node during a download is an attempt: a suspect is worked alone, and a file may take hours."""
-_CRASHED = f"(:crashed AND NOT ({_IS_PARDONED}))"
+_CRASHED = f"CASE WHEN :crashed = 1 AND NOT ({_IS_PARDONED}) THEN 1 ELSE 0 END"
 _RELEASE = f"""
 UPDATE jobs SET state = CASE WHEN crashes + {_CRASHED} >= {MAX_CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
-    crashes = crashes + {_CRASHED}, attempts = attempts + (:crashed AND {_IS_PARDONED}),
+    crashes = crashes + {_CRASHED}, attempts = attempts + CASE WHEN :crashed = 1 AND {_IS_PARDONED} THEN 1 ELSE 0 END,
     reason = CASE WHEN crashes + {_CRASHED} >= {MAX_CRASHES}
         THEN '{MAX_CRASHES} nodes died while it ran, the last one: ' || :reason ELSE :reason END,
     changed_at = {NOW}

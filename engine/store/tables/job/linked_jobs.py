@@ -33,7 +33,7 @@ FROM link WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = link.run AND identity
 ON CONFLICT (run, identity) DO NOTHING RETURNING identity
 """
 _BODY = f"""
-coalesce(:request ->> '{BODY_PATH}',
+coalesce(CAST(:request AS TEXT) ->> '{BODY_PATH}',
     CASE WHEN :origin = 'locator' THEN (SELECT request ->> '$.body' FROM locators WHERE id = :locator) END)
 """
 _ADD_TAKEN = f"""

@@ -17,11 +17,11 @@ INSERT INTO results (run, job, data_def, grp, task, step, outcome, code, ms, tex
 """
 _ADD_UNLISTED = """
 INSERT INTO unlisted_results (job, data_def, grp, task, step, outcome, code, results) {values}
-ON CONFLICT (job, data_def, step, outcome, code) DO UPDATE SET results = results + excluded.results
+ON CONFLICT (job, data_def, step, outcome, code) DO UPDATE SET results = unlisted_results.results + excluded.results
 """
 _COUNT = """
 INSERT INTO result_counts (run, grp, task, step, outcome, code, results) {values}
-ON CONFLICT (run, grp, task, step, outcome, code) DO UPDATE SET results = results + excluded.results
+ON CONFLICT (run, grp, task, step, outcome, code) DO UPDATE SET results = result_counts.results + excluded.results
 """
 _COUNTS_OF_STEP = """
 SELECT outcome, code, results FROM result_counts WHERE run = ? AND grp = ? AND task = ? AND step = ?

@@ -40,7 +40,7 @@ _LIST_SENDABLE = f"""
 {
     _ELIGIBLE.format(
         hosts=f"{_HOSTS_NOT_RUNG} UNION SELECT host FROM sequences WHERE run = :run AND {_IS_RUNG}",
-        most=f"iif(:shared AND {EFFECTIVE_CONCURRENCY} > 1, 1e9, {EFFECTIVE_CONCURRENCY})",
+        most=f"CASE WHEN :shared = 1 AND {EFFECTIVE_CONCURRENCY} > 1 THEN 1000000000 ELSE {EFFECTIVE_CONCURRENCY} END",
     )
 }
 SELECT id FROM sequences WHERE run = :run AND kind = 'extract' AND {_WAITS.format(s="")}
@@ -53,7 +53,7 @@ UPDATE sequences SET rung_at = :now WHERE id IN (
     UNION ALL SELECT id FROM (
         SELECT id, places, row_number() OVER (PARTITION BY host ORDER BY taken, random()) AS place
         FROM eligible WHERE rung_at IS NULL
-    ) WHERE place <= max({_LEAST_RUNG}, 2 * places)
+    ) ranked WHERE place <= max({_LEAST_RUNG}, 2 * places)
 ) RETURNING id
 """
 _PLACES = f"{EFFECTIVE_CONCURRENCY} + {_SPARE}"

@@ -47,10 +47,10 @@ ON CONFLICT (run, grp, host, kind) DO NOTHING
 """
 _MARK_ABSENT = """
 UPDATE sequences SET absent = 1
-WHERE run = ? AND kind NOT IN ('robots', 'login') AND absent <> 1 AND grp NOT IN (SELECT value FROM json_each(?))
+WHERE run = ? AND kind NOT IN ('robots', 'login') AND absent <> 1 AND grp NOT IN (SELECT value FROM json_each(?) texts)
 """
 _MARK_PRESENT = (
-    "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?))"
+    "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?) texts)"
 )
 _RECHECK_SKIPPED_OF_HOST = (
     "UPDATE sequences SET absent = 2 WHERE host = ? AND kind IN ('page', 'sitemap', 'file') AND absent = 0 "

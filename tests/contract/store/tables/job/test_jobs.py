@@ -175,7 +175,7 @@ def test_source_states_allow_a_transition_to_every_target() -> None:
     assert source_states(JOB_TRANSITIONS, JobState.TAKEN) == "('READY')"
     assert source_states(JOB_TRANSITIONS, JobState.SKIPPED) == "('READY', 'TAKEN')"
     assert source_states(JOB_TRANSITIONS, JobState.SKIPPED, JobState.TAKEN) == "('READY')"
-    assert source_states(ROLE_TRANSITIONS, Role.INITIAL) == "()"
+    assert source_states(ROLE_TRANSITIONS, Role.INITIAL) == "(NULL)"
 
 
 CHECKS: list[tuple[str, str, type[StrEnum]]] = [
