@@ -18,9 +18,10 @@ _TOKEN = re.compile(
 )
 _TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
 _FUNCTIONS = {"json_array": "json_build_array"}
-_OWN_FUNCTIONS = frozenset(
-    {"total", "julianday", "json_each", "json_texts", "json_path", "instr", "hex", "substr", "to_blob", "glob_pattern"}
-)
+_OWN_FUNCTIONS = frozenset({
+    "total", "julianday", "json_each", "json_texts", "json_path", "instr", "hex", "substr", "to_blob", "glob_pattern",
+    "drop_old_events",
+})  # fmt: skip
 """Functions that `postgres.sql` creates in the schema of the crawl."""
 _BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "UPDATE"})
 _ENDS_FROM = frozenset(

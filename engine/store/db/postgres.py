@@ -82,6 +82,10 @@ class PostgresDatabase(Database):
         text, names = self._dialect.render(sql)
         return self._run(text, [parameters[name] for name in names] if isinstance(parameters, dict) else parameters)
 
+    def twin(self, sqlite: str, postgres: str) -> str:  # noqa: ARG002
+        """As in Database."""
+        return postgres
+
     def execute_values(
         self, sql: str, rows: Sequence[Sequence[Any]], *, leading: Sequence[Any] = ()
     ) -> list[tuple[Any, ...]]:

@@ -89,14 +89,69 @@ FOR EACH STATEMENT EXECUTE FUNCTION $schema.count_changed_jobs();
 CREATE TRIGGER jobs_gone AFTER DELETE ON $schema.jobs REFERENCING OLD TABLE AS old_jobs
 FOR EACH STATEMENT EXECUTE FUNCTION $schema.count_gone_jobs();
 
+-- The functions above count active sequences too; this is for those that are counted again from the jobs.
+
 CREATE FUNCTION $schema.count_active() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE $schema.runs SET active_sequences = active_sequences + changed.by FROM (
-        SELECT n.run, sum((n.ready + n.taken > 0)::int - (o.ready + o.taken > 0)::int) AS by
-        FROM new_sequences n JOIN old_sequences o ON o.id = n.id WHERE n.kind <> 'extract' GROUP BY n.run
-    ) AS changed WHERE runs.seq = changed.run AND changed.by <> 0;
+    UPDATE $schema.runs SET active_sequences = active_sequences
+        + (NEW.ready + NEW.taken > 0)::int - (OLD.ready + OLD.taken > 0)::int WHERE seq = NEW.run;
     RETURN NULL;
 END $$;
-CREATE TRIGGER sequences_active AFTER UPDATE ON $schema.sequences
-REFERENCING OLD TABLE AS old_sequences NEW TABLE AS new_sequences
-FOR EACH STATEMENT EXECUTE FUNCTION $schema.count_active();
+CREATE TRIGGER sequences_active AFTER UPDATE OF ready, taken ON $schema.sequences FOR EACH ROW
+WHEN (pg_trigger_depth() = 0 AND NEW.kind <> 'extract' AND (OLD.ready + OLD.taken > 0) <> (NEW.ready + NEW.taken > 0))
+EXECUTE FUNCTION $schema.count_active();
+
+-- Events and samples have a partition for each run, made and dropped with it; _other has the events without a run.
+
+CREATE INDEX events_id ON $schema.events (id);
+CREATE TABLE $schema.events_other PARTITION OF $schema.events DEFAULT;
+CREATE TABLE $schema.samples_other PARTITION OF $schema.samples DEFAULT;
+
+CREATE FUNCTION $schema.part_run() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE parted text;
+BEGIN
+    FOREACH parted IN ARRAY ARRAY['events', 'samples'] LOOP
+        IF TG_OP = 'DELETE' THEN
+            EXECUTE format('DROP TABLE IF EXISTS $schema.%s_%s', parted, OLD.seq);
+        ELSE
+            BEGIN
+                EXECUTE format('CREATE TABLE $schema.%1$s_%2$s PARTITION OF $schema.%1$s FOR VALUES IN (%2$s)',
+                    parted, NEW.seq);
+            EXCEPTION WHEN check_violation THEN NULL;   -- it has rows already, copied before the run
+            END;
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER runs_parted AFTER INSERT OR DELETE ON $schema.runs FOR EACH ROW EXECUTE FUNCTION $schema.part_run();
+
+CREATE FUNCTION $schema.drop_old_events(before double precision, except_run bigint) RETURNS bigint LANGUAGE plpgsql
+AS $$
+DECLARE part regclass; newest double precision; dropped bigint := 0;
+BEGIN
+    FOR part IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = '$schema.events'::regclass
+        AND inhrelid IS DISTINCT FROM to_regclass('$schema.events_' || except_run)
+    LOOP
+        EXECUTE format('SELECT at FROM %s ORDER BY id DESC LIMIT 1', part) INTO newest;
+        IF newest < before THEN
+            EXECUTE format('TRUNCATE %s', part);
+            dropped := dropped + 1;
+        END IF;
+    END LOOP;
+    RETURN dropped;
+END $$;
+
+-- Rows that change often leave room in their pages for their next versions, and are vacuumed by themselves.
+
+DO $$
+DECLARE hot text;
+BEGIN
+    FOREACH hot IN ARRAY ARRAY['runs', 'leader', 'supervisors', 'nodes', 'appenders', 'outputs', 'deliveries', 'hosts', 'sequences',
+        'failures', 'page_repeats', 'row_counts', 'metrics', 'content_sums', 'health', 'field_health', 'result_counts',
+        'host_speeds', 'host_answers', 'host_latencies', 'cookie_jars', 'checkpoints', 'meta'] LOOP
+        EXECUTE format('ALTER TABLE $schema.%s SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, '
+            'autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)', hot);
+    END LOOP;
+END $$;
+ALTER TABLE $schema.jobs SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);

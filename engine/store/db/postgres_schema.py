@@ -7,21 +7,24 @@ _SQL_DIR = Path(__file__).parent
 _TABLE = re.compile(r"^CREATE TABLE (\w+) \((.*?)^\)", re.DOTALL | re.MULTILINE)
 _COLUMN = re.compile(r"^\s+(\w+)\s+(TEXT|INTEGER|REAL|BLOB)\b", re.MULTILINE)
 _TYPES = {"TEXT": "text", "INTEGER": "bigint", "REAL": "float8", "BLOB": "bytea"}
-_SUMS = ", ".join(
-    f"sum(by) FILTER (WHERE {of}) AS {name}"
-    for name, of in {
-        "ready": "state = 'READY' AND not_before IS NULL",
-        "delayed": "state = 'READY' AND not_before IS NOT NULL",
-        **{state.lower(): f"state = '{state}'" for state in ("TAKEN", "DONE", "FAILED", "SKIPPED", "INCOMPLETE")},
-    }.items()
-)
-_COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
+_COUNTERS = {
+    "ready": "state = 'READY' AND not_before IS NULL",
+    "delayed": "state = 'READY' AND not_before IS NOT NULL",
+    **{state.lower(): f"state = '{state}'" for state in ("TAKEN", "DONE", "FAILED", "SKIPPED", "INCOMPLETE")},
+}
+# the plan is made once for a connection, so it must be right for few sequences: no scan of them all
 _COUNT = """
-CREATE FUNCTION $schema.count_{name}_jobs() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION $schema.count_{name}_jobs() RETURNS trigger LANGUAGE plpgsql
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
-    UPDATE $schema.sequences SET {sets} FROM (
-        SELECT sequence, {sums} FROM ({source}) AS one GROUP BY sequence
-    ) AS changed WHERE sequences.id = changed.sequence AND ({changes});
+    WITH changed AS (SELECT sequence, {sums} FROM ({source}) AS one GROUP BY sequence),
+    counted AS (
+        UPDATE $schema.sequences AS s SET {sets} FROM changed WHERE s.id = changed.sequence AND ({changes})
+        RETURNING s.run, CASE WHEN s.kind <> 'extract' THEN (s.ready + s.taken > 0)::int
+            - (s.ready + s.taken - changed.ready - changed.taken > 0)::int ELSE 0 END AS by
+    )
+    UPDATE $schema.runs SET active_sequences = active_sequences + moved.by
+    FROM (SELECT run, sum(by) AS by FROM counted GROUP BY run HAVING sum(by) <> 0) AS moved WHERE runs.seq = moved.run;
     IF EXISTS (SELECT 1 FROM ({source}) AS one WHERE state = 'FAILED') THEN
         INSERT INTO $schema.failures (sequence, reason, jobs)
         SELECT sequence, coalesce(reason, ''), sum(by) FROM ({source}) AS one WHERE state = 'FAILED'
@@ -58,6 +61,11 @@ def render_schema(schema: str) -> str:
         text = re.sub(rf"\b{sqlite}\b", postgres, text)
     text = re.sub(r"\bTEXT\b", 'TEXT COLLATE "C"', text)  # SQLite's order
     text = re.sub(r"\b(CREATE TABLE|INSERT INTO|ON) (?=\w+ ?\()", rf"\1 {schema}.", text)
+    # a partition for each run: a run is deleted without reading its events; identity columns keep ids unique
+    text = re.sub(r"(\.(?:events|samples) \([^;]*);", r"\1 PARTITION BY LIST (run);", text)
+    text = re.sub(r"(\.events \([^;]*?IDENTITY) PRIMARY KEY", r"\1", text)
+    # counters change in place only where no index depends on them
+    text = re.sub(r"CREATE INDEX sequences_waiting[^;]*;", "", text)
     # an entry of a B-tree holds 2,700 bytes, and URLs may be longer
     text = text.replace(
         f"ON {schema}.jobs(coalesce(target, url))", f"ON {schema}.jobs USING hash (coalesce(target, url))"
@@ -73,8 +81,9 @@ def _own_text() -> str:
     text = (_SQL_DIR / "postgres.sql").read_text("utf-8")
     counters = "".join(
         _COUNT.format(
-            name=name, source=source, sums=_SUMS,
-            sets=", ".join(f"{c} = sequences.{c} + coalesce(changed.{c}, 0)" for c in _COUNTERS),
+            name=name, source=source,
+            sums=", ".join(f"coalesce(sum(by) FILTER (WHERE {of}), 0) AS {c}" for c, of in _COUNTERS.items()),
+            sets=", ".join(f"{c} = s.{c} + changed.{c}" for c in _COUNTERS),
             changes=" OR ".join(f"changed.{c} <> 0" for c in _COUNTERS),
         )
         for name, source in _SOURCES.items()

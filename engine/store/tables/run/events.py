@@ -26,6 +26,8 @@ _DELETE_OLD = """
 DELETE FROM events WHERE id IN (
     SELECT id FROM events WHERE at < ? AND run IS NOT ? ORDER BY id LIMIT +?)
 """
+_DROP_OLD = "SELECT drop_old_events(CAST(:before AS REAL), CAST(:run AS INTEGER))"
+"""PostgreSQL has a partition for each run, and empties those whose newest event is old."""
 _TEXTS = """
 SELECT text FROM events WHERE run = ? AND kind = ? AND id > ? GROUP BY text ORDER BY min(id) LIMIT +?
 """
@@ -53,6 +55,7 @@ def add(db: Database, run: int | None, events: Sequence[Event]) -> None:
 def delete_old(db: Database, before: float, *, except_run: int, limit: int) -> int:
     """Delete some events from before a moment, but those of one run; returns how many."""
     with db.light_transaction():
+        db.execute(db.twin("SELECT 0", _DROP_OLD), {"before": before, "run": except_run})
         return int(db.execute(_DELETE_OLD, (before, except_run, limit)).rowcount)
 
 
