@@ -46,7 +46,7 @@ class PostgresServer:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self.bin / "postgres", "-D", self._data, "-k", self.folder, *options],
-                stdout=log, stderr=log, cwd=self.folder, **self._identity(),
+                stdout=log, stderr=log, cwd=self.folder, **self.identity(),
             )  # fmt: skip
         deadline = time.monotonic() + 30
         while not self.answers():
@@ -97,9 +97,10 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run([self.bin / program, *arguments], check=True, cwd=self.folder, capture_output=True,
-                       **self._identity())  # fmt: skip
+                       **self.identity())  # fmt: skip
 
-    def _identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
+        """As whom its programs run, for Popen."""
         if self.user is None:
             return {}
         return {"user": self.user, "group": pwd.getpwnam(self.user).pw_gid, "extra_groups": []}

@@ -44,7 +44,10 @@ _USED_BYTES = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = to_regnamespace($1)
 """
-_REFUSED = re.compile(r"FATAL: (?!.*(starting up|shutting down|recovery mode|too many|connection slots|not yet))")
+_REFUSED = re.compile(
+    r"FATAL: (?!.*(starting up|shutting down|recovery mode|too many|connection slots|not yet|"
+    r"query_wait_timeout|try again later|connect failed|cannot connect to server|no more connections))"
+)
 """The server answers, and will refuse the next connection too; a connection that fails has no code of an error."""
 _BUSY_ERRORS = (
     errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from engine.errors import StorageError
-from engine.queue import Doorbells
+from engine.queue import Doorbells, Server
 from tests.postgres_server import PostgresServer
 
 
@@ -43,7 +43,7 @@ CREATE UNLOGGED TABLE doorbells (
 class _Node:
     """A process that answers doorbells, in a thread."""
 
-    def __init__(self, server: _Server, gate: Callable[[], bool]) -> None:
+    def __init__(self, server: Server, gate: Callable[[], bool]) -> None:
         self.answered = 0
         self.should_dequeue = gate
         self.doorbells = Doorbells(Path("/nowhere"), server=server)
@@ -54,7 +54,7 @@ class _Node:
 
 
 @contextmanager
-def consuming(server: _Server, gate: Callable[[], bool] = lambda: True) -> Iterator[_Node]:
+def consuming(server: Server, gate: Callable[[], bool] = lambda: True) -> Iterator[_Node]:
     node = _Node(server, gate)
     node.thread.start()
     try:
