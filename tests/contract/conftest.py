@@ -1,4 +1,7 @@
-"""Store harnesses for the tests: each test has its own data dir, copied from an empty one."""
+"""Store harnesses for the tests: each test has its own data dir, copied from an empty one.
+
+A chosen part runs over both engines of the store; CRAWL_TEST_STORE=postgresql runs all of it over PostgreSQL.
+"""
 
 import itertools
 import os
@@ -12,6 +15,14 @@ from tests.contract.store.harness import StoreHarness, template
 from tests.postgres_server import PostgresServer
 
 _projects = itertools.count(1)
+_OVER_BOTH = ("contract/store/transactions/", "contract/store/test_state_machine.py", "contract/store/test_processes.py")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the chosen part over both engines."""
+    chosen = any(part in metafunc.definition.path.as_posix() for part in _OVER_BOTH)
+    if chosen and "CRAWL_TEST_STORE" not in os.environ and not metafunc.definition.get_closest_marker("sqlite"):
+        metafunc.parametrize("settle", ["sqlite", "postgresql"], indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -20,9 +31,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def settle(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], None]:
-    """Gives a new data dir its store: in SQLite, or in PostgreSQL if CRAWL_TEST_STORE=postgresql."""
-    if os.environ.get("CRAWL_TEST_STORE") != "postgresql":
+def settle(request: pytest.FixtureRequest) -> Callable[[Path], None]:
+    """Gives a new data dir its store: in SQLite, or in PostgreSQL."""
+    if getattr(request, "param", os.environ.get("CRAWL_TEST_STORE")) != "postgresql":
         return lambda folder: None
     server: PostgresServer = request.getfixturevalue("postgres")
 
