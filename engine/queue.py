@@ -13,6 +13,7 @@ import contextlib
 import json
 import logging
 import random
+import socket
 import sys
 import threading
 import time
@@ -159,7 +160,7 @@ class _PostgresStorage(_WithoutResults, PostgresStorage):  # type: ignore[misc]
     longest_poll = 5.0
     """In delays of the consumer, at random from one on: machines do not poll in step, and less often than on SQLite."""
 
-    def __init__(self, name: str, server: Server) -> None:
+    def __init__(self, name: str, server: Server, folder: Path) -> None:
         import psycopg  # an extra
 
         huey_storage.psycopg = psycopg  # else Huey says that it is not installed
@@ -168,7 +169,8 @@ class _PostgresStorage(_WithoutResults, PostgresStorage):  # type: ignore[misc]
         self._url = server.url
         self._retry_at = 0.0
         self._is_lost = False
-        super().__init__(name, blocking=False, create_tables=False)
+        # each machine has a queue of its own: it may lease from other hosts than the others
+        super().__init__(f"{name} {socket.gethostname()} {folder}", blocking=False, create_tables=False)
         self.table_task = f'"{server.project}".doorbells'
 
     def _create_connection(self) -> Any:
@@ -242,7 +244,7 @@ class Doorbells:
         """
         build = partial(Huey, _NAME, results=False, serializer=_JsonSerializer())
         if server is not None:
-            self._huey = build(storage_class=_PostgresStorage, server=server)
+            self._huey = build(storage_class=_PostgresStorage, server=server, folder=folder)
         else:
             path = folder / QUEUE_FILE
             try:

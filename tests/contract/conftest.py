@@ -15,7 +15,11 @@ from tests.contract.store.harness import StoreHarness, template
 from tests.postgres_server import PostgresServer
 
 _projects = itertools.count(1)
-_OVER_BOTH = ("contract/store/transactions/", "contract/store/test_state_machine.py", "contract/store/test_processes.py")
+_OVER_BOTH = (
+    "contract/store/transactions/",
+    "contract/store/test_state_machine.py",
+    "contract/store/test_processes.py",
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

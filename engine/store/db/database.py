@@ -15,6 +15,9 @@ BUSY_SECONDS = 30.0
 class Database(ABC):
     """One connection, used by one thread at a time. Every write happens inside `transaction()`."""
 
+    is_shared: bool
+    """Whether several machines may use it."""
+
     def __init__(self, path: Path, busy_seconds: float, durable: bool = True) -> None:
         self.path = path
         """The file; on PostgreSQL the one that the data dir would have."""

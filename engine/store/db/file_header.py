@@ -8,7 +8,7 @@ from engine.errors import StorageError, UsageError
 CRAWL, PAGES = "crawl.db", "pages.db"
 APPLICATION_ID = 0x63776C63
 """`PRAGMA application_id` of our databases."""
-SCHEMA_NUMBER = 27
+SCHEMA_NUMBER = 28
 """`PRAGMA user_version` of our databases. Raise it by one with each change of `schema.sql` or `pages.sql`."""
 
 SQLITE_MAGIC = b"SQLite format 3\0"

@@ -59,6 +59,8 @@ _BUSY_ERRORS = (
 class PostgresDatabase(Database):
     """crawl.db or pages.db of a data dir, as tables of one schema. Both have a write lock of their own."""
 
+    is_shared = True
+
     def __init__(self, location: Location, path: Path, *, durable: bool = True, busy_seconds: float) -> None:
         super().__init__(path, busy_seconds, durable)
         self.location = location

@@ -149,6 +149,7 @@ CREATE TABLE hosts (
     concurrency          INTEGER NOT NULL,
     crawl_delay          REAL NOT NULL DEFAULT 0,  -- from its robots.txt
     next_at              REAL,
+    machine              INTEGER,                  -- epoch of the supervisor that alone asks it now, if several may
     backoff_until        REAL,
     strikes              INTEGER NOT NULL DEFAULT 0, -- consecutive answers 429 or 503
     rest_reason          TEXT,                     -- its answer when its last rest began; null: it has served a page since

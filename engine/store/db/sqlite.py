@@ -43,6 +43,8 @@ _CACHED_STATEMENTS = 512
 class SqliteDatabase(Database):
     """A database file."""
 
+    is_shared = False
+
     def __init__(self, connection: Any, path: Path, busy_seconds: float, durable: bool = True) -> None:
         super().__init__(path, busy_seconds, durable)
         self._connection = connection

@@ -16,6 +16,7 @@ from engine.store.tables.outcome import Commit, JobOutcome
 from engine.store.tables.run import nodes
 from engine.store.tables.run.events import Event
 from engine.store.transactions import effects
+from engine.store.transactions.claims import claim_rung
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.placement import PlacementCache
 
@@ -104,7 +105,10 @@ def _lease_next(
 
     Returns the leases, and the sequences for which another node may have to be rung.
     """
-    rung = rings.list_rung_without_delay(db, run, request.free_slots)
+    if db.is_shared:
+        rung = claim_rung(db, run, request.node, request.free_slots, now, without_delay=True)
+    else:
+        rung = rings.list_rung_without_delay(db, run, request.free_slots)
     if request.held_jobs and candidates.has_suspect(db, rung):
         # a suspect job goes to a node that holds nothing: leave that node the ring
         return [Lease(left_for_others=True)], ring

@@ -27,6 +27,7 @@ from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, rings
 from engine.store.tables.run import nodes
 from engine.store.transactions import page_limit
+from engine.store.transactions.claims import claim_rung
 from engine.store.transactions.page_limit import Room
 
 # if the robots.txt cannot be read or the login failed, no page is sent: jobs need no send times
@@ -157,9 +158,11 @@ def lease(db: Database, run: int, request: LeaseRequest, now: float) -> list[Lea
     `now` is boot-time seconds. One more is listed than there are free slots: its lease tells that others wait.
     Raises Fenced if the node's epoch is over.
     """
+    limit = request.free_slots + 1
     with db.transaction():
         nodes.check_live(db, request.node)
-        return lease_sequences(db, request, rings.list_rung(db, run, request.free_slots + 1), now)
+        rung = claim_rung(db, run, request.node, limit, now) if db.is_shared else rings.list_rung(db, run, limit)
+        return lease_sequences(db, request, rung, now)
 
 
 def lease_sequences(

@@ -16,7 +16,7 @@ from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.job import jobs, linked_jobs, rings
 from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.job.step_values import PluginRun
-from engine.store.tables.outcome import Commit, JobOutcome
+from engine.store.tables.outcome import Commit, JobOutcome, Placement
 from engine.store.tables.run import nodes
 from engine.store.tables.run.page_repeats import PageSeen
 from engine.store.transactions import children, supersede
@@ -64,6 +64,8 @@ def lease_next_page(
                 children.write(commit, made)
                 for child in listed:
                     place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
+                    if _is_elsewhere(db, outcome, place):
+                        continue
                     if not candidates.has_suspect(db, [place.sequence]):  # a suspect goes to a node that holds nothing
                         (got,) = lease_sequences(db, request, [place.sequence], now, answers=False)
                 if not got.jobs or got.ring:
@@ -110,9 +112,14 @@ def _create_taken(
         return None  # an existing job of that page has to change
     db = commit.db
     place = commit.places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
-    state = read_sequence(db, place.sequence)
+    state = None if _is_elsewhere(db, outcome, place) else read_sequence(db, place.sequence)
     if state is None or not may_take_new_job(state, request, commit.now):
         return None
     page = children.to_link(commit.run, outcome.job, child, place.sequence)
     row = linked_jobs.add_taken(db, page, in_series=child.in_series, lease=request.lease_id, node=request.node)
     return None if row is None else to_leased_job(state, request, row, None)
+
+
+def _is_elsewhere(db: Database, outcome: JobOutcome, place: Placement) -> bool:
+    """Whether another machine may have the host of the next page: a lease claims it."""
+    return db.is_shared and place.host != outcome.job.host

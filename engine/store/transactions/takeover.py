@@ -5,13 +5,14 @@ from collections.abc import Collection
 
 from engine.errors import plural
 from engine.model.node import HeartbeatState, NodeState, Role
+from engine.runtime.clock import store_time
 from engine.store.db.connector import Database
 from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, sequences
 from engine.store.tables.run import events, machines, nodes, runs, supervisors
 from engine.store.tables.run.events import Event
 from engine.store.tables.run.machines import LeaderLease, SeenMachine
-from engine.store.transactions import logins, page_limit
+from engine.store.transactions import claims, logins, page_limit
 
 
 def requeue_jobs(db: Database, run: int, node: int, reason: str, *, crashed: bool) -> int:
@@ -44,6 +45,8 @@ def end_processes(db: Database, supervisor: int | None, reason: str, now: float)
         nodes.set_role(db, epoch, Role.DEAD_RUNNER if role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER)
         nodes.end(db, epoch, reason, now)
         requeue_jobs(db, run, epoch, f"n{number}: {reason}", crashed=False)
+    if supervisor is not None:
+        claims.leave(db, supervisor, store_time())
     for epoch, _ in nodes.list_left_over_appenders(db, supervisor):
         nodes.end_appender(db, epoch, NodeState.DEAD, now)
     for run in {node[0] for node in left}:
