@@ -206,7 +206,7 @@ def recount(db: Database, run: int) -> None:
     sql = _RECOUNT.format(
         assignments=", ".join(f"{name} = n.{name}" for name in _COUNTERS),
         sums=", ".join(f"coalesce(c.{name}, 0) AS {name}" for name in _COUNTERS),
-        counts=", ".join(f"sum({where}) AS {name}" for name, where in _COUNTERS.items()),
+        counts=", ".join(f"count(*) FILTER (WHERE {where}) AS {name}" for name, where in _COUNTERS.items()),
     )
     db.execute(sql, {"run": run})
 
