@@ -26,7 +26,7 @@ WHERE s.run = :run AND s.rung_at IS NOT NULL AND (s.kind = 'extract' OR (({{want
     OR ((h.id % m.machines = m.place OR s.rung_at < :now - {_PATIENCE})
         AND (h.machine IS NULL OR (coalesce(h.next_at, 0) < :now - {_PATIENCE} AND NOT EXISTS (
             SELECT 1 FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract' AND t.taken > 0)))))))
-ORDER BY s.rung_at, s.taken LIMIT :limit
+ORDER BY s.rung_at, s.taken LIMIT +:limit
 """
 _LIST_ANY, _LIST_WITHOUT_DELAY = (_LIST_RUNG.format(wanted=wanted) for wanted in ("1 = 1", f"{EFFECTIVE_DELAY} = 0"))
 _CLAIM = f"""
