@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from engine.errors import LockHeld, StorageError, SupervisorNotRunning, UsageError, suggest
+from engine.errors import LockHeld, SupervisorNotRunning, UsageError, suggest
 from engine.model.run import Alarm, RunState, Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import store_time
@@ -24,7 +24,8 @@ from engine.store.db.connector import (
     has_no_wal,
     is_immutable,
 )
-from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
+from engine.store.db.data_dir import has_store
+from engine.store.db.file_header import CRAWL, PAGES
 from engine.store.read import snapshot
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
@@ -52,7 +53,7 @@ def open_latest_run(data: Path, *, run_id: str | None = None, write: bool = Fals
     Raises NoRun and other UsageErrors, StorageError, DatabaseBusy.
     """
     path = data / CRAWL
-    if not _has_file(path):
+    if not has_store(data):
         raise _no_run(data)
     immutable = not write and is_immutable(path)
     db = connect(
@@ -151,7 +152,7 @@ def find_run(db: Database, id_: str) -> Run:
 def open_database(data: Path) -> Database | None:
     """The database of a data dir, read-only; None if it does not exist. Raises StorageError."""
     path = data / CRAWL
-    if not _has_file(path):
+    if not has_store(data):
         return None
     db = connect_for_reading(path, busy_seconds=_READ_BUSY_SECONDS)
     try:
@@ -167,30 +168,15 @@ def open_database(data: Path) -> Database | None:
 def open_pages(data: Path) -> Database | None:
     """The database of pages, read-only; None if it does not exist. Raises StorageError."""
     path = data / PAGES
-    if not path.exists():
+    if not has_store(data, PAGES):
         return None
     return connect_for_reading(path, busy_seconds=_READ_BUSY_SECONDS)
-
-
-def _has_file(path: Path) -> bool:
-    """Whether a data dir has this file. Raises OtherDatabase, and StorageError if its folder cannot be read."""
-    folder = path.parent
-    check_data_dir(folder)
-    try:
-        if path.exists():
-            return True
-        if folder.exists():
-            next(folder.iterdir(), None)
-    except OSError as error:
-        raise StorageError(f"{folder}: {error.strerror}", "Fix its permissions, or use another --data.") from error
-    return False
 
 
 def require_database_path(data: Path) -> Path:
     """The path of a data dir's database. Raises UsageError if it does not exist or is not ours."""
     path = data / CRAWL
-    check_data_dir(data)
-    if not path.exists():
+    if not has_store(data):
         raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     return path
 

@@ -40,6 +40,7 @@ _HOST_WITHOUT_SCHEME = late_regex(
     re.IGNORECASE | re.VERBOSE,
 )
 """A host, and what follows it in a URL. `page.html` is a file."""
+_PASSWORD_KEY = late_regex(r"([?&](?:ssl)?password)=[^&#\s]*", re.IGNORECASE)
 _NO_RULE = object()
 
 
@@ -215,6 +216,11 @@ def without_credentials(url: str) -> str:
         return parsed.href
     except ValueError:
         return _BEFORE_AT.sub(r"\1", url)
+
+
+def without_passwords(url: str) -> str:
+    """A URL of a database without `user:password@`, and without passwords in its query."""
+    return _PASSWORD_KEY.sub(r"\1=…", without_credentials(url))
 
 
 def _file_url(url: str) -> str | None:

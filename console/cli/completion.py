@@ -41,14 +41,14 @@ def read_script(group: click.Command, shell: str) -> str:
 def list_names(kind: "NameKind", data: Path, start: str) -> list[str]:
     """The names of that kind in a data dir that begin with a text; empty if it cannot be read now."""
     from engine.store.db.connector import connect_for_reading
-    from engine.store.db.file_header import CRAWL, check_data_dir
+    from engine.store.db.data_dir import has_store
+    from engine.store.db.file_header import CRAWL
     from engine.store.read.known_names import list_known_names
 
     path = data / CRAWL
     try:
-        if not path.exists():
+        if not has_store(data):
             return []
-        check_data_dir(data)
         db = connect_for_reading(path, busy_seconds=_BUSY_SECONDS)
         with contextlib.closing(db):
             return list_known_names(db, kind, start)

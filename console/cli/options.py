@@ -1,6 +1,7 @@
 """Options that commands share, and the settings and defs that they select."""
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -133,19 +134,55 @@ def common_options(*used: str) -> Callable[[Command], Command]:
     """Add `--data` and `--set`, which every command takes. `used`: those the command gets, `data` and `assigned`."""
 
     def add(command: Command) -> Command:
+        claims = "data" in used
         data = click.option(
-            "--data", type=FilePath(readable=False), callback=_validate_path, expose_value="data" in used,
+            "--data", type=FilePath(readable=False), callback=_validate_path, expose_value=claims,
             default=Path("data"), show_default=True, help="Data directory.",
         )  # fmt: skip
         assign = click.option(
-            "--set", "assigned", multiple=True, callback=_parse_assignments, expose_value="assigned" in used,
+            "--set", "assigned", multiple=True, callback=_parse_assignments, expose_value=claims or "assigned" in used,
             metavar="NAME=VALUE", help="Any setting; may be repeated.",
         )  # fmt: skip
-        return data(assign(command))
+        return data(assign(_claiming(command, takes_assigned="assigned" in used) if claims else command))
 
     return add
 
 
+def _claiming(command: Command, *, takes_assigned: bool) -> Command:
+    """Have the data dir belong to the store of the settings before the command reads it. `run` and `demo` name one."""
+
+    @functools.wraps(command)
+    def claim(*args: Any, data: Path, assigned: dict[str, str], **options: Any) -> Any:
+        flags = {name: options.get(name) for name in _STORE_NAMES}
+        # without its defs a command fails, and makes no data dir
+        if _names_store(assigned, flags) and os.path.exists(options.get("defs", ".")):  # noqa: PTH110
+            from console.cli.output import write_stderr
+            from engine.settings import resolve_settings
+            from engine.store.db.data_dir import claim_store
+            from engine.urls import without_passwords
+
+            url, project = (one.value for one in resolve_settings(assigned, flags=flags, names=_STORE_NAMES))
+            location = claim_store(data, url, project, draws="no_ui" in options)
+            if location is not None:
+                shown = without_passwords(location.url)
+                write_stderr(f"{data}: belongs to project {location.project} of {shown}")
+        return command(*args, data=data, **({"assigned": assigned} if takes_assigned else {}), **options)
+
+    return claim  # type: ignore[return-value]
+
+
+def _names_store(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> bool:
+    """Whether a setting may name a store: reading all settings costs more than most commands take."""
+    if any(assigned.get(n) or flags[n] or f"CRAWL_{n.upper()}" in os.environ for n in _STORE_NAMES):
+        return True
+    try:
+        text = Path("crawl.toml").read_text("utf-8")
+    except (OSError, ValueError):
+        return False
+    return any(name in text for name in _STORE_NAMES)
+
+
+_STORE_NAMES = ("store", "project")
 LIMIT_NAMES = "--older-than P30D, --keep N or --max-size BYTES"
 
 

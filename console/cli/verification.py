@@ -43,10 +43,11 @@ def verify_run(data: Path, run_id: str | None, *, as_json: bool) -> int:
 
 @contextlib.contextmanager
 def _open_pages(data: Path) -> "Iterator[PageStore | None]":
+    from engine.store.db.data_dir import has_store
     from engine.store.db.schema import PAGES
     from engine.store.pages.documents import PageStore
 
-    if not (data / PAGES).exists():
+    if not has_store(data, PAGES):
         yield None
         return
     with contextlib.closing(PageStore.open_read_only(data)) as pages:

@@ -48,6 +48,7 @@ from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.wakeup import notify_fd
 from engine.settings import Settings
 from engine.store.db.connector import connect
+from engine.store.db.location import read_location
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import runs
 from engine.store.tables.run.runs import Run
@@ -97,7 +98,7 @@ def build_node(
     active_jobs = ActiveJobs()
     capacity = Capacity(settings.concurrency, active_jobs=active_jobs, wakeup=wakeup)
     registration = Registration(folder, epoch=epoch, intake=intake, wakeup=wakeup, on_fenced=exit_now.on_fenced)
-    doorbells = Doorbells(folder, wakeup=wakeup)
+    doorbells = Doorbells(folder, server=read_location(folder), wakeup=wakeup)
     ringer = Ringer(folder, run, doorbells)
     seen_set = SeenSet()
     heap_trimmer = HeapTrimmer()

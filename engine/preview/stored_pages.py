@@ -18,7 +18,8 @@ from engine.preview.page_trial import PageOrigin, PageTrial, find_data_def, grou
 from engine.preview.row_changes import RowChange, compare_rows
 from engine.settings import Settings
 from engine.store.db.connector import connect, is_immutable
-from engine.store.db.file_header import CRAWL, check_data_dir
+from engine.store.db.data_dir import has_store
+from engine.store.db.file_header import CRAWL
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
@@ -77,8 +78,7 @@ def preview_stored_pages(
     client_settings = client.settings if client is not None else Settings()
     definitions = complete_tables(definitions, client_settings)
     target = find_data_def(definitions, data_def)
-    check_data_dir(folder)
-    if not (folder / CRAWL).exists():
+    if not has_store(folder):
         raise UsageError(f"{folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     with contextlib.ExitStack() as stack:
         db = stack.enter_context(

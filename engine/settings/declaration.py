@@ -156,6 +156,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The age up to which events of ended runs are kept."""
     max_data: Annotated[int, bounds.DATA_BYTES] | None = None
     """Of the data directory, above which old runs are deleted, and no jobs start."""
+    store: str | None = None
+    """The URL of the PostgreSQL database that has the crawl; None: files of the data directory, with SQLite."""
+    project: str | None = None
+    """The schema of the crawl in `store`; None: the first `run` of a data directory names one."""
     helpers: tuple[Helper, ...] | None = None
     """Programs that run beside the crawl, in the order in which they start."""
     on_start: tuple[str, ...] | None = None
@@ -210,8 +214,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         return min(self.grace, self.stop_seconds - self.stop_reserve)
 
     def to_json(self) -> str:
-        """The form in which child processes receive the settings, without `helpers`, which they do not need."""
-        return msgspec.json.encode(replace(self, helpers=None)).decode()
+        """The form in which child processes receive the settings, without those that they do not need."""
+        return msgspec.json.encode(replace(self, helpers=None, store=None, project=None)).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Settings":

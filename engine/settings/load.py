@@ -1,7 +1,7 @@
 """Loads the settings from flags, CRAWL_* variables, crawl.toml and scoopi.properties, in that order."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
@@ -55,17 +55,20 @@ def load_settings(
 def resolve_settings(
     assigned: Mapping[str, Any], *, flags: Mapping[str, Any] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None, folder: Path = Path(),
-    properties: "Mapping[str, ScoopiValue]" = MappingProxyType({}),
+    properties: "Mapping[str, ScoopiValue]" = MappingProxyType({}), names: Collection[str] = _NAMES,
 ) -> list[Setting]:  # fmt: skip
-    """Every setting with its origin, in order of declaration. Raises as `load_settings` does."""
+    """Every setting, or those of `names`, with its origin, in order of declaration. Raises as `load_settings` does."""
     environment = os.environ if environment is None else environment
     toml = CrawlToml.read(folder)
     mistakes = [_unknown(name, "--set") for name in assigned if name not in _NAMES]
-    mistakes += [_unknown(name, toml.place(name)) for name in toml.values if name not in _NAMES]
+    if names is _NAMES:
+        mistakes += [_unknown(name, toml.place(name)) for name in toml.values if name not in _NAMES]
     settings: dict[str, Setting] = {}
     hints = get_type_hints(Settings, include_extras=True)
     for field in fields(Settings):
         name, variable = field.name, f"CRAWL_{field.name.upper()}"
+        if name not in names:
+            continue
         if flags.get(name) is not None:
             written = _Written(flags[name], f"--{name.replace('_', '-')}")
         elif assigned.get(name) is not None:

@@ -25,6 +25,8 @@ _PERCENTAGE = late_regex(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", re.ASCII)
 _CONTACT = late_regex(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
 """A URL or a mail address, without blanks and brackets, which would break the header it becomes part of."""
 
+_STORE_URL = late_regex(r"postgres(?:ql)?://(?![^/?#]*@[^/?#]*@)[!-~]+", re.ASCII)
+_PROJECT = late_regex(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _HEADER_TEXT = late_regex(r"[!-~](?:[ -~]*[!-~])?")
 """Text that may stand in a request's header."""
 
@@ -134,6 +136,15 @@ _TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     ),
     "user_agent": (lambda text: _HEADER_TEXT.fullmatch(text) is not None, "printable ASCII text, such as acme-bot/1.0"),
     "base_url": (urls.is_absolute, "an http or https URL, or a file: URL with allow_file"),
+    "store": (
+        lambda text: _STORE_URL.fullmatch(text) is not None,
+        "a URL of PostgreSQL, such as postgresql://user@host/database or postgresql:///database?host=/run/postgresql, "
+        "with %40 for an @ of its password",
+    ),
+    "project": (
+        lambda text: _PROJECT.fullmatch(text) is not None,
+        "up to 40 lower-case letters, digits and _, a letter first",
+    ),
     "date_time_pattern": (_is_date_pattern, "a Java date pattern, such as dd-MM-yyyy HH:mm:ss"),
 }
 """By setting: whether a text is valid, which may raise ValueError, and a description of valid texts."""
@@ -203,7 +214,7 @@ def _is_valid_text(name: str, text: str) -> bool:
 
 
 def _quote(name: str, value: Any) -> str:
-    return repr(urls.without_credentials(value) if name == "base_url" and isinstance(value, str) else value)
+    return repr(urls.without_passwords(value) if name in ("base_url", "store") and isinstance(value, str) else value)
 
 
 def _describe_expected(name: str, kind: Any, limits: Meta | None) -> str:

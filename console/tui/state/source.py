@@ -12,6 +12,7 @@ from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.store.db.connector import Database, connect
+from engine.store.db.data_dir import has_store
 from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.filter import EventFilter, JobFilter
 from engine.store.read import browse, failures, history, host_rows, snapshot
@@ -94,7 +95,7 @@ class DataSource:
 
     def snapshot(self, limit: int) -> Snapshot:
         """The newest run, with at most `limit` sequences and hosts; cached until the database changes."""
-        if not (self.data / CRAWL).exists() or not self.db.has_tables():
+        if not has_store(self.data) or not self.db.has_tables():
             return EMPTY_SNAPSHOT
         key = (self.db.data_version, limit)
         if key != self._snapshot_key or self._has_waits:
@@ -149,7 +150,7 @@ class DataSource:
 
     def run_reports(self) -> list[RunReport]:
         """The newest runs with their results. An ended run is read again only if it changed."""
-        if not (self.data / CRAWL).exists():
+        if not has_store(self.data):
             return []
         with self.db.snapshot():  # a run may be deleted meanwhile
             for past in (past_runs := history.list_runs(self.db, _MAX_RUNS)):
@@ -167,7 +168,7 @@ class DataSource:
 
     def document_body(self, document: int) -> bytes | None:
         """A stored body; None if it is missing."""
-        return read_body(self.data, document) if (self.data / PAGES).exists() else None
+        return read_body(self.data, document) if has_store(self.data, PAGES) else None
 
     def close(self) -> None:
         if self._db is not None:

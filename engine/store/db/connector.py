@@ -2,16 +2,22 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from engine.errors import UsageError
 from engine.runtime.disk_space import is_full
+from engine.runtime.extras import install_hint
 from engine.store.db.database import BUSY_SECONDS as BUSY_SECONDS
 from engine.store.db.database import Database as Database
 from engine.store.db.database import id_list as id_list
 from engine.store.db.database import placeholders as placeholders
 from engine.store.db.database import source_states as source_states
-from engine.store.db.location import read_location
+from engine.store.db.location import Location, read_location
 from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
 from engine.store.db.sqlite import SqliteDatabase
+
+if TYPE_CHECKING:
+    from engine.store.db.postgres import PostgresDatabase
 
 
 def connect(
@@ -29,9 +35,7 @@ def connect(
     """
     location = read_location(path.parent)
     if location is not None:
-        from engine.store.db.postgres import PostgresDatabase
-
-        return PostgresDatabase(location, path, durable=durable, busy_seconds=busy_seconds)
+        return connect_postgres(location, path, durable=durable, busy_seconds=busy_seconds)
     return SqliteDatabase.open(
         path,
         durable=durable,
@@ -40,6 +44,19 @@ def connect(
         busy_seconds=busy_seconds,
         small_cache=small_cache,
     )
+
+
+def connect_postgres(
+    location: Location, path: Path, *, durable: bool = True, busy_seconds: float = BUSY_SECONDS
+) -> "PostgresDatabase":
+    """The place of crawl.db or pages.db in PostgreSQL; connects at the first use. Raises UsageError without psycopg."""
+    try:
+        from engine.store.db.postgres import PostgresDatabase
+    except ImportError as error:
+        raise UsageError(
+            f"{path.parent}: its store in PostgreSQL needs psycopg", f"Install it: {install_hint('postgresql')}"
+        ) from error
+    return PostgresDatabase(location, path, durable=durable, busy_seconds=busy_seconds)
 
 
 def connect_for_reading(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database:
@@ -54,4 +71,4 @@ def has_no_wal(path: Path) -> bool:
 
 def is_immutable(path: Path) -> bool:
     """Whether a database is read as an unchanging file: no process has it open, and we can create no log beside it."""
-    return has_no_wal(path) and (not os.access(path.parent, os.W_OK) or is_full(path.parent))
+    return path.exists() and has_no_wal(path) and (not os.access(path.parent, os.W_OK) or is_full(path.parent))

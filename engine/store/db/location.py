@@ -1,6 +1,5 @@
 """Where the store of a data dir is: in PostgreSQL if its file `store` says so, else in SQLite files."""
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -31,12 +30,21 @@ def read_location(folder: Path) -> Location | None:
         raise StorageError(f"{path}: {error}", "Name the store again: `run --store URL --project NAME`.") from error
 
 
-def write_location(folder: Path, location: Location) -> None:
-    """Have the data dir belong to this database. Only its owner can read the file: the URL may hold a password."""
+def write_location(folder: Path, location: Location, *, new: bool = False) -> None:
+    """Have the data dir belong to this database. Only its owner can read the file: the URL may hold a password.
+
+    Raises FileExistsError if it is not `new`, OSError.
+    """
+    from tempfile import mkstemp  # few processes write the file
+
     path = folder / STORE_FILE
-    partial = path.with_name(f"{STORE_FILE}.{os.getpid()}")
-    with contextlib.suppress(FileNotFoundError):
-        partial.unlink()
-    with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-        file.write(json.encode(location))
-    partial.replace(path)
+    handle, name = mkstemp(prefix=f"{STORE_FILE}.", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(json.encode(location))
+        if new:
+            path.hardlink_to(name)
+        else:
+            Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -26,12 +26,13 @@ from engine.store.db.database import Database
 from engine.store.db.dialect import Dialect
 from engine.store.db.file_header import PAGES
 from engine.store.db.location import Location
-from engine.store.db.postgres_schema import read_tables
+from engine.store.db.postgres_schema import STATE, ServerState, read_tables, render_schema
 from engine.store.db.retry_busy import DatabaseBusy, DiskFull
-from engine.urls import without_credentials
+from engine.urls import without_passwords
 
 _MOST_CONNECTIONS = 6
 """Connections of one process, whatever number of `Database` it has open: each holds one only while it works."""
+_TYPICAL_CONNECTIONS = 3
 _CONNECT_SECONDS = 3
 _IDLE_SECONDS = 2
 """A transaction whose process says nothing for so long is ended, so that a machine that is cut off blocks no other."""
@@ -72,6 +73,7 @@ class PostgresDatabase(Database):
         self._transaction = 0
         """Id of the open write transaction; 0: none is open."""
         self._reads = 0
+        self._has_tables = False
 
     @property
     def schema(self) -> str:
@@ -112,7 +114,7 @@ class PostgresDatabase(Database):
         sql = f"INSERT INTO {table} ({', '.join([*values, *large])}) {{values}} RETURNING id"
         return int(self.execute_values(sql, [[*values.values(), *map(bytes, large.values())]])[0][0])
 
-    def run_script(self, text: str) -> None:
+    def _run_script(self, text: str) -> None:
         """Run PostgreSQL's own statements, inside the open transaction."""
         assert self._held is not None
         try:
@@ -269,8 +271,38 @@ class PostgresDatabase(Database):
         return self._held is not None and not self._held.broken
 
     def has_tables(self) -> bool:
-        """Whether the schema has the tables of a crawl."""
-        return bool(self._run("SELECT to_regclass($1)", (f"{self.schema}.meta",)).fetchone()[0])
+        """Whether the schema has the tables of a crawl. Raises OtherDatabase, StorageError if they cannot be ours."""
+        if not self._has_tables:
+            state = self._read_state()
+            state.check(self._name)
+            self._has_tables = state.has_crawl
+        return self._has_tables
+
+    def create_tables(self) -> None:
+        """Create what the schema lacks. Several processes may call it at once. Raises OtherDatabase, StorageError."""
+        self.has_tables()
+        self._read_state().check_writable(self._name)
+        if not self.has_tables():
+            with self.transaction():
+                state = self._read_state()
+                if not state.has_crawl:
+                    self._run_script("" if state.has_schema else f"CREATE SCHEMA {self.schema};")
+                    self._run_script(render_schema(self.schema))
+
+    def check_connections(self, processes: int) -> None:
+        """Raise StorageError if the server itself, without PgBouncer, has too few connections for a run."""
+        needed, state = processes * _TYPICAL_CONNECTIONS, self._read_state()
+        if needed > state.free_connections and not state.is_shared:
+            raise StorageError(
+                f"{self._name}: {state.free_connections} connections are free; {processes} processes need {needed}",
+                "Raise max_connections of the server, put PgBouncer in between, or start fewer --nodes.",
+            )
+
+    def _read_state(self) -> ServerState:
+        cursor = self._run(STATE, (self.schema,))
+        row = list(cursor.fetchone())
+        row[-1] = row[-1] != cursor.connection.info.backend_pid
+        return ServerState(*row)
 
     def resize_cache(self, kilobytes: int | None) -> None:
         """Do nothing: the cache is the server's."""
@@ -296,19 +328,26 @@ class PostgresDatabase(Database):
 
     @property
     def _name(self) -> str:
-        return f"{without_credentials(self.location.url)} ({self.location.project})"
+        return f"{without_passwords(self.location.url)} ({self.location.project})"
 
     def _translate_error(self, error: psycopg.Error) -> CrawlError:
         text = " ".join(str(error).split())
         if isinstance(error, errors.DiskFull):
             return DiskFull(f"{self._name}: {text}", "Free some space on the disk of the server. A crawl waits for it.")
+        if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:  # psycopg quotes the whole URL
+            return StorageError(f"{self._name}: not a valid URL of PostgreSQL", "Correct the URL of --store.")
         lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None and not _REFUSED.search(text)
         if lost or isinstance(error, _BUSY_ERRORS) or (error.sqlstate or "").startswith("08"):
-            return DatabaseBusy(f"{self._name}: {text}", "The server does not answer, or is busy; it is tried again.")
+            return DatabaseBusy(
+                f"{self._name}: {text}",
+                "Check that the server runs and has free connections. A crawl tries again by itself.",
+            )
         if isinstance(error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege):
             return StorageError(f"{self._name}: {text}", "Name a server and a user that may write with --store.")
         if isinstance(error, psycopg.OperationalError):
-            return StorageError(f"{self._name}: {text}", "Check the URL of --store, the database and the user.")
+            return StorageError(
+                f"{self._name}: {text}", "Check the URL of --store: the database, the user and the password."
+            )
         return StorageError(f"{self._name}: {text}", "This is a bug in crawl-console; see data/logs.")
 
 

@@ -48,6 +48,14 @@ CREATE VIEW $schema.sqlite_sequence AS                  -- the highest id ever g
     SELECT 'rows' AS name, CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM $schema.rows_id_seq
     UNION ALL SELECT 'pages', CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.pages_id_seq;
 
+-- The doorbells of engine/queue.py: the columns are Huey's. A crash empties the table, which costs nothing.
+CREATE UNLOGGED TABLE $schema.doorbells (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue    text NOT NULL,
+    data     bytea NOT NULL,
+    priority double precision NOT NULL
+) WITH (autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);
+
 INSERT INTO $schema.meta (name, value) VALUES ('identity', replace(gen_random_uuid()::text, '-', ''));
 
 -- Each change of state of a run or node is also an event: the events, replayed, give the tables.

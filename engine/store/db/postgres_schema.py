@@ -3,6 +3,22 @@
 import re
 from pathlib import Path
 
+from msgspec import Struct
+
+from engine.errors import StorageError
+from engine.store.db.file_header import SCHEMA_NUMBER, OtherDatabase
+
+STATE = """
+SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
+    to_regnamespace($1) IS NOT NULL, (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace($1)),
+    obj_description(to_regclass($1 || '.meta'), 'pg_class'),
+    pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,
+    has_database_privilege(current_database(), 'CREATE'),
+    current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+        - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), pg_backend_pid()
+"""
+_MARK = "crawl-console "
+_OLDEST_SERVER = 14
 _SQL_DIR = Path(__file__).parent
 _TABLE = re.compile(r"^CREATE TABLE (\w+) \((.*?)^\)", re.DOTALL | re.MULTILINE)
 _COLUMN = re.compile(r"^\s+(\w+)\s+(TEXT|INTEGER|REAL|BLOB)\b", re.MULTILINE)
@@ -40,6 +56,56 @@ _OLD = "SELECT sequence, state, not_before, reason, -1 AS by FROM old_jobs"
 _SOURCES = {"born": _NEW, "changed": f"{_NEW} UNION ALL {_OLD}", "gone": _OLD}
 
 
+class ServerState(Struct, frozen=True):
+    """What a server says of itself and of a schema."""
+
+    version: int
+    encoding: str
+    has_schema: bool
+    tables: int
+    mark: str | None
+    """The comment on a table that says whose schema this is."""
+    is_read_only: bool
+    may_create: bool
+    free_connections: int
+    is_shared: bool
+    """Whether PgBouncer shares its connections."""
+
+    @property
+    def has_crawl(self) -> bool:
+        """Whether the schema has the tables of a crawl."""
+        return self.mark is not None
+
+    def check(self, name: str) -> None:
+        """Raise OtherDatabase or StorageError if the schema cannot be read. `name`: of the schema, for users."""
+        if self.version < _OLDEST_SERVER:
+            raise StorageError(
+                f"{name}: PostgreSQL {self.version} is too old", f"Use PostgreSQL {_OLDEST_SERVER} or newer."
+            )
+        if self.encoding != "UTF8":
+            raise StorageError(f"{name}: the database has the encoding {self.encoding}", "Create one with UTF8.")
+        number = (self.mark or "").removeprefix(_MARK)
+        if (self.mark is None and self.tables) or (self.mark is not None and not number.isdigit()):
+            raise OtherDatabase(
+                f"{name}: the schema has tables of another program", "Nothing was changed. Use another --project."
+            )
+        if self.mark is not None and int(number) != SCHEMA_NUMBER:
+            raise OtherDatabase(
+                f"{name}: of {'a newer' if int(number) > SCHEMA_NUMBER else 'an older'} version of crawl-console",
+                "Nothing was changed. Use the version that the other machines have, or another --project.",
+            )
+
+    def check_writable(self, name: str) -> None:
+        """Raise StorageError if this user cannot write here."""
+        if self.is_read_only:
+            raise StorageError(f"{name}: read-only, as a standby is", "Name the primary server with --store.")
+        if not self.has_schema and not self.may_create:
+            raise StorageError(
+                f"{name}: the user may not create the schema",
+                "GRANT CREATE ON DATABASE to this user, or create the schema for it and GRANT ALL on that.",
+            )
+
+
 def read_tables() -> dict[str, dict[str, str]]:
     """By table the types of its columns in PostgreSQL, by their names."""
     tables = {
@@ -70,7 +136,8 @@ def render_schema(schema: str) -> str:
     text = text.replace(
         f"ON {schema}.jobs(coalesce(target, url))", f"ON {schema}.jobs USING hash (coalesce(target, url))"
     )
-    return f"CREATE SCHEMA {schema};\n{text}\n{_own_text().replace('$schema', schema)}"
+    mark = f"COMMENT ON TABLE {schema}.meta IS '{_MARK}{SCHEMA_NUMBER}';"
+    return f"{text}\n{_own_text().replace('$schema', schema)}\n{mark}"
 
 
 def _ddl() -> str:

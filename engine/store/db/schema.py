@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError
-from engine.store.db.connector import BUSY_SECONDS, Database, has_no_wal
+from engine.store.db.connector import Database, connect_postgres, has_no_wal
 from engine.store.db.file_header import CRAWL as CRAWL
 from engine.store.db.file_header import HEADER_BYTES, SQLITE_MAGIC, check_numbers
 from engine.store.db.file_header import PAGES as PAGES
-from engine.store.db.location import Location, read_location
+from engine.store.db.location import read_location
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.sqlite import SqliteDatabase, sqlite3
 
@@ -25,14 +25,19 @@ _SETTLE_SECONDS, _SETTLE_RETRY_SECONDS = 0.3, 0.02
 """Another process that is creating or closing the file finishes within the first."""
 
 
-def open_databases(folder: Path) -> Database:
+def open_databases(folder: Path, *, processes: int = 0) -> Database:
     """Create the databases that a data dir lacks; returns crawl.db. Several processes may call it at once.
 
+    `processes`: how many will have connections to PostgreSQL.
     Raises DatabaseBusy, OtherDatabase, and StorageError if a file is damaged.
     """
     location = read_location(folder)
     if location is not None:
-        return _open_postgres(location, folder / CRAWL)
+        postgres = connect_postgres(location, folder / CRAWL)
+        postgres.create_tables()
+        if processes:
+            postgres.check_connections(processes)
+        return postgres
     if sqlite3.sqlite_version_info < (3, 37):
         raise StorageError(
             f"SQLite {sqlite3.sqlite_version} is too old", "Use a Python whose sqlite3 has SQLite 3.51.3 or newer."
@@ -46,19 +51,6 @@ def open_databases(folder: Path) -> Database:
         crawl.close()
         raise
     return crawl
-
-
-def _open_postgres(location: Location, path: Path) -> Database:
-    """Open the schema of a crawl; the first process creates it."""
-    from engine.store.db.postgres import PostgresDatabase
-    from engine.store.db.postgres_schema import render_schema
-
-    database = PostgresDatabase(location, path, busy_seconds=BUSY_SECONDS)
-    if not database.has_tables():
-        with database.transaction():
-            if not database.has_tables():
-                database.run_script(render_schema(database.schema))
-    return database
 
 
 def _open_created(folder: Path, name: str) -> SqliteDatabase:

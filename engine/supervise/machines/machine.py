@@ -31,6 +31,8 @@ from engine.supervise.nodes.machine_parts import build_parts
 from engine.supervise.stages import ACTIVE_STAGES, EXIT_CODES, ExitReason
 from engine.supervise.supervisor import Supervisor
 
+_OTHER_PROCESSES = 2
+"""Besides the nodes: this one and the appender."""
 _BUSY_SECONDS = 0.5
 _JOIN_SECONDS, _JOIN_PAUSE = 90.0, 1.0
 _WAIT_SECONDS = 0.05
@@ -186,7 +188,9 @@ class Machine:
 
     def _join(self) -> None:
         """Write the row of this machine, and end those of its earlier processes."""
-        db = open_databases(self._folder)
+        settings = self._options.settings
+        processes = 0 if self._epoch else settings.nodes.most + settings.backups + _OTHER_PROCESSES
+        db = open_databases(self._folder, processes=processes)
         try:
             make_dirs(self._folder)
             kill_local_leftovers(db, self._folder, self._earlier(db))

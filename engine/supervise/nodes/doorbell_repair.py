@@ -8,6 +8,7 @@ from engine.errors import StorageError
 from engine.queue import Doorbells
 from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.location import read_location
 from engine.store.tables.job import jobs, rings
 
 _log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ class QueueMaintainer:
         self._db = db
         self._folder = folder
         self._run = run
-        self._doorbells = Doorbells.open_empty(folder)
+        self._doorbells = Doorbells.open_empty(folder, server=read_location(folder))
         self._repaired_at = 0.0
 
     def ring(self, rung: Sequence[int]) -> None:
@@ -54,7 +55,7 @@ class QueueMaintainer:
         _log.warning("the queue is missing, damaged or out of reach; opening it again")
         self._doorbells.close()
         try:
-            self._doorbells = Doorbells.open_empty(self._folder)
+            self._doorbells = Doorbells.open_empty(self._folder, server=read_location(self._folder))
         except (StorageError, OSError) as error:  # for example on a full disk: the next tick retries
             raise DatabaseBusy(str(error)) from error
         with self._db.transaction():

@@ -14,6 +14,7 @@ from engine.append.loop.only_new import digest
 from engine.append.loop.output_dir import CURRENT, LATEST, link_output
 from engine.errors import StorageError
 from engine.store.db.connector import Database
+from engine.store.db.data_dir import has_store
 from engine.store.db.schema import PAGES
 from engine.store.pages.documents import PageStore
 from engine.store.tables.run import deleted_runs, runs
@@ -44,7 +45,7 @@ def delete_left(
         yield from delete_run.delete_batches(db, run.seq, digest)
         yield from _delete_folder(data / "output" / run.id)
     if left and with_documents:
-        if (data / PAGES).exists():
+        if has_store(data, PAGES):
             with contextlib.closing(PageStore(data, busy_seconds=_BUSY_SECONDS)) as pages:
                 yield from unused.delete_unused(db, pages, stop=stop)
                 if with_orphans and not stop():

@@ -9,41 +9,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import run
-from typing import NamedTuple
 
 import pytest
 
 from engine.errors import StorageError
-from engine.queue import Doorbells, Server
+from engine.queue import Doorbells
+from engine.store.db.connector import connect_postgres
+from engine.store.db.file_header import CRAWL
+from engine.store.db.location import Location
 from tests.postgres_server import PostgresServer
 
 
-class _Server(NamedTuple):
-    url: str
-    project: str
-
-
 @pytest.fixture
-def server(postgres: PostgresServer, database: str) -> _Server:
-    postgres.execute(database, "CREATE SCHEMA shop")
-    postgres.execute(database, DOORBELLS.replace("doorbells", "shop.doorbells", 1))
-    return _Server(database, "shop")
-
-
-DOORBELLS = """
-CREATE UNLOGGED TABLE doorbells (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    queue text NOT NULL,
-    data bytea NOT NULL,
-    priority double precision NOT NULL
-)
-"""
+def server(database: str, tmp_path: Path) -> Location:
+    location = Location(database, "shop")
+    connect_postgres(location, tmp_path / CRAWL).create_tables()
+    return location
 
 
 class _Node:
     """A process that answers doorbells, in a thread."""
 
-    def __init__(self, server: Server, gate: Callable[[], bool]) -> None:
+    def __init__(self, server: Location, gate: Callable[[], bool]) -> None:
         self.answered = 0
         self.should_dequeue = gate
         self.doorbells = Doorbells(Path("/nowhere"), server=server)
@@ -54,7 +41,7 @@ class _Node:
 
 
 @contextmanager
-def consuming(server: Server, gate: Callable[[], bool] = lambda: True) -> Iterator[_Node]:
+def consuming(server: Location, gate: Callable[[], bool] = lambda: True) -> Iterator[_Node]:
     node = _Node(server, gate)
     node.thread.start()
     try:
@@ -76,7 +63,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
 
 
 @contextmanager
-def doorbells_on(server: _Server) -> Iterator[Doorbells]:
+def doorbells_on(server: Location) -> Iterator[Doorbells]:
     doorbells = Doorbells(Path("/nowhere"), server=server)
     try:
         yield doorbells
@@ -84,7 +71,7 @@ def doorbells_on(server: _Server) -> Iterator[Doorbells]:
         doorbells.close()
 
 
-def test_each_doorbell_is_answered_by_one_node_of_any_machine(server: _Server) -> None:
+def test_each_doorbell_is_answered_by_one_node_of_any_machine(server: Location) -> None:
     with doorbells_on(server) as doorbells, consuming(server) as one, consuming(server) as two:
         for count in range(1, 30):
             doorbells.ring()
@@ -94,7 +81,7 @@ def test_each_doorbell_is_answered_by_one_node_of_any_machine(server: _Server) -
         assert doorbells.has_pending() is False
 
 
-def test_one_doorbell_waits_at_most_and_only_a_leader_discards_it(server: _Server) -> None:
+def test_one_doorbell_waits_at_most_and_only_a_leader_discards_it(server: Location) -> None:
     with doorbells_on(server) as doorbells, doorbells_on(server) as other_machine:
         assert doorbells.has_pending() is False
         for _ in range(20):
@@ -105,7 +92,7 @@ def test_one_doorbell_waits_at_most_and_only_a_leader_discards_it(server: _Serve
         assert doorbells.has_pending() is False
 
 
-def test_a_closed_gate_leaves_doorbells_to_other_machines(server: _Server) -> None:
+def test_a_closed_gate_leaves_doorbells_to_other_machines(server: Location) -> None:
     with doorbells_on(server) as doorbells, consuming(server, gate=lambda: False) as busy:
         doorbells.ring()
         time.sleep(0.1)
@@ -115,7 +102,7 @@ def test_a_closed_gate_leaves_doorbells_to_other_machines(server: _Server) -> No
 
 
 def test_doorbells_heal_after_a_restart_of_the_server(
-    postgres: PostgresServer, server: _Server, caplog: pytest.LogCaptureFixture
+    postgres: PostgresServer, server: Location, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     with doorbells_on(server) as doorbells, consuming(server) as node:
@@ -142,14 +129,14 @@ def test_a_server_that_never_answers_holds_a_node_for_two_seconds(tmp_path: Path
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / ".s.PGSQL.5432"))
         silent.listen()
-        with doorbells_on(_Server(f"postgresql:///shop?host={tmp_path}", "shop")) as doorbells:
+        with doorbells_on(Location(f"postgresql:///shop?host={tmp_path}", "shop")) as doorbells:
             started = time.monotonic()
             assert doorbells.has_pending() is None
             doorbells.ring()
             assert time.monotonic() - started < 2.9
 
 
-def test_a_poll_without_a_doorbell_writes_nothing(postgres: PostgresServer, server: _Server) -> None:
+def test_a_poll_without_a_doorbell_writes_nothing(postgres: PostgresServer, server: Location) -> None:
     def next_transaction() -> int:
         return int(postgres.execute(server.url, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")[0][0])
 

@@ -41,7 +41,7 @@ def test_defaults_are_those_of_the_design(tmp_path: Path) -> None:
         "max_body": 10_000_000, "max_redirects": 10, "max_failed": 0, "robots": True, "delay": 0.0,
         "host_concurrency": 8, "live": "PT0S", "on_reload": "reextract", "refresh": 2.0, "cpu_affinity": "auto",
         "max_pages": None, "max_time": None, "min_free": 64_000_000, "helpers": None, "on_start": None,
-        "on_end": None, "on_alarm": None, "base_url": None,
+        "store": None, "project": None, "on_end": None, "on_alarm": None, "base_url": None,
         "allow_file": False, "default_steps": "jsoupDefault", "fact_blank": "-", "fact_not_found": "not found",
     }  # fmt: skip
     assert {name: getattr(loaded, name) for name in values} == values
@@ -64,6 +64,7 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("max_body", "20_000_000", 20_000_000), ("max_pages", "none", None),
     ("max_pages", "", None), ("max_time", "0.5", 0.5), ("delay", 2, 2.0), ("user_agent", "me", "me"),
     ("on_reload", "new_only", "new_only"), ("cpu_affinity", "off", "off"),
+    ("store", "postgres:///x?host=/run/pg", "postgres:///x?host=/run/pg"), ("project", "shop_2", "shop_2"),
     ("base_url", "none", None), ("base_url", "http://a/", "http://a/"),
     ("fact_blank", "none", "none"),
 ]  # fmt: skip
@@ -244,3 +245,26 @@ def test_a_value_is_blamed_on_where_it_was_written(tmp_path: Path) -> None:
         load_settings({"base_url": "x"}, environment={}, folder=tmp_path)
     with pytest.raises(UsageError, match=r"^env CRAWL_BASE_URL: base_url cannot be 'x'"):
         load_settings({}, environment={"CRAWL_BASE_URL": "x"}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("store", "mysql://h/x"), ("store", "host=h dbname=x"), ("store", "postgresql://u:sec@ret@h/x"),
+     ("project", "Shop"), ("project", "2shop"), ("project", "a" * 41), ("project", 'a"b')],
+)  # fmt: skip
+def test_a_store_or_project_that_cannot_be_is_refused(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} cannot be") as refused:
+        load_settings({name: value}, environment={})
+    assert "ret@h" not in str(refused.value)
+
+
+def test_two_settings_are_read_alone(tmp_path: Path) -> None:
+    (tmp_path / "crawl.toml").write_text('store = "postgresql:///x"\ncolour = 1\nnodes = "x"\n')
+    read = resolve_settings({}, environment={"CRAWL_PROJECT": "shop"}, folder=tmp_path, names=("store", "project"))
+    assert [(one.value, one.origin) for one in read] == [
+        ("postgresql:///x", "crawl.toml:1"), ("shop", "env CRAWL_PROJECT"),
+    ]  # fmt: skip
+
+
+def test_child_processes_get_no_password_of_a_store() -> None:
+    assert "secret" not in load_settings({"store": "postgresql://u:secret@h/x"}, environment={}).to_json()

@@ -6,7 +6,7 @@ import click
 
 from console.cli.options import common_options, object_option
 from console.cli.output import write_json, write_lines
-from engine.errors import megabytes
+from engine.errors import UsageError, megabytes
 
 
 @click.command()
@@ -15,10 +15,16 @@ from engine.errors import megabytes
 def vacuum(as_json: bool, data: Path) -> int:
     """Return the free space of the databases to the disk, while no crawl runs."""
     from console.client import open_alone
+    from engine.store.db.location import read_location
     from engine.store.db.schema import CRAWL, PAGES
     from engine.store.db.vacuum import vacuum
     from engine.supervise.retention.deletion import delete_left
 
+    if read_location(data) is not None:
+        raise UsageError(
+            f"{data}: its store is in PostgreSQL, which uses free space again by itself",
+            "VACUUM FULL in psql returns it to the disk; it locks each table meanwhile.",
+        )
     with open_alone(data, "vacuum") as db:
         for _ in delete_left(db, data, with_documents=True, with_orphans=True):
             pass

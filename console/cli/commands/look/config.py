@@ -12,14 +12,14 @@ from console.cli.options import common_options, defs_option, object_option
 from console.cli.output import write_json, write_lines, write_stderr
 from console.format import align_columns
 from engine.model.node import NodeRange
-from engine.urls import without_credentials
+from engine.urls import without_passwords
 
 if TYPE_CHECKING:
     from engine.settings import Setting
     from engine.settings.declaration import Helper
 
 _HEADINGS = ("SETTING", "VALUE", "ORIGIN")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*:\S*@\S*", re.IGNORECASE)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*:\S*(?:@|password=)\S*", re.IGNORECASE)
 
 
 def _complete_name(_context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
@@ -82,4 +82,4 @@ def _mask(value: Any) -> Any:
         return {name: _mask(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_mask(item) for item in value]
-    return _URL.sub(lambda url: without_credentials(url[0]), value) if isinstance(value, str) else value
+    return _URL.sub(lambda url: without_passwords(url[0]), value) if isinstance(value, str) else value

@@ -31,6 +31,8 @@ from engine.model import bounds
 @defs_option
 @arguments_option
 @common_options("data", "assigned")
+@click.option("--store", metavar="URL", help="PostgreSQL database of the crawl, for several machines.")
+@click.option("--project", metavar="NAME", help="Name of the crawl in the store.")
 @click.option("--nodes", type=Nodes(), metavar="N", help="Node processes: a number, or a range such as 1-4.")
 @click.option("--backups", type=Number(bounds.BACKUPS), help="Warm standby nodes.")
 @base_url_option
