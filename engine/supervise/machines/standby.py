@@ -112,7 +112,8 @@ class Standby:
         self.parts.queue_maintainer.tick()
 
     def _failure(self) -> str | None:
-        return self.parts.helpers.failure or (self.parts.node_pool.failure if self._is_started else None)
+        works = self._is_started and not self._is_stopping
+        return self.parts.helpers.failure or (self.parts.node_pool.failure if works else None)
 
     def _stop(self, view: MachineView) -> None:
         """Drain the nodes, as the leader does; then leave, or wait for the end of the run."""
