@@ -108,6 +108,8 @@ class Machine:
             self._tick()
         except Fenced as error:
             self._drop(error.message)
+        except DatabaseBusy as busy:  # to choose a role may take several attempts
+            _log.warning("%s; trying again", busy.message)
 
     def _tick(self) -> None:
         if self._pulse is None:
