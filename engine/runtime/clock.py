@@ -9,8 +9,8 @@ from pathlib import Path
 
 _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC))
 
-_STEP_SECONDS, _FOLLOW_SECONDS = 0.5, 60.0
-"""A clock that is so far behind was set back; and how long the fastest answer counts."""
+_STEP_SECONDS, _FOLLOW_SECONDS = 5.0, 60.0
+"""A clock that differs by so much was set; and how long the fastest answer counts."""
 
 
 def boottime() -> float:
@@ -28,16 +28,30 @@ class StoreClock:
     def __init__(self) -> None:
         self._offset = 0.0
         self._followed_at = -math.inf
+        self._is_behind = False
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it follows the clock of a database."""
+        return self._followed_at > -math.inf
 
     def now(self) -> float:
         return boottime() + self._offset
 
-    def follow(self, seconds: float) -> None:
-        """`seconds`: what the database's clock said in an answer that has just arrived."""
+    def follow(self, seconds: float) -> float:
+        """`seconds`: what the database's clock said in an answer that has just arrived.
+
+        Returns by how many seconds that clock was set, or 0: an answer that only comes late is followed by another one.
+        """
         at = boottime()
         offset = seconds - at
-        if not 0 <= self._offset - offset < _STEP_SECONDS or at - self._followed_at > _FOLLOW_SECONDS:
+        ahead = offset - self._offset if self.is_followed else 0.0
+        was_behind, self._is_behind = self._is_behind, ahead < -_STEP_SECONDS
+        if ahead > _STEP_SECONDS or (was_behind and self._is_behind):
+            return ahead
+        if not self._is_behind and (ahead >= 0 or at - self._followed_at > _FOLLOW_SECONDS):
             self._offset, self._followed_at = offset, at
+        return 0.0
 
 
 @cache

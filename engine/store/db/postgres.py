@@ -73,12 +73,19 @@ class PostgresDatabase(Database):
         self._transaction = 0
         """Id of the open write transaction; 0: none is open."""
         self._reads = 0
-        self._has_tables = False
+        self._has_tables: bool | None = None
+        """None: nobody has asked."""
 
     @property
     def schema(self) -> str:
         """The quoted name of the schema."""
         return self._dialect.schema
+
+    @property
+    def _clock(self) -> str:
+        """SQL: the clock of deadlines, in seconds; it goes on where the clock of the server is set."""
+        shift = f" + (SELECT shift FROM {self.schema}.clock)" if self._has_tables is not False else ""
+        return f"extract(epoch FROM clock_timestamp())::float8{shift}"
 
     def close(self) -> None:
         """Give the connection back; safe to repeat."""
@@ -128,6 +135,8 @@ class PostgresDatabase(Database):
 
         def run(connection: "psycopg.Connection[Any]") -> Any:
             try:
+                if not store_clock().is_followed and self._has_tables:
+                    store_clock().follow(self._run_on(connection, f"SELECT {self._clock}", ()).fetchone()[0])
                 return self._run_on(connection, text, values)
             finally:
                 self._connections.give(connection)
@@ -178,7 +187,7 @@ class PostgresDatabase(Database):
             f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; "
             + ("" if durable else "SET LOCAL synchronous_commit = off; ")
             + f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}({self._lock}); "
-            "SELECT pg_current_xact_id()::text, extract(epoch FROM clock_timestamp())::float8"
+            f"SELECT pg_current_xact_id()::text, {self._clock}"
         )
         try:
             answer = self._begin(text, limit)
@@ -189,8 +198,9 @@ class PostgresDatabase(Database):
         while answer.nextset():
             pass
         transaction, seconds = answer.fetchone()
-        store_clock().follow(seconds)
         self._transaction = int(transaction)
+        if step := store_clock().follow(seconds):  # the deadlines of all machines go on as if nothing had happened
+            self.execute("UPDATE clock SET shift = clock.shift - ?", (step,))
 
     def _begin_read(self) -> None:
         self._begin(
@@ -398,8 +408,6 @@ class _Connections:
         adapters.register_loader("numeric", _NumberLoader)
         for name in ("json", "jsonb"):
             adapters.register_loader(name, _TextLoader)
-        for (seconds,) in connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8"):
-            store_clock().follow(seconds)
         return connection
 
 

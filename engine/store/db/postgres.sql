@@ -44,6 +44,9 @@ $$;
 CREATE FUNCTION $schema.hex(bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT upper(encode($1, 'hex')) $$;
 CREATE FUNCTION $schema.to_blob(text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT convert_to($1, 'UTF8') $$;
 
+CREATE TABLE $schema.clock (shift double precision NOT NULL); -- see PostgresDatabase._clock
+INSERT INTO $schema.clock (shift) VALUES (0);
+
 CREATE VIEW $schema.sqlite_sequence AS                  -- the highest id ever given
     SELECT 'rows' AS name, CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM $schema.rows_id_seq
     UNION ALL SELECT 'pages', CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.pages_id_seq;

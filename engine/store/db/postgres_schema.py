@@ -112,7 +112,7 @@ def read_tables() -> dict[str, dict[str, str]]:
         name: {column: _TYPES[type_] for column, type_ in _COLUMN.findall(body)}
         for name, body in _TABLE.findall(_ddl())
     }
-    return {**tables, "sqlite_sequence": {"name": "text", "seq": "bigint"}}
+    return {**tables, "sqlite_sequence": {"name": "text", "seq": "bigint"}, "clock": {"shift": "float8"}}
 
 
 def render_schema(schema: str) -> str:

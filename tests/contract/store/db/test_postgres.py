@@ -213,15 +213,31 @@ def test_the_clock_of_the_database_is_followed_and_never_runs_ahead(db: Postgres
     assert max(ahead) < 1
 
 
-def test_a_clock_takes_the_fastest_answer_and_follows_a_step_back() -> None:
+def test_a_clock_takes_the_fastest_answer() -> None:
     clock, now = StoreClock(), boottime()
-    clock.follow(now + 100.0)
-    clock.follow(now + 99.9)
+    assert clock.follow(now + 100.0) == clock.follow(now + 99.9) == 0
     assert clock.now() - boottime() == pytest.approx(100.0, abs=0.01)
-    clock.follow(now + 100.1)
+    assert clock.follow(now + 100.1) == 0
     assert clock.now() - boottime() == pytest.approx(100.1, abs=0.01)
-    clock.follow(now + 50.0)
-    assert clock.now() - boottime() == pytest.approx(50.0, abs=0.01)
+
+
+def test_a_late_answer_is_no_step() -> None:
+    clock, now = StoreClock(), boottime()
+    assert [clock.follow(now + offset) for offset in (100.0, 50.0, 100.0, 50.0)] == [0.0] * 4
+    assert clock.follow(now + 50.0) == pytest.approx(-50.0, abs=0.1), "two in a row"
+    assert clock.now() - boottime() == pytest.approx(100.0, abs=0.01)
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+def test_deadlines_go_on_where_the_clock_of_the_server_is_set(db: PostgresDatabase, *, step: float) -> None:
+    with db.transaction():
+        before = store_time() - boottime()
+        db.execute("UPDATE clock SET shift = clock.shift + ?", (step,))
+    for _ in range(3):
+        with db.transaction():
+            pass
+    assert store_time() - boottime() == pytest.approx(before, abs=0.2)
+    assert db.value("SELECT shift FROM clock") == pytest.approx(0.0, abs=0.2)
 
 
 def test_processes_and_threads_share_few_connections(folder: Path, postgres: PostgresServer, database: str) -> None:
