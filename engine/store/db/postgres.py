@@ -57,6 +57,12 @@ _BUSY_ERRORS = (
 )  # fmt: skip
 
 
+_TEXT_TYPES = (
+    "json", "jsonb", "date", "time", "timetz", "timestamp", "timestamptz", "interval", "uuid", "inet", "cidr",
+)  # fmt: skip
+"""Types that come as text: the store has no columns of them, users' statements may."""
+
+
 class PostgresDatabase(Database):
     """crawl.db or pages.db of a data dir, as tables of one schema. Both have a write lock of their own."""
 
@@ -121,11 +127,11 @@ class PostgresDatabase(Database):
         sql = f"INSERT INTO {table} ({', '.join([*values, *large])}) {{values}} RETURNING id"
         return int(self.execute_values(sql, [[*values.values(), *map(bytes, large.values())]])[0][0])
 
-    def _run_script(self, text: str) -> None:
-        """Run PostgreSQL's own statements, inside the open transaction."""
+    def run_script(self, text: str) -> Any:
+        """Run PostgreSQL's own statements, inside the open transaction; returns their cursor."""
         assert self._held is not None
         try:
-            self._held.execute(text.encode(), prepare=False)
+            return self._held.execute(text.encode(), prepare=False)
         except psycopg.Error as error:
             raise self._translate_error(error) from error
 
@@ -296,8 +302,8 @@ class PostgresDatabase(Database):
             with self.transaction():
                 state = self._read_state()
                 if not state.has_crawl:
-                    self._run_script("" if state.has_schema else f"CREATE SCHEMA {self.schema};")
-                    self._run_script(render_schema(self.schema))
+                    self.run_script("" if state.has_schema else f"CREATE SCHEMA {self.schema};")
+                    self.run_script(render_schema(self.schema))
 
     def check_connections(self, processes: int) -> None:
         """Raise StorageError if the server itself, without PgBouncer, has too few connections for a run."""
@@ -406,7 +412,7 @@ class _Connections:
         adapters.register_dumper(int, Int8Dumper)
         adapters.register_dumper(bool, _BoolDumper)
         adapters.register_loader("numeric", _NumberLoader)
-        for name in ("json", "jsonb"):
+        for name in _TEXT_TYPES:
             adapters.register_loader(name, _TextLoader)
         return connection
 
@@ -427,7 +433,7 @@ class _NumberLoader(Loader):
 
 
 class _TextLoader(Loader):
-    """JSON as text: the store decodes it itself."""
+    """As text: the store decodes JSON itself."""
 
     def load(self, data: Any) -> str:
         return bytes(data).decode()

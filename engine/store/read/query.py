@@ -11,7 +11,7 @@ from msgspec import Struct
 from engine.errors import CrawlError, StorageError, UsageError
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import PAGES
-from engine.store.db.sqlite import sqlite3
+from engine.store.db.sqlite import SqliteDatabase, sqlite3
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
 
@@ -60,6 +60,12 @@ def open_query(
     Raises UsageError for a statement that is wrong, writes, is not exactly one, or takes longer than `seconds`;
     StorageError, DatabaseBusy.
     """
+    if not isinstance(crawl, SqliteDatabase):
+        from engine.store.db.postgres_query import open_statement
+
+        with open_statement(crawl, sql, dict(_HIDDEN_COLUMNS), seconds) as answer:
+            yield QueryResult(*answer)
+        return
     statement = _Statement(crawl, decoder, immutable, seconds)
     try:
         yield statement.start(sql)

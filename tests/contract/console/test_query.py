@@ -17,6 +17,8 @@ from engine.store.pages.documents import PageStore
 from engine.store.read.query import open_query
 from tests.contract.store.harness import StoreHarness, document
 
+pytestmark = pytest.mark.sqlite  # its SQL; tests/contract/store/db/test_postgres_query.py has PostgreSQL's
+
 Output = Callable[..., tuple[int, str, str]]
 
 

@@ -55,7 +55,8 @@ def _print_json(result: "QueryResult") -> None:
 
     names = _unique_names(result.columns)
     objects = (
-        orjson.dumps({name: _json_value(value) for name, value in zip(names, row, strict=True)}) for row in result.rows
+        orjson.dumps({name: _json_value(value) for name, value in zip(names, row, strict=True)}, default=str)
+        for row in result.rows
     )
     separator, stdout = b"[", open_stdout()
     while batch := list(islice(objects, _BATCH_ROWS)):
