@@ -1,6 +1,7 @@
 """A connection to the PostgreSQL schema of a crawl: one writer at a time, as in SQLite.
 
-Nothing lives in a session: no prepared statement, no search path, no setting. So PgBouncer may share connections.
+Nothing lives in a session: no search path, no setting. So PgBouncer may share connections; statements are prepared only
+where it does not.
 """
 
 import contextlib
@@ -34,8 +35,11 @@ _MOST_CONNECTIONS = 6
 """Connections of one process, whatever number of `Database` it has open: each holds one only while it works."""
 _TYPICAL_CONNECTIONS = 3
 _CONNECT_SECONDS = 3
+_PREPARED_AFTER = 2
 _IDLE_SECONDS = 2
 """A transaction whose process says nothing for so long is ended, so that a machine that is cut off blocks no other."""
+_PLANS = "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; "
+"""A plan is kept while a table grows from nothing: it must use the indexes from the beginning, as SQLite does."""
 _VALUES_AT_ONCE = 1_000
 _AWAY_PAUSE = 0.1
 _ASK_SECONDS, _ASK_PAUSE = 60.0, 0.1
@@ -192,6 +196,7 @@ class PostgresDatabase(Database):
             f"BEGIN; SET LOCAL lock_timeout = {max(1, round(limit * 1000))}; "
             f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; "
             + ("" if durable else "SET LOCAL synchronous_commit = off; ")
+            + _PLANS
             + f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}({self._lock}); "
             f"SELECT pg_current_xact_id()::text, {self._clock}"
         )
@@ -414,6 +419,9 @@ class _Connections:
         adapters.register_loader("numeric", _NumberLoader)
         for name in _TEXT_TYPES:
             adapters.register_loader(name, _TextLoader)
+        # without a pooler in between: the plan is half of the cost of a statement
+        if connection.execute("SELECT pg_backend_pid()").fetchall() == [(connection.info.backend_pid,)]:
+            connection.prepare_threshold = _PREPARED_AFTER
         return connection
 
 

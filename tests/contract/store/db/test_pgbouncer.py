@@ -11,7 +11,7 @@ from engine.store.db.connector import connect
 from engine.store.db.location import Location, write_location
 from engine.store.db.retry_busy import DatabaseBusy
 from engine.store.db.schema import CRAWL, open_databases
-from tests.contract.node.test_postgres_doorbells import DOORBELLS, consuming, wait_for
+from tests.contract.node.test_postgres_doorbells import consuming, wait_for
 from tests.contract.store.db.test_postgres import get, put
 from tests.pgbouncer import PgBouncer, pgbouncer
 from tests.postgres_server import PostgresServer
@@ -96,9 +96,8 @@ def test_a_server_that_is_away_makes_calls_busy_until_it_is_back(
             put(db, "x")
 
 
-def test_each_doorbell_is_answered_once(location: Location, postgres: PostgresServer, database: str) -> None:
-    postgres.execute(database, "CREATE SCHEMA shop")
-    postgres.execute(database, DOORBELLS.replace("doorbells", "shop.doorbells", 1))
+@pytest.mark.usefixtures("folder")
+def test_each_doorbell_is_answered_once(location: Location) -> None:
     with closing(Doorbells.open_empty(Path("/nowhere"), server=location)) as doorbells:
         with consuming(location) as one, consuming(location) as two:
             for count in range(1, 10):
@@ -106,3 +105,16 @@ def test_each_doorbell_is_answered_once(location: Location, postgres: PostgresSe
                 assert wait_for(lambda count=count: one.answered + two.answered == count)
         doorbells.ring()
         assert doorbells.has_pending() is True
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_statements_are_prepared_only_where_no_pooler_shares_the_connection(
+    location: Location, database: str, tmp_path: Path, *, direct: bool
+) -> None:
+    write_location(tmp_path, Location(database, "shop") if direct else location)
+    open_databases(tmp_path).close()
+    with closing(connect(tmp_path / CRAWL)) as db:
+        for _ in range(5):
+            get(db, "x")
+        prepared = [text for (text,) in db.all("SELECT statement FROM pg_prepared_statements")]
+    assert any("meta" in text for text in prepared) == direct
