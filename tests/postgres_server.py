@@ -25,7 +25,9 @@ _SETTINGS = (
 class PostgresServer:
     """A server that can be stopped and started again. Raises pytest's Skipped where none can run."""
 
-    def __init__(self) -> None:
+    def __init__(self, *settings: str) -> None:
+        """`settings`: instead of those that are fast for tests."""
+        self._settings = (*_SETTINGS, *settings)
         self.user = _unprivileged_user()
         self.folder = Path(tempfile.mkdtemp(prefix="crawl-pg-"))
         self.bin = _binaries(self.folder)
@@ -42,7 +44,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        options = [part for setting in _SETTINGS for part in ("-c", setting)]
+        options = [part for setting in self._settings for part in ("-c", setting)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self.bin / "postgres", "-D", self._data, "-k", self.folder, *options],
