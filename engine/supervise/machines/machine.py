@@ -1,5 +1,6 @@
 """One machine of a run: joins the others, leads or stands by, and joins again after it was cut off."""
 
+import contextlib
 import logging
 import os
 import socket
@@ -9,7 +10,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from engine import __version__
-from engine.errors import CrawlError, Fenced, UsageError, plural
+from engine.errors import CrawlError, Fenced, StorageError, UsageError, plural
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import Alarm, RunState
 from engine.processes.spawner import Spawner
@@ -108,6 +109,10 @@ class Machine:
             self._tick()
         except Fenced as error:
             self._drop(error.message)
+        except StorageError as error:  # such as a commit that got no answer for a minute
+            if self._pulse is None or not self._pulse.is_cut_off:
+                raise
+            self._drop(error.message)
         except DatabaseBusy as busy:  # to choose a role may take several attempts
             _log.warning("%s; trying again", busy.message)
 
@@ -138,10 +143,10 @@ class Machine:
         self.exit_reason = self.exit_reason or exit_reason
         work = self._work
         if isinstance(work, Supervisor) and work.exit_reason is None and self._election.others:
-            try:
-                self._step_back(work).stop(exit_reason, f"{reason}; the run continues on other machines")
-            except DatabaseBusy:
-                work.stop(exit_reason, reason)
+            with contextlib.suppress(DatabaseBusy):
+                work = self._step_back(work)
+        if isinstance(work, Standby):
+            work.stop(exit_reason, f"{reason}; the run continues on other machines")
         elif work is not None:
             work.stop(exit_reason, reason)
         else:
@@ -218,6 +223,10 @@ class Machine:
             return
         try:
             self._join()
+        except StorageError as error:  # such as a commit that got no answer for a minute
+            if self._pulse is None or not self._pulse.is_cut_off:
+                raise
+            self._drop(error.message)
         except DatabaseBusy as busy:
             _log.warning("%s; trying again", busy.message)
             self._join_at = time.monotonic() + _JOIN_PAUSE
