@@ -63,6 +63,8 @@ class Machine:
         self._epoch = 0
         self._election = Election(0)
         self._join_at = 0.0
+        self._passed: int | None = 0
+        """The run that had ended when this machine joined, which is not its own; 0: not known yet."""
         self._asked: tuple[ExitReason, str | None] | None = None
         self.exit_code = 3
         self.exit_reason: ExitReason | None = None
@@ -260,7 +262,12 @@ class Machine:
             if (lease := self._seize(db)) is not None:
                 self._lead(db, lease)
         elif leader is not None and leader.epoch != self._epoch and leader.run is not None:
-            self._stand_by(leader)
+            if self._passed == 0:
+                self._passed = self._find_passed(leader.run)
+            if self._has_run or leader.run != self._passed:
+                self._stand_by(leader)
+        elif view.machines and self._passed == 0:
+            self._passed = None
 
     def _seize(self, db: Database) -> tuple[LeaderLease, bool] | None:
         """Take the lead: the lease, and whether the leader before was this machine; None: another one was faster."""
@@ -292,6 +299,11 @@ class Machine:
         self._begin_run(work.run, work.notices)
         if was_stopping:
             work.stop(ExitReason.SIGTERM, "cancelled; the machine that led ended meanwhile")
+
+    def _find_passed(self, run: int) -> int | None:
+        """This run, if it has ended: its leader only tidies up, and a new one begins after that."""
+        with contextlib.closing(self._connect()) as db:
+            return None if runs.get_exit_code(db, run) is None else run
 
     def _stand_by(self, leader: SeenMachine) -> None:
         """Work for the run of the leader."""
