@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from engine import urls
 from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.model.job import JobKind, JobState, LeasedJob, document_key, link_key, locator_key
-from engine.model.node import Role
+from engine.model.node import NodeState, Role
 from engine.model.run import RunState
 from engine.store.db.connector import connect
 from engine.store.db.location import read_location
@@ -105,6 +105,12 @@ class StoreHarness:
             runs_now = role is Role.RUNNER
             assert nodes.register(self.db, epoch, "DONE" if runs_now else "STANDBY", number, f"boot:{number}:1")
         return epoch
+
+    def end_nodes(self) -> None:
+        """No node may write any more."""
+        with self.db.transaction():
+            for epoch in self.nodes:
+                nodes.set_state(self.db, epoch, NodeState.DEAD)
 
     def place(self, url: str, group: str = "g", kind: JobKind = JobKind.PAGE) -> Placement:
         with self.db.transaction():

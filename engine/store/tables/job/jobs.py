@@ -194,7 +194,11 @@ def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
         ]
         for link in db.execute_values(_UNSTARTED_LINKS, plain):
             db.execute(_TURN_INTO_LOCATOR, link)
-    db.execute_values(_ADD_LOCATORS, locators)
+    unique: dict[bytes, NewLocator] = {}
+    for locator in locators:
+        known = unique.get(locator.identity)
+        unique[locator.identity] = locator if known is None else known._replace(locator=locator.locator)
+    db.execute_values(_ADD_LOCATORS, list(unique.values()))
 
 
 def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:

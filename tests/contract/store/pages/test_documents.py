@@ -89,6 +89,7 @@ def test_only_the_document_of_a_lost_lease_is_deleted(store: StoreHarness, pages
     result = [document(f"http://a/{i}", str(i).encode()) for i in range(5)]
     ids = pages.add(result)
     store.commit(store.done(job, result[2], page=ids[2]))
+    store.end_nodes()
     assert pages.delete_orphans(store.db, batch=2) == 4
     assert [pages.read(i) for i in ids] == [None, None, b"2", None, None]
     assert pages.delete_orphans(store.db) == 0

@@ -14,6 +14,7 @@ from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
 from tests.contract.store.harness import StoreHarness, document
 
+pytestmark = pytest.mark.sqlite
 ALIAS = "http://a/old"
 
 

@@ -168,6 +168,7 @@ def test_a_missing_dictionary_is_reported(folder: Path) -> None:
         fresh.read(max(kept))
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("damage", "follower"),
     [
@@ -210,6 +211,7 @@ def test_a_damaged_body_is_reported(folder: Path, number: int) -> None:
             packing.decompress(broken)
 
 
+@pytest.mark.sqlite
 def test_a_dictionary_that_could_not_be_written_is_not_used_and_training_is_retried(folder: Path) -> None:
     db = connect(folder / PAGES, busy_seconds=0.05)
     packing = BodyCompressor(db)

@@ -117,6 +117,7 @@ def test_bodies_of_pruned_documents_are_swept_after_a_kill(store: StoreHarness, 
         store_page(store, pages, document(URL, BODY), run)
     with store.db.transaction():
         documents.mark_pruned(store.db, [1])  # and the process is killed
+    store.end_nodes()
     assert pages.delete_orphans(store.db) == 1
     assert pages.read(2) == BODY
     with store.db.transaction():

@@ -95,7 +95,7 @@ def test_a_document_that_a_group_with_documents_uses_is_kept(store: StoreHarness
     end(store)
     assert temporary.delete_ended(store.db, pages) == 1
     assert stored(store) == [first]
-    assert store.db.all("SELECT id FROM documents WHERE pruned") == [(second,)]
+    assert store.db.all("SELECT id FROM documents WHERE pruned = 1") == [(second,)]
 
 
 @pytest.mark.parametrize("keeps", [True, None])
