@@ -371,7 +371,7 @@ def read_job(db: Database, data: Path, id_: int) -> "JobDetail | None":
 
 def read_body(data: Path, document: int) -> bytes | None:
     """A stored body; None if it was deleted. Raises StorageError, also without a file of pages."""
-    from engine.store.pages.documents import PageStore
+    from engine.store.pages.page_store import PageStore
 
     pages = PageStore(data, read_only=True, immutable=has_no_wal(data / PAGES))
     try:

@@ -1,4 +1,4 @@
-"""An S3-like server on the loopback address: PUT, multipart uploads, HEAD, and faults."""
+"""An S3-like server on the loopback address: PUT, multipart uploads, HEAD, GET, deletions, and faults."""
 
 import contextlib
 import hashlib
@@ -78,6 +78,15 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_store: ObjectStore
 
+    def do_GET(self) -> None:
+        content = self.server_store.objects.get(self._path())
+        if self._refuse():
+            return
+        if content is None:
+            self._answer(404, _xml("Error", Code="NoSuchKey", Message="of the test"))
+            return
+        self._answer(200, content, ETag='"1"', **{"Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"})
+
     def do_HEAD(self) -> None:
         content = self.server_store.objects.get(self._path())
         self.server_store.requests.append(f"HEAD {self._path()}")
@@ -103,6 +112,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body, store, query = self._body(), self.server_store, self._query()
         if self._refuse():
+            return
+        if "delete" in query:
+            keys = re.findall(r"<Key>(.*?)</Key>", body.decode())
+            for key in keys:
+                store.objects.pop(f"{self._path().rstrip('/')}/{key}", None)
+            deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+            self._answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
             return
         if "uploadId" not in query:
             upload = f"u{next(store.numbers)}"

@@ -193,6 +193,10 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, si
         extract_only=options.extract_only, data_def=options.data_def, only_new=options.only_new,
         arguments=arguments,
     )  # fmt: skip
+    if options.settings.page_store is not None:
+        from engine.store.pages.objects import check_page_store
+
+        check_page_store(options.data, options.settings.page_store)
     if read_location(options.data) is None:
         return build_supervisor(run_options, lock, spawner, cancelled=lambda: signals.pending)
     from engine.supervise.machines.machine import Machine

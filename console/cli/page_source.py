@@ -67,7 +67,7 @@ def find_stored_page(data: Path, job: int) -> FoundPage:
     from console.client import require_database_path
     from engine.preview.stored_pages import page_origin, stored_document
     from engine.store.db.connector import connect, is_immutable
-    from engine.store.pages.documents import PageStore
+    from engine.store.pages.page_store import PageStore
     from engine.store.read import worked_pages
     from engine.store.tables.run import runs
 

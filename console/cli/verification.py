@@ -10,7 +10,7 @@ from console.format import align_columns, plural
 from console.sanitize import clean
 
 if TYPE_CHECKING:
-    from engine.store.pages.documents import PageStore
+    from engine.store.pages.page_store import PageStore
     from engine.supervise.verification.verifier import GroupResult, Verification
 
 _HEADINGS = ("GROUP", "STATUS", "DOCUMENTS", "ROWS", "REASON")
@@ -45,7 +45,7 @@ def verify_run(data: Path, run_id: str | None, *, as_json: bool) -> int:
 def _open_pages(data: Path) -> "Iterator[PageStore | None]":
     from engine.store.db.data_dir import has_store
     from engine.store.db.schema import PAGES
-    from engine.store.pages.documents import PageStore
+    from engine.store.pages.page_store import PageStore
 
     if not has_store(data, PAGES):
         yield None

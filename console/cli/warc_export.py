@@ -23,7 +23,7 @@ def is_warc(output: Path | None, format_: str | None) -> bool:
 def export_warc(data: Path, run_id: str | None, output: Path | None, **others: object) -> int:
     """Write the pages. `others`: options that say something of rows. Raises UsageError, StorageError."""
     from console.client import open_latest_run
-    from engine.store.pages.documents import PageStore
+    from engine.store.pages.page_store import PageStore
 
     for name, value in others.items():
         if value:

@@ -4,7 +4,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,23 +11,11 @@ from msgspec.structs import replace
 
 from engine.append.formats.writer import Batch, FileState, Writer
 from engine.append.replaced_file import open_replacement
-from engine.errors import StorageError
-from engine.late_regex import late_regex
 from engine.model.output_type import local_path_of
-from engine.runtime.extras import require_extra
+from engine.runtime.objects import Bucket
 from engine.store.tables.output.outputs import Output
 
-REQUEST_SECONDS, CONNECT_SECONDS, RETRY_SECONDS = 60, 5, 10
-"""Limits of one request, of a connection, and of the retries that the library makes; further ones are the loop's."""
 _SPOOL = ".objects"
-_CREDENTIALS = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "gs": "GOOGLE_APPLICATION_CREDENTIALS",
-    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
-}  # fmt: skip
-_METADATA_ADDRESS = "169.254.169.254"
-"""Where the library asks a cloud's machine for credentials, if the environment has none."""
-_ORIGIN = late_regex(r"Error performing [A-Z]+ (https?://[^/\s]+)")
-_MAX_REASON = 300
 
 
 class _Target(Protocol):
@@ -112,60 +99,14 @@ class _StoreTarget:
     """An object of a bucket. Its credentials and its endpoint come from the environment."""
 
     def __init__(self, url: str) -> None:
-        require_extra("objectstore", url)
-        self._url = url
-        self._scheme, _, rest = url.partition("://")
-        self._bucket, _, self._key = rest.partition("/")
-        self._store: Any = None
+        self._bucket = Bucket(url)
 
     def find(self) -> tuple[int, int] | None:
-        import obstore  # only runs with such an output have it
-        from obstore.exceptions import PermissionDeniedError
-
-        try:
-            found = self._call(obstore.head)
-        except (FileNotFoundError, PermissionDeniedError):  # a key may be allowed to write alone
-            return None
-        return int(found["size"]), _identity_of(found)
+        found = self._bucket.head(self._bucket.path)
+        return None if found is None else (int(found["size"]), _identity_of(found))
 
     def put(self, file: Path) -> int:
-        import obstore
-
-        return _identity_of(self._call(obstore.put, file))
-
-    def _call(self, operation: Callable[..., Any], *arguments: Any) -> Any:
-        """Call an operation on the object. Raises StorageError; of `head` FileNotFoundError, PermissionDeniedError."""
-        from obstore.exceptions import BaseError, PermissionDeniedError
-        from obstore.store import from_url
-
-        try:
-            if self._store is None:
-                self._store = from_url(
-                    f"{self._scheme}://{self._bucket}",
-                    client_options={
-                        "timeout": f"{REQUEST_SECONDS}s", "connect_timeout": f"{CONNECT_SECONDS}s",
-                        "allow_http": True,  # only an endpoint that the environment names has http
-                    },
-                    retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
-                )  # fmt: skip
-            return operation(self._store, self._key, *arguments)
-        except (FileNotFoundError, PermissionDeniedError) as error:
-            if not arguments:
-                raise
-            missing = isinstance(error, FileNotFoundError)
-            reason = "the bucket does not exist" if missing else self._describe(error)
-            raise StorageError(f"{self._url}: {reason}", "Check the store.") from None
-        except (BaseError, OSError, ValueError) as error:
-            raise StorageError(f"{self._url}: {self._describe(error)}", "Check the store.") from None
-
-    def _describe(self, error: Exception) -> str:
-        line = " ".join(str(error).partition("Debug source:")[0].split())
-        if _METADATA_ADDRESS in line:
-            return f"no credentials; set {_CREDENTIALS[self._scheme]} in the environment"
-        origin = _ORIGIN.search(line)
-        if "error sending request" in line and origin is not None:
-            return f"{origin[1]} does not answer"
-        return (line.partition(" - ")[2] or line)[:_MAX_REASON]
+        return _identity_of(self._bucket.put(self._bucket.path, file))
 
 
 def create_object_writer(output: Output, folder: Path, create: Callable[[Output], Writer]) -> ObjectWriter:

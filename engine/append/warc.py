@@ -13,7 +13,7 @@ from warcio.warcwriter import WARCWriter
 
 from engine import __version__
 from engine.store.db.connector import Database
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.read import stored_documents
 from engine.store.read.stored_documents import StoredDocument
 from engine.store.tables.run.runs import Run

@@ -160,6 +160,7 @@ def build_node(
         on_fenced=exit_now.on_fenced,
         on_error=exit_now.on_error,
         reextract_stale=settings.on_reload == "reextract",
+        page_store=settings.page_store,
     )
     status = NodeStatus(intake=intake, capacity=capacity, ticking=(committer, leaser, loop), deadline=settings.deadline)
     beat = NodeBeatThread(

@@ -18,7 +18,8 @@ from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
-from engine.store.pages.documents import NewDocument, PageStore
+from engine.store.pages.documents import NewDocument
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.host import host_speeds
 from engine.store.tables.host.host_speeds import NO_ANSWER, HostTraffic
 from engine.store.tables.job.linked_jobs import Children
@@ -97,11 +98,12 @@ class Committer(threading.Thread):
         on_fenced: Callable[[], None],
         on_error: Callable[[CrawlError], None],
         reextract_stale: bool = True,
+        page_store: str | None = None,
     ) -> None:
         """`leaser` leases in the place of committed jobs; None: freed slots stay free until a doorbell.
 
         `on_idle` is called after a commit that leaves the node without a job. `reextract_stale`: re-extract pages whose
-        defs changed while they were worked.
+        defs changed while they were worked. `page_store`: where large bodies go, instead of into the database.
         """
         super().__init__(name="committer", daemon=True)
         self._folder = folder
@@ -112,6 +114,7 @@ class Committer(threading.Thread):
         self._seen_set = seen_set
         self._ringer = ringer
         self._reextract_stale = reextract_stale
+        self._page_store = page_store
         self._capacity = capacity
         self._leaser = leaser
         self._on_idle = on_idle
@@ -131,7 +134,7 @@ class Committer(threading.Thread):
     def run(self) -> None:
         try:
             db = connect(self._folder / CRAWL, busy_seconds=_BUSY_SECONDS)
-            pages = PageStore(self._folder, busy_seconds=_BUSY_SECONDS)
+            pages = PageStore(self._folder, busy_seconds=_BUSY_SECONDS, page_store=self._page_store)
             self._shares_bodies = documents.has_earlier(db, self._run)
             while (batch := self._queue.take()) is not None:
                 self.ticked_at = time.monotonic()

@@ -12,7 +12,7 @@ from engine.model.locator import Series, SitemapRules
 from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore, StoredBody
+from engine.store.pages.page_store import PageStore, StoredBody
 from engine.store.tables.host import answers, host_logins, hosts
 from engine.store.tables.host.host_logins import HostLogin
 from engine.store.tables.host.hosts import StoredRobots

@@ -17,7 +17,7 @@ from engine.preview.page_trial import PageTrial
 from engine.preview.row_changes import RowChange, compare_rows
 from engine.preview.stored_pages import page_origin, stored_document
 from engine.store.db.connector import Database
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
 from engine.store.tables.run import versions

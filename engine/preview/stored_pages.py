@@ -20,7 +20,7 @@ from engine.settings import Settings
 from engine.store.db.connector import connect, is_immutable
 from engine.store.db.data_dir import has_store
 from engine.store.db.file_header import CRAWL
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
 from engine.store.tables.run import runs

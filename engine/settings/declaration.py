@@ -160,6 +160,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The URL of the PostgreSQL database that has the crawl; None: files of the data directory, with SQLite."""
     project: str | None = None
     """The schema of the crawl in `store`; None: the first `run` of a data directory names one."""
+    page_store: str | None = None
+    """With PostgreSQL: the URL of the bucket or folder that has the larger bodies; None: all are in the database."""
     helpers: tuple[Helper, ...] | None = None
     """Programs that run beside the crawl, in the order in which they start."""
     on_start: tuple[str, ...] | None = None

@@ -26,6 +26,7 @@ _CONTACT = late_regex(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
 """A URL or a mail address, without blanks and brackets, which would break the header it becomes part of."""
 
 _STORE_URL = late_regex(r"postgres(?:ql)?://(?![^/?#]*@[^/?#]*@)[!-~]+", re.ASCII)
+_PAGE_STORE = late_regex(r"(?:file:///|(?:s3|gs|az)://[\w.-]+)(?!.*//)(?!.*\.\./)[^?#\s@]*", re.ASCII)
 _PROJECT = late_regex(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _HEADER_TEXT = late_regex(r"[!-~](?:[ -~]*[!-~])?")
 """Text that may stand in a request's header."""
@@ -144,6 +145,10 @@ _TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "project": (
         lambda text: _PROJECT.fullmatch(text) is not None,
         "up to 40 lower-case letters, digits and _, a letter first",
+    ),
+    "page_store": (
+        lambda text: _PAGE_STORE.fullmatch(text) is not None,
+        "s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH, or file:///PATH of a folder that all machines share",
     ),
     "date_time_pattern": (_is_date_pattern, "a Java date pattern, such as dd-MM-yyyy HH:mm:ss"),
 }

@@ -22,7 +22,7 @@ from engine.store.db.connector import Database, DatabaseBusy, is_immutable
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.db.sqlite import SqliteDatabase
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.output import outputs
 from engine.store.tables.run import nodes, runs, supervisors
 from engine.store.transactions import delete_run

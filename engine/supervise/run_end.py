@@ -13,7 +13,7 @@ from engine.model.run import RunState, Stage
 from engine.runtime.file_folder import FileFolder
 from engine.store.db.connector import Database
 from engine.store.pages import temporary
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.job import jobs, sequences
 from engine.store.tables.run import events, runs, supervisors
 from engine.store.tables.run.events import Event

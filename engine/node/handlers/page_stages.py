@@ -15,7 +15,8 @@ from engine.node.handlers.visited_page import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument, StoredBody, robots_tags
+from engine.store.pages.documents import NewDocument, robots_tags
+from engine.store.pages.page_store import StoredBody
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.supersede import OldRows

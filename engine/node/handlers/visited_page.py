@@ -13,7 +13,8 @@ from engine.model.host import LoginRule
 from engine.model.job import JobKind, LeasedJob, StoredPage
 from engine.node.extraction.result import PageExtraction
 from engine.node.handlers.freshness import StoredVersion
-from engine.store.pages.documents import CheckedDocument, NewDocument, StoredBody
+from engine.store.pages.documents import CheckedDocument, NewDocument
+from engine.store.pages.page_store import StoredBody
 from engine.store.tables.outcome import Effect, JobOutcome
 
 

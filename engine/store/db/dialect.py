@@ -384,7 +384,10 @@ def _shifts(tokens: _Tokens) -> None:
 
 
 def _ignored(tokens: _Tokens) -> None:
-    """`LIMIT -1` is no limit in SQLite."""
+    """`LIMIT -1` is no limit in SQLite; `+name` is a name without its index, and PostgreSQL has no `+text`."""
+    for at, (_, text) in enumerate(tokens):
+        if text == "+" and tokens.preceding(at) in {"AND", "WHERE"}:
+            tokens.blank(at)
     for at in tokens.words():
         if tokens.text(at).upper() == "LIMIT" and tokens.following(at) == "-":
             sign = tokens.step(at, 1)

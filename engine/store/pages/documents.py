@@ -1,27 +1,19 @@
-"""Stores and finds fetched pages. Bodies go to pages.db first, then crawl.db refers to them."""
+"""Writes and finds documents: fetched pages, whose bodies `page_store` stores before."""
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
-from engine.errors import StorageError, plural
-from engine.model.content_digest import body_digest, document_digest
+from engine.errors import plural
+from engine.model.content_digest import document_digest
 from engine.model.job import StoredPage
-from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, connect, id_list, is_immutable, placeholders
+from engine.store.db.connector import Database, id_list, placeholders
 from engine.store.db.schema import PAGES
-from engine.store.db.sqlite import SqliteDatabase
 from engine.store.pages.body import Body
-from engine.store.pages.packing import BodyCompressor
 from engine.store.tables.outcome import Commit, JobOutcome, Served
-from engine.store.tables.run import events, nodes
-from engine.store.tables.run.events import Event
 
-_LAST_PAGE = "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"
-_ADD_PAGE = "INSERT INTO pages (id, headers, source, body) {values}"
 _ADD = """
 INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest, recrawl_after) {values}
 """
@@ -65,33 +57,13 @@ SELECT d.id FROM documents d WHERE ? IN (d.run, d.checked_run) AND (d.key IN ({k
 _INVALIDATE = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
 _MARK_PRUNED = "UPDATE documents SET key = x'', pruned = 1 WHERE id IN (SELECT value FROM json_each(?))"
 _DELETE = "DELETE FROM documents WHERE id IN (SELECT value FROM json_each(?))"
-_SOURCES = "SELECT id, coalesce(source, id) FROM pages WHERE id IN (SELECT value FROM json_each(?))"
-_DELETE_SHARING = "DELETE FROM pages WHERE source IS NOT NULL AND id IN (SELECT value FROM json_each(?))"
-_DELETE_UNSHARED = """
-DELETE FROM pages WHERE id IN (SELECT value FROM json_each(?))
-    AND NOT EXISTS (SELECT 1 FROM pages u WHERE u.source = pages.id)
-"""
-_DELETE_UNSHARED_DELETED = f"{_DELETE_UNSHARED} AND headers = ''"
-_MARK_DELETED = "UPDATE pages SET headers = '' WHERE id IN (SELECT value FROM json_each(?))"
 _DELETE_ALIASES_OF_KEYS = "DELETE FROM document_aliases WHERE key IN ({keys}) AND document IN ({ids})"
-_WHOLE_PAGES = "FROM pages p CROSS JOIN pages b ON b.id = coalesce(p.source, p.id) WHERE p.headers <> ''"
-_BODY = f"SELECT p.headers, b.body {_WHOLE_PAGES} AND p.id = ?"
-_LIST_HEADERS = "SELECT id, headers FROM pages WHERE headers <> '' AND id IN (SELECT value FROM json_each(?))"
-_SIZES = "SELECT id, source, length(headers), length(body) FROM pages ORDER BY id"
-_PAGE_IDS = "SELECT id FROM pages WHERE id > ? AND id <= ? AND headers <> '' ORDER BY id LIMIT +?"
-_EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE pruned = 0 AND id IN ({ids})"
 _DIGESTS = "SELECT d.id, d.digest FROM json_each(?) i CROSS JOIN documents d ON d.id = i.value"
-_REUSABLE_DOCUMENTS = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDER BY id LIMIT +?"
-_EXISTING_PAGES = f"SELECT p.id {_WHOLE_PAGES} AND p.id IN (SELECT value FROM json_each(?))"
 _DELETE_ALIASES = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
-_LARGE_BODY_BYTES = 512 * 1024
-_SCAN_BATCH, _ID_GAP = 10_000, 1_000_000
 
 
 ROBOTS_TAG = "x-robots-tag"
 """The header in which a response says what robots may do with it."""
-_WAL_PAGES = 256
-"""Of 16 kB: the write-ahead log stays small, so that little is left to copy at the end of a run."""
 
 
 class NewDocument(Served, dict=True):
@@ -134,13 +106,6 @@ class CheckedDocument(Served):
     """Of URLs that were redirected to it."""
 
 
-class StoredBody(NamedTuple):
-    """The body of a stored page, and the values of its X-Robots-Tag headers."""
-
-    body: Body
-    robots_tags: tuple[str, ...]
-
-
 class OutdatedDocument(NamedTuple):
     """A document of which its URL has enough newer ones."""
 
@@ -150,176 +115,14 @@ class OutdatedDocument(NamedTuple):
     is_pruned: bool
 
 
-class PageSize(NamedTuple):
-    """What a page takes in pages.db."""
-
-    id: int
-    source: int | None
-    """The page that has its body; None: this one."""
-    headers: int
-    """0: the page was deleted, and others have its body."""
-    body: int
-
-
-class PageStore:
-    """The bodies, in pages.db. Used by one thread."""
-
-    def __init__(
-        self, folder: Path, *, read_only: bool = False, immutable: bool = False, busy_seconds: float = BUSY_SECONDS
-    ) -> None:
-        """The arguments are those of `Database.open`."""
-        self._db = connect(
-            folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=True
-        )
-        self._is_file = isinstance(self._db, SqliteDatabase)
-        """Whether the bodies are in a file of this machine; else they are in PostgreSQL, beside the documents."""
-        if self._is_file and not read_only:
-            self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
-        self._compressor = BodyCompressor(self._db)
-
-    @classmethod
-    def open_read_only(cls, folder: Path) -> "PageStore":
-        """The bodies of a data dir, also of one that may not be written."""
-        return cls(folder, read_only=True, immutable=is_immutable(folder / PAGES))
-
-    def add(self, documents: Sequence[NewDocument]) -> list[int]:
-        """Store bodies durably; returns the ids of their pages, in order. A body that `equal_page` has is not repeated.
-
-        Large bodies are compressed and written one by one, so that only one of their frames is in memory, unless they
-        are packed already.
-        """
-        for document in documents:
-            _ = document.digest  # before the transactions, and while large bodies are in memory
-        equal = {d.equal_page for d in documents if d.equal_page is not None and self._has_body(d.equal_page, d.body)}
-        own = [document for document in documents if document.equal_page not in equal]
-        small = {id(d): d.body.plain for d in own if d.size <= _LARGE_BODY_BYTES}
-        plain = [body for body in small.values() if body is not None]
-        assert len(plain) == len(small), "only large bodies are packed"
-        frames = dict(zip(small, self._compressor.compress(plain), strict=True))
-        with self._db.shared_transaction():
-            ids = self._db.take_ids("pages", len(documents))
-            sources = dict(self._db.all(_SOURCES, (id_list(equal),))) if equal else {}
-            pages: list[tuple[int, str, int | None, bytes]] = []
-            for page, document in zip(ids, documents, strict=True):
-                headers = orjson.dumps(document.headers).decode()
-                if (source := sources.get(document.equal_page)) is not None:
-                    pages.append((page, headers, source, b""))
-                    continue
-                frame = frames.get(id(document))
-                if frame is None:
-                    frame = document.body.frame or self._compressor.compress([document.body.read()])[0]
-                if len(frame) > _LARGE_BODY_BYTES:
-                    self._db.insert_large("pages", {"id": page, "headers": headers}, {"body": memoryview(frame)})
-                else:
-                    pages.append((page, headers, None, frame))
-                if document.size > _LARGE_BODY_BYTES:
-                    self._db.execute_values(_ADD_PAGE, pages)
-                    pages = []
-            self._db.execute_values(_ADD_PAGE, pages)
-        # after the commit: bodies that cannot be stored are added again
-        self._compressor.add_samples([d.body.plain for d in own if d.body.plain is not None])
-        return ids
-
-    def _has_body(self, page: int, body: Body) -> bool:
-        """Whether a stored page has this body: its bytes are read, since a damaged one must not be used again."""
-        try:
-            stored = self.read(page)
-        except DatabaseBusy:
-            raise
-        except StorageError:
-            return False
-        return stored is not None and body_digest(stored) == body.digest
-
-    def read(self, page: int) -> bytes | None:
-        """The body of a page; None: it is missing."""
-        row = self._db.one(_BODY, (page,))
-        return None if row is None else self._compressor.decompress(row[1])
-
-    def read_tagged(self, page: int) -> StoredBody | None:
-        """The body of a page and what its headers ask of robots; None: it is missing."""
-        row = self._db.one(_BODY, (page,))
-        if row is None:
-            return None
-        headers, frame = row
-        body = Body(self._compressor.decompress(frame), frame, self._compressor.decompress)
-        return StoredBody(body, _robots_tags(headers))
-
-    def list_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:
-        """By page its response headers; pages that are missing are left out."""
-        return {page: _to_headers(headers) for page, headers in self._db.all(_LIST_HEADERS, (id_list(pages),))}
-
-    def iterate_sizes(self) -> Iterator[PageSize]:
-        """The sizes of all pages, by their ids."""
-        return (PageSize(*row) for row in self._db.execute(_SIZES))
-
-    def reconcile(self, crawl: Database, run: int) -> int:
-        """Invalidate documents whose bodies are missing, because this file was lost or replaced by an older copy.
-
-        New pages get ids far above those of all documents, so that the same is detected for any older file. Returns
-        how many were lost, and writes an event to `run`; repeated calls report nothing again.
-        """
-        last_document = int(crawl.value("SELECT max(id) FROM documents") or 0)
-        if not self._is_file or int(self._db.value(_LAST_PAGE) or 0) >= last_document:
-            return 0
-        lost = self.list_lost(crawl)
-        if lost:
-            with crawl.transaction():
-                crawl.execute(_DELETE_ALIASES, (id_list(lost),))
-                crawl.execute(_INVALIDATE, (id_list(lost),))
-                events.add(
-                    crawl, run, [Event(time.time(), "WARNING", "supervisor", "page", lost_pages_message(len(lost)))]
-                )
-        with self._db.transaction():
-            self._db.execute("DELETE FROM sqlite_sequence WHERE name = 'pages'")
-            self._db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)", (last_document + _ID_GAP,))
-        return len(lost)
-
-    def list_lost(self, crawl: Database) -> list[int]:
-        """The reusable documents whose bodies are missing."""
-        lost, last = list[int](), 0
-        while ids := [int(row[0]) for row in crawl.all(_REUSABLE_DOCUMENTS, (last, _SCAN_BATCH))]:
-            present = {int(row[0]) for row in self._db.all(_EXISTING_PAGES, (id_list(ids),))}
-            lost += [id_ for id_ in ids if id_ not in present]
-            last = ids[-1]
-        return lost
-
-    def delete_orphans(self, crawl: Database, *, batch: int = 500) -> int:
-        """Delete bodies without a document; only while no job of this machine is leased. Returns how many.
-
-        Other machines may not have committed theirs yet: while any node lives, all stay. Later ones write later pages.
-        """
-        deleted, last, newest = 0, 0, int(self._db.value(_LAST_PAGE) or 0)
-        if not self._is_file and nodes.has_live(crawl):
-            return 0
-        while ids := [int(row[0]) for row in self._db.all(_PAGE_IDS, (last, newest, batch))]:
-            used = {int(row[0]) for row in crawl.all(_EXISTING_DOCUMENTS.format(ids=placeholders(ids)), ids)}
-            orphans = [id_ for id_ in ids if id_ not in used]
-            if orphans:
-                self.delete(orphans)
-            deleted, last = deleted + len(orphans), ids[-1]
-        return deleted
-
-    def delete(self, pages: Sequence[int]) -> None:
-        """Delete pages; their documents must be gone or marked as pruned before. A body that others use stays."""
-        ids = id_list(pages)
-        with self._db.transaction():
-            sources = id_list({int(source) for _, source in self._db.all(_SOURCES, (ids,))})
-            self._db.execute(_DELETE_SHARING, (ids,))
-            self._db.execute(_DELETE_UNSHARED, (ids,))
-            self._db.execute(_DELETE_UNSHARED_DELETED, (sources,))
-            self._db.execute(_MARK_DELETED, (ids,))
-
-    def close(self) -> None:
-        self._db.close()
+def to_headers(text: str) -> tuple[tuple[str, str], ...]:
+    """The headers of a response as they are stored."""
+    return tuple([(name, value) for name, value in orjson.loads(text)])
 
 
 def robots_tags(headers: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """The values of the X-Robots-Tag headers among these, whose names are in lower case."""
     return tuple([value for name, value in headers if name == ROBOTS_TAG])
-
-
-def _robots_tags(headers: str) -> tuple[str, ...]:
-    return robots_tags(orjson.loads(headers)) if ROBOTS_TAG in headers else ()
 
 
 def lost_pages_message(count: int) -> str:
@@ -425,6 +228,12 @@ def invalidate_ids(db: Database, ids: Sequence[int]) -> None:
     db.execute(_INVALIDATE, (id_list(ids),))
 
 
+def mark_lost(db: Database, ids: Sequence[int]) -> None:
+    """Stop reusing documents whose bodies are missing, also under the URLs redirected to them."""
+    db.execute(_DELETE_ALIASES, (id_list(ids),))
+    invalidate_ids(db, ids)
+
+
 def mark_pruned(db: Database, ids: Sequence[int]) -> None:
     """Record that the bodies of documents are about to be deleted: they are no longer reused."""
     db.execute(_DELETE_ALIASES, (id_list(ids),))
@@ -449,8 +258,4 @@ def get_metadata(db: Database, document: int) -> tuple[str, int, str, int, float
 
 def get_headers(pages: Database, document: int) -> tuple[tuple[str, str], ...]:
     headers = pages.value("SELECT headers FROM pages WHERE id = ?", (document,))
-    return _to_headers(headers) if headers else ()
-
-
-def _to_headers(text: str) -> tuple[tuple[str, str], ...]:
-    return tuple([(name, value) for name, value in orjson.loads(text)])
+    return to_headers(headers) if headers else ()

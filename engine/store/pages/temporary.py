@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from engine.store.db.connector import Database, id_list
 from engine.store.pages import documents
-from engine.store.pages.documents import NewDocument, PageStore
+from engine.store.pages.documents import NewDocument
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.outcome import Commit, Effect, JobOutcome
 from engine.store.tables.run import supervisors, versions
 

@@ -13,7 +13,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import PAGES
 from engine.store.db.sqlite import SqliteDatabase, sqlite3
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 
 QUERY_SECONDS = 30.0
 """The time a statement may compute; the time its rows wait for their reader does not count."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 from engine.model.run import Limits
 from engine.store.db.connector import Database
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.run import runs
 from engine.store.transactions.unused import batches, delete_unused, list_used_by
 

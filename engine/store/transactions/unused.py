@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from engine.store.db.connector import Database, id_list
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 
 BATCH = 500
 """Documents of one transaction."""

@@ -13,6 +13,7 @@ from engine.runtime.file_folder import remove_dead_parts
 from engine.store.db.connector import Database
 from engine.store.db.location import read_location
 from engine.store.pages import documents, temporary
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.host import host_speeds, hosts
 from engine.store.tables.job import jobs
 from engine.store.tables.run import machines, nodes, supervisors
@@ -55,7 +56,7 @@ def clean_stored(db: Database, folder: Path, run: Run, *, busy_seconds: float) -
     Returns a warning, or ''.
     """
     remove_dead_parts(folder, run.id)
-    pages = documents.PageStore(folder, busy_seconds=busy_seconds)
+    pages = PageStore(folder, busy_seconds=busy_seconds)
     try:
         lost = pages.reconcile(db, run.seq)
         temporary.begin(db, pages, run.seq)

@@ -16,7 +16,7 @@ from engine.errors import StorageError
 from engine.store.db.connector import Database
 from engine.store.db.data_dir import has_store
 from engine.store.db.schema import PAGES
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.run import deleted_runs, runs
 from engine.store.transactions import delete_run, unused
 

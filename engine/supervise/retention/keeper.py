@@ -13,7 +13,7 @@ from engine.errors import CrawlError, megabytes, plural
 from engine.model.run import Limits
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.job import sequences
 from engine.store.tables.run import deleted_runs, events, runs
 from engine.store.tables.run.events import Event

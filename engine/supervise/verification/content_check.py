@@ -11,7 +11,7 @@ from engine.errors import StorageError
 from engine.model.content_digest import is_document, row_digests
 from engine.runtime.file_folder import FileFolder
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.read import content
 from engine.store.read.content import ContentRow, JobDocument
 from engine.store.read.job_range import find_ids

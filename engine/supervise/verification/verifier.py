@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from engine.model.job import JobKind
 from engine.store.db.connector import Database
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.read import content
 from engine.store.read.job_range import find_ids
 from engine.store.tables.row import content_sums

@@ -8,7 +8,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 from engine.append.warc import WarcExport
 from engine.store.pages import documents
-from engine.store.pages.documents import CheckedDocument, NewDocument, PageStore
+from engine.store.pages.documents import CheckedDocument, NewDocument
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness, document
 

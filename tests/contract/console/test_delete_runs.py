@@ -16,7 +16,7 @@ from engine.model.run import RunState, Stage
 from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.row.rowkeys import RowKeys
 from engine.store.tables.run import deleted_runs, runs
 from engine.store.transactions import delete_run

@@ -8,7 +8,8 @@ from console.cli.main import main
 from engine.model.job import JobState
 from engine.store.db.file_header import PAGES
 from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument, PageStore
+from engine.store.pages.documents import NewDocument
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run.events import Event
 from tests.contract.store.harness import StoreHarness

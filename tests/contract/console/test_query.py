@@ -13,7 +13,7 @@ from console.cli.main import main
 from engine.errors import UsageError
 from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, PAGES
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.read.query import open_query
 from tests.contract.store.harness import StoreHarness, document
 

@@ -19,7 +19,8 @@ from engine.node.seen_set import SeenSet
 from engine.queue import Doorbells
 from engine.store.db.connector import Database
 from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument, PageStore
+from engine.store.pages.documents import NewDocument
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.job import jobs, linked_jobs, sequences
 from engine.store.tables.job.linked_jobs import NewLink
 from engine.store.tables.outcome import JobOutcome

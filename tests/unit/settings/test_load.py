@@ -41,7 +41,7 @@ def test_defaults_are_those_of_the_design(tmp_path: Path) -> None:
         "max_body": 10_000_000, "max_redirects": 10, "max_failed": 0, "robots": True, "delay": 0.0,
         "host_concurrency": 8, "live": "PT0S", "on_reload": "reextract", "refresh": 2.0, "cpu_affinity": "auto",
         "max_pages": None, "max_time": None, "min_free": 64_000_000, "helpers": None, "on_start": None,
-        "store": None, "project": None, "on_end": None, "on_alarm": None, "base_url": None,
+        "store": None, "project": None, "page_store": None, "on_end": None, "on_alarm": None, "base_url": None,
         "allow_file": False, "default_steps": "jsoupDefault", "fact_blank": "-", "fact_not_found": "not found",
     }  # fmt: skip
     assert {name: getattr(loaded, name) for name in values} == values
@@ -65,6 +65,7 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("max_pages", "", None), ("max_time", "0.5", 0.5), ("delay", 2, 2.0), ("user_agent", "me", "me"),
     ("on_reload", "new_only", "new_only"), ("cpu_affinity", "off", "off"),
     ("store", "postgres:///x?host=/run/pg", "postgres:///x?host=/run/pg"), ("project", "shop_2", "shop_2"),
+    ("page_store", "s3://crawls/pages/", "s3://crawls/pages/"), ("page_store", "file:///srv/pages", "file:///srv/pages"),
     ("base_url", "none", None), ("base_url", "http://a/", "http://a/"),
     ("fact_blank", "none", "none"),
 ]  # fmt: skip
@@ -250,7 +251,9 @@ def test_a_value_is_blamed_on_where_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [("store", "mysql://h/x"), ("store", "host=h dbname=x"), ("store", "postgresql://u:sec@ret@h/x"),
-     ("project", "Shop"), ("project", "2shop"), ("project", "a" * 41), ("project", 'a"b')],
+     ("project", "Shop"), ("project", "2shop"), ("project", "a" * 41), ("project", 'a"b'),
+     ("page_store", "/srv/pages"), ("page_store", "file://srv/pages"), ("page_store", "http://x/y"),
+     ("page_store", "s3://key@x/y"), ("page_store", "s3://x//y"), ("page_store", "s3://x/../y")],
 )  # fmt: skip
 def test_a_store_or_project_that_cannot_be_is_refused(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=f"{name} cannot be") as refused:

@@ -109,7 +109,7 @@ def _as_dict(document: "StoredDocument") -> dict[str, Any]:
 
 def _show(data: Path, page: str, *, body: bool, as_json: bool) -> int:
     from console.client import open_latest_run
-    from engine.store.pages.documents import PageStore
+    from engine.store.pages.page_store import PageStore
 
     if body and as_json:
         raise UsageError("--body and --json exclude each other", "Use one of them.")
@@ -167,7 +167,7 @@ def _details(document: "StoredDocument", headers: tuple[tuple[str, str], ...]) -
 
 def _prune(data: Path, limits: "Limits", *, yes: bool, as_json: bool) -> int:
     from console.client import open_alone
-    from engine.store.pages.documents import PageStore
+    from engine.store.pages.page_store import PageStore
     from engine.store.transactions.prune import choose_documents, prune_documents
 
     with open_alone(data, "pages prune") as db, contextlib.closing(PageStore(data)) as stored:

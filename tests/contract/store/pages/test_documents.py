@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from engine.model.job import StoredPage, document_key
 from engine.store.pages import documents
-from engine.store.pages.documents import CheckedDocument, PageStore
+from engine.store.pages.documents import CheckedDocument
+from engine.store.pages.page_store import PageStore
 from tests.contract.store.harness import Page, StoreHarness, again, document
 
 ENCODED = '{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null,"userinfo":"%s"}'

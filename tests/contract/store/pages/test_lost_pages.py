@@ -10,8 +10,8 @@ from engine.model.job import document_key
 from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, PAGES, open_databases
 from engine.store.db.sqlite import SqliteDatabase
-from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages import documents, page_store
+from engine.store.pages.page_store import PageStore
 from tests.contract.store.harness import StoreHarness, document
 
 pytestmark = pytest.mark.sqlite
@@ -129,7 +129,7 @@ def test_the_original_file_put_back_serves_no_orphan(store: StoreHarness, stored
 def test_a_kill_at_any_commit_leaves_nothing_undone(
     store: StoreHarness, stored: dict[str, int], moment: int, copy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "_SCAN_BATCH", 2)
+    monkeypatch.setattr(page_store, "_SCAN_BATCH", 2)
     _lose(store.folder)
     if copy:
         PageStore(store.folder).add([document("http://a/0", b"body")])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from engine.errors import StorageError
 from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.db.schema import PAGES, open_databases
-from engine.store.pages.documents import PageStore
 from engine.store.pages.packing import BodyCompressor, _train_dictionary
+from engine.store.pages.page_store import PageStore
 from tests.contract.store.harness import document
 
 _TEST_INTERVAL = 1_700

@@ -11,7 +11,7 @@ from engine.store.db.connector import connect
 from engine.store.db.location import Location, write_location
 from engine.store.db.schema import PAGES
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from tests.contract.store.harness import StoreHarness, document
 
 

@@ -8,7 +8,8 @@ from engine.model.job import document_key
 from engine.store.db.connector import connect
 from engine.store.db.schema import PAGES
 from engine.store.pages import documents
-from engine.store.pages.documents import NewDocument, PageStore
+from engine.store.pages.documents import NewDocument
+from engine.store.pages.page_store import PageStore
 from engine.store.transactions.unused import DocumentSet, delete_unused
 from tests.contract.store.harness import StoreHarness, document
 

@@ -9,7 +9,7 @@ from engine.model.definition import Definitions, Task, TaskGroup
 from engine.store.db.connector import connect
 from engine.store.db.schema import PAGES
 from engine.store.pages import documents, temporary
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.pages.temporary import DocumentUse
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import runs, versions

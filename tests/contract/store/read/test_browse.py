@@ -9,7 +9,7 @@ from console.filter_syntax import job_filter, parse
 from engine.errors import UsageError
 from engine.store.db.connector import connect
 from engine.store.db.schema import PAGES
-from engine.store.pages.documents import PageStore
+from engine.store.pages.page_store import PageStore
 from engine.store.read import browse, job_range
 from engine.store.read.browse import Cursor
 from engine.store.read.job_range import find_first_id

@@ -8,7 +8,8 @@ import pytest
 from engine.model.job import document_key
 from engine.model.run import Limits, RunState
 from engine.store.pages import documents
-from engine.store.pages.documents import CheckedDocument, PageStore
+from engine.store.pages.documents import CheckedDocument
+from engine.store.pages.page_store import PageStore
 from engine.store.tables.run import runs
 from engine.store.transactions.prune import choose_documents, prune_documents
 from tests.contract.store.harness import StoreHarness, document
@@ -72,7 +73,7 @@ def prune(store: StoreHarness, pages: PageStore, **limits: float) -> list[int]:
 
 
 def with_body(store: StoreHarness) -> list[int]:
-    return [row[0] for row in store.db.all("SELECT id FROM documents WHERE NOT pruned ORDER BY id")]
+    return [row[0] for row in store.db.all("SELECT id FROM documents WHERE pruned = 0 ORDER BY id")]
 
 
 @pytest.mark.parametrize("bodies", [(b"1", b"2", b"3"), (b"same", b"same", b"same")])
@@ -151,5 +152,6 @@ def test_a_prune_that_was_killed_is_finished_by_the_next(store: StoreHarness, pa
     assert prune(store, pages, keep=1) == []
     assert {page.id for page in pages.iterate_sizes()} >= {*first}, "others use these bodies"
     end_run(store)
+    store.end_nodes()
     prune(store, pages, keep=0)
     assert list(pages.iterate_sizes()) == []

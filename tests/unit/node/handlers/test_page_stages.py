@@ -26,7 +26,8 @@ from engine.node.handlers.page_stages import (
 from engine.node.handlers.visited_page import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.pages.body import Body
-from engine.store.pages.documents import CheckedDocument, NewDocument, StoredBody
+from engine.store.pages.documents import CheckedDocument, NewDocument
+from engine.store.pages.page_store import StoredBody
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.rows import NewRows

@@ -13,7 +13,7 @@ from engine.node.extraction.result import PageExtraction
 from engine.node.pipeline import Pipeline
 from engine.settings import Settings
 from engine.store.pages.body import Body
-from engine.store.pages.documents import StoredBody
+from engine.store.pages.page_store import StoredBody
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run.events import Event
