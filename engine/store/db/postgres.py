@@ -386,7 +386,7 @@ class PostgresDatabase(Database):
         if lost or isinstance(error, _BUSY_ERRORS) or (error.sqlstate or "").startswith("08"):
             return DatabaseBusy(
                 f"{self._name}: {text}",
-                "Check that the server runs and has free connections. A crawl tries again by itself.",
+                "Check its address, that it runs, and that it has free connections. A crawl tries again by itself.",
             )
         if isinstance(error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege):
             return StorageError(f"{self._name}: {text}", "Name a server and a user that may write with --store.")
