@@ -27,6 +27,7 @@ def pages(store: StoreHarness) -> Iterator[PageStore]:
 
 def end_run(store: StoreHarness) -> None:
     """The run is DONE, and a next one begins."""
+    store.end_nodes()
     with store.db.transaction():
         store.db.execute("UPDATE runs SET state = 'DONE' WHERE seq = ?", (store.run,))
         store.run = runs.create(store.db, None, 0.0).seq
