@@ -233,10 +233,13 @@ class Committer(threading.Thread):
             fetched = [document for _, document in unstored]
             if self._shares_bodies:
                 documents.find_equal(db, fetched)
-            for (outcome, document), page_id in zip(unstored, pages.add(fetched), strict=True):
+            for (outcome, document), page_id in zip(unstored, pages.add(fetched, self._tick), strict=True):
                 outcome.page = page_id
                 if document.size > _LARGE_BODY_BYTES:
                     document.body.forget()
+
+    def _tick(self) -> None:
+        self.ticked_at = time.monotonic()
 
     def _commit(self, db: Database, batch: list[JobOutcome]) -> CommitResult:
         """Try once to commit; the same transaction leases for the slots it frees."""

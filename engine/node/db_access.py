@@ -71,9 +71,19 @@ class DbAccess:
         """The response headers of each stored page; missing pages are left out."""
         return self._pages.list_headers(pages)
 
-    def page_body(self, page: int) -> StoredBody | None:
-        """The bytes of a stored page, with its X-Robots-Tag headers."""
-        return self._pages.read_tagged(page)
+    async def page_body(self, page: int) -> StoredBody | None:
+        """The bytes of a stored page, with its X-Robots-Tag headers. Waits for the object store of a large one."""
+        if (row := self._pages.find(page)) is None:
+            return None
+        headers, frame = row
+        while self._pages.objects.is_place(frame):
+            try:
+                found = await asyncio.to_thread(self._pages.objects.get, frame)
+            except DatabaseBusy:
+                await asyncio.sleep(_BUSY_PAUSE)
+            else:
+                return None if found is None else self._pages.unpack(headers, found)
+        return self._pages.unpack(headers, frame)
 
     def step_value(self, run: int, key: str) -> str | None:
         """The JSON that plugin steps stored under a key in a run."""

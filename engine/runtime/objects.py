@@ -28,11 +28,12 @@ class ObjectStoreFails(StorageError):
 class Bucket:
     """The bucket of a URL. `path`: what follows its name in the URL. Methods raise StorageError."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, request_seconds: int = REQUEST_SECONDS) -> None:
         require_extra("objectstore", url)
         self._url = url
         self._scheme, _, rest = url.partition("://")
         self._name, _, self.path = rest.partition("/")
+        self._limits = request_seconds, min(request_seconds, RETRY_SECONDS)
         self._store: Any = None
 
     def head(self, key: str) -> Any:
@@ -88,10 +89,10 @@ class Bucket:
                 self._store = from_url(
                     f"{self._scheme}://{self._name}",
                     client_options={
-                        "timeout": f"{REQUEST_SECONDS}s", "connect_timeout": f"{CONNECT_SECONDS}s",
+                        "timeout": f"{self._limits[0]}s", "connect_timeout": f"{CONNECT_SECONDS}s",
                         "allow_http": True,  # only an endpoint that the environment names has http
                     },
-                    retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
+                    retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=self._limits[1])},
                 )  # fmt: skip
             return operation(self._store, *arguments)
         except (FileNotFoundError, PermissionDeniedError):

@@ -86,9 +86,14 @@ class ReadBody(Struct, frozen=True):
             share = self.sender.share(job)
             await share.grow(page.stored.size)
             share.finish_reading()
-            page.content = self.db_access.page_body(page.stored.page)
+            page.content = await self.db_access.page_body(page.stored.page)
         if page.content is None:
-            return page.complete(self.outcomes.unreadable(job, "its stored page is missing", page.url, page.hops))
+            missing = "its stored page is missing"
+            if page.stored is None or job.kind is JobKind.EXTRACT:
+                return page.complete(self.outcomes.unreadable(job, missing, page.url, page.hops))
+            again = self.outcomes.retry(job, page.url, missing, at_once=True, when="now")  # deleted since the lease
+            again.remove(HostFailure)
+            return again
         return page
 
 

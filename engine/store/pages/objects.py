@@ -17,7 +17,8 @@ MAX_ROW_BYTES = 16 * 1024
 """Larger frames are objects."""
 _MARK = b"@"
 """The first byte of a place; a frame of zstd begins with another."""
-_AT_ONCE = 16
+_REQUEST_SECONDS = 8
+"""Shorter than the time after which a node counts as stalled."""
 _PROBE = ".crawl-console"
 
 
@@ -28,6 +29,7 @@ class BodyObjects:
         """`crawl`: what tells this crawl from others that use the same store."""
         self._url = url.rstrip("/") if url else None
         self._crawl = crawl
+        self._folder = ""
         self._stores: dict[str, _Store] = {}
 
     def takes(self, frame: bytes | None) -> bool:
@@ -40,20 +42,23 @@ class BodyObjects:
         The id makes the object this page's alone: none that another page has just put is ever deleted.
         """
         name = digest.hex()
-        return f"{_MARK.decode()}{self._url}/{self._crawl()}/{name[:2]}/{name}-{page}".encode()
+        self._folder = self._folder or f"{self._url}/{self._crawl()}"
+        return _MARK + f"{self._folder}/{name[:2]}/{name}-{page}".encode()
+
+    def is_place(self, frame: bytes) -> bool:
+        """Whether the table has the place of an object instead of a frame."""
+        return frame.startswith(_MARK)
 
     def put(self, objects: Sequence[tuple[bytes, bytes]]) -> None:
-        """Put frames in their places. Raises DatabaseBusy if a store does not answer, StorageError."""
-        if not objects:
-            return
+        """Put frames in their places, side by side. Raises DatabaseBusy if a store does not answer, StorageError."""
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(min(_AT_ONCE, len(objects))) as pool:
+        with ThreadPoolExecutor(len(objects)) as pool:
             list(pool.map(lambda one: self._store_of(one[0]).put(_key_of(one[0]), one[1]), objects))
 
     def get(self, frame: bytes) -> bytes | None:
         """A frame that was read from the table, or its object; None if the object is missing."""
-        return self._store_of(frame).get(_key_of(frame)) if frame.startswith(_MARK) else frame
+        return self._store_of(frame).get(_key_of(frame)) if self.is_place(frame) else frame
 
     def delete(self, places: Iterable[bytes]) -> None:
         """Delete objects, also those that were never put. Raises as `put` does."""
@@ -165,7 +170,7 @@ class _BucketStore(_Store):
     """Objects below the path of a URL."""
 
     def __init__(self, url: str) -> None:
-        self._bucket = Bucket(url)
+        self._bucket = Bucket(url, request_seconds=_REQUEST_SECONDS)
 
     def put(self, key: str, content: bytes) -> None:
         with _translated_failures():

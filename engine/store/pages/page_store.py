@@ -1,7 +1,7 @@
 """Stores and deletes the bodies of documents, in pages.db; crawl.db refers to those that it has."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +43,8 @@ _REUSABLE_DOCUMENTS = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDE
 _EXISTING_PAGES = f"SELECT p.id {_WHOLE_PAGES} AND p.id IN (SELECT value FROM json_each(?))"
 _CRAWL_IDENTITY = "SELECT value FROM meta WHERE name = 'identity'"
 _LARGE_BODY_BYTES = 512 * 1024
+_AT_ONCE = 16
+"""Objects that are put side by side."""
 _SCAN_BATCH, _ID_GAP = 10_000, 1_000_000
 _WAL_PAGES = 256
 """Of 16 kB: the write-ahead log stays small, so that little is left to copy at the end of a run."""
@@ -69,8 +71,7 @@ class PageSize(NamedTuple):
 class _Added(Struct):
     """Rows that were added."""
 
-    documents: list[int]
-    """Identities in memory."""
+    documents: Sequence[NewDocument]
     ids: list[int]
     frames: list[tuple[bytes, bytes]] = field(default_factory=list)
     """Places and objects still to put."""
@@ -100,7 +101,7 @@ class PageStore:
         if self._is_file and not read_only:
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         self._compressor = BodyCompressor(self._db)
-        self._objects = BodyObjects(page_store, lambda: str(self._db.value(_CRAWL_IDENTITY)))
+        self.objects = BodyObjects(page_store, lambda: str(self._db.value(_CRAWL_IDENTITY)))
         self._unput: _Added | None = None
         """What the last call added, while objects of it are not put."""
 
@@ -109,23 +110,26 @@ class PageStore:
         """The bodies of a data dir, also of one that may not be written."""
         return cls(folder, read_only=True, immutable=is_immutable(folder / PAGES))
 
-    def add(self, documents: Sequence[NewDocument]) -> list[int]:
+    def add(self, documents: Sequence[NewDocument], on_put: Callable[[], None] = lambda: None) -> list[int]:
         """Store bodies durably; returns the ids of their pages, in order. A body that `equal_page` has is not repeated.
 
         Rows come before the objects of their bodies: a kill in between leaves no object that no row names. If objects
         cannot be put, the next call with the same documents goes on.
         Large bodies are compressed and written one by one, so that only one of their frames is in memory, unless they
-        are packed already.
+        are packed already. `on_put`: called when an object is put, which may take seconds.
         """
-        if self._unput is None or self._unput.documents != [*map(id, documents)]:
-            self._unput = self._add_rows(documents)
         added = self._unput
-        self._objects.put(added.frames)
-        added.frames = []
+        if added is None or [*map(id, added.documents)] != [*map(id, documents)]:
+            added = self._unput = self._add_rows(documents)
+        while added.frames:
+            self.objects.put(added.frames[-_AT_ONCE:])
+            del added.frames[-_AT_ONCE:]
+            on_put()
         while added.large:
             place, document = added.large[-1]
-            self._objects.put([(place, self._frame(document.body))])
+            self.objects.put([(place, self._frame(document.body))])
             added.large.pop()
+            on_put()
         self._unput = None
         # bodies that cannot be stored are added again
         self._compressor.add_samples(added.samples)
@@ -141,7 +145,7 @@ class PageStore:
         assert len(plain) == len(small), "only large bodies are packed"
         frames = dict(zip(small, self._compressor.compress(plain), strict=True))
         with self._db.shared_transaction():
-            added = _Added([*map(id, documents)], self._db.take_ids("pages", len(documents)))
+            added = _Added(documents, self._db.take_ids("pages", len(documents)))
             sources = dict(self._db.all(_SOURCES, (id_list(equal),))) if equal else {}
             pages: list[tuple[int, str, int | None, bytes]] = []
             for page, document in zip(added.ids, documents, strict=True):
@@ -150,8 +154,8 @@ class PageStore:
                     pages.append((page, headers, source, b""))
                     continue
                 frame = frames.get(id(document))
-                if self._objects.takes(frame):
-                    place = self._objects.place(page, document.body.digest)
+                if self.objects.takes(frame):
+                    place = self.objects.place(page, document.body.digest)
                     pages.append((page, headers, None, place))
                     if frame is None:
                         added.large.append((place, document))
@@ -186,21 +190,23 @@ class PageStore:
 
     def read(self, page: int) -> bytes | None:
         """The body of a page; None: it is missing."""
-        row = self._read(page)
-        return None if row is None else self._compressor.decompress(row[1])
+        row = self.find(page)
+        frame = None if row is None else self.objects.get(row[1])
+        return None if frame is None else self._compressor.decompress(frame)
 
-    def _read(self, page: int) -> tuple[str, bytes] | None:
-        """The headers of a page, and the frame of its body."""
+    def find(self, page: int) -> tuple[str, bytes] | None:
+        """The headers of a page, and its frame or the place of its object; None: it is missing."""
         row = self._db.one(_BODY, (page,))
-        frame = None if row is None else self._objects.get(row[1])
-        return None if row is None or frame is None else (row[0], frame)
+        return None if row is None else (row[0], row[1])
 
     def read_tagged(self, page: int) -> StoredBody | None:
         """The body of a page and what its headers ask of robots; None: it is missing."""
-        row = self._read(page)
-        if row is None:
-            return None
-        headers, frame = row
+        row = self.find(page)
+        frame = None if row is None else self.objects.get(row[1])
+        return None if row is None or frame is None else self.unpack(row[0], frame)
+
+    def unpack(self, headers: str, frame: bytes) -> StoredBody:
+        """What `read_tagged` gives, of what it read."""
         body = Body(self._compressor.decompress(frame), frame, self._compressor.decompress)
         return StoredBody(body, _robots_tags(headers))
 
@@ -278,7 +284,7 @@ class PageStore:
                 self._db.execute(_DELETE_UNSHARED_DELETED, (sources,))
             self._db.execute(_MARK_DELETED, (ids,))
         if objects:
-            self._objects.delete(objects)
+            self.objects.delete(objects)
             with self._db.transaction():
                 self._db.execute(_DELETE_UNSHARED_DELETED, (ids,))
                 self._db.execute(_DELETE_UNSHARED_DELETED, (sources,))

@@ -116,7 +116,7 @@ def test_an_object_is_deleted_with_the_last_page_that_has_it(
 
 def test_a_lost_object_is_a_missing_body(pages: PageStore, objects: Objects) -> None:
     ids = pages.add(three())
-    pages._objects.delete([pages._db.value("SELECT body FROM pages WHERE id = ?", (ids[1],))])
+    pages.objects.delete([pages._db.value("SELECT body FROM pages WHERE id = ?", (ids[1],))])
     assert [pages.read(page) for page in ids] == [SMALL, None, LARGE]
     again = document("http://a/30000", MEDIUM)
     again.equal_page = ids[1]

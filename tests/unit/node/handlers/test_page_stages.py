@@ -169,7 +169,7 @@ async def test_the_first_answer_of_each_refusal_is_kept_up_to_64_kb() -> None:
 async def test_a_stored_body_is_read_within_the_budget(job: LeasedJob) -> None:
     budget = ByteBudget(capacity=2_000_000, largest=1_000_000)
     share = budget.open_share()
-    stage = ReadBody(Mock(**{"share.return_value": share}), Mock(**{"page_body.return_value": CONTENT}), OUTCOMES)
+    stage = ReadBody(Mock(**{"share.return_value": share}), AsyncMock(**{"page_body.return_value": CONTENT}), OUTCOMES)
     page = await run(stage, VisitedPage.from_stored(replace(STORED, size=500_000)), job)
     assert page.content == CONTENT
     assert budget.used > 400_000
@@ -177,6 +177,9 @@ async def test_a_stored_body_is_read_within_the_budget(job: LeasedJob) -> None:
     assert outcome.page == (7 if job is JOB else None)
     missing = await run(stage, VisitedPage(), job)
     assert (missing.state, missing.reason) == (JobState.FAILED, "its stored page is missing")
+    stage = replace(stage, db_access=AsyncMock(**{"page_body.return_value": None}))
+    deleted = await run(stage, VisitedPage.from_stored(replace(STORED, size=1)), job)
+    assert (deleted.state, deleted.find(HostFailure)) == (JobState.READY if job is JOB else JobState.FAILED, None)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import asyncio
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -53,7 +53,7 @@ def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
     other = budget.open_share()
     assert other.try_grow(400_000)
     pipeline = Pipeline(
-        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(**{"page_body.return_value": content}),
+        source="n1", settings=Settings(), fetcher=Mock(), db_access=AsyncMock(**{"page_body.return_value": content}),
         def_cache=Mock(**{"definitions.return_value": Definitions()}),
         page_extractor=cast(Any, Extractor(budget, other)),
         extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
