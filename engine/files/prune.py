@@ -38,7 +38,7 @@ def choose_files(db: Database, data: Path, limits: Limits) -> FileChoice:
     `limits`: the age and number are those of runs, `max_bytes` counts the files of all runs. Raises OSError.
     """
     total, now = _measure_all(data), time.time()
-    newest_first = list_runs(db, -1)
+    newest_first = list_runs(db)
     chosen = list_prunable(newest_first)
     if limits.older_than is not None:
         chosen = [run for run in chosen if now - run.created_at > limits.older_than]

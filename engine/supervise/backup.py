@@ -123,9 +123,9 @@ class _Copy:
 
     def _delete_runs(self, crawl: Database, partial: Path) -> None:
         """Delete the runs whose files were deleted before they were copied; the next start deletes their rows."""
-        left = set(runs.list_ids(crawl, -1))
+        left = set(runs.list_ids(crawl))
         with contextlib.closing(SqliteDatabase.open(partial)) as copy:
-            for run in runs.list_ids(copy, -1):
+            for run in runs.list_ids(copy):
                 if run not in left and (gone := runs.get_by_id(copy, run)) is not None:
                     delete_run.begin(copy, gone.seq)
 

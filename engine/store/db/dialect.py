@@ -282,7 +282,7 @@ def _has_comma(tokens: _Tokens, opened: int) -> bool:
 
 
 def _hints(tokens: _Tokens) -> None:
-    """SQLite's hints: `INDEXED BY name`, `NOT INDEXED`; a CROSS JOIN fixes the order of tables, and may have ON."""
+    """SQLite's hints: `INDEXED BY name`, `NOT INDEXED`, `+name`; a CROSS JOIN fixes the order of tables."""
     for at in tokens.words():
         upper = tokens.text(at).upper()
         if upper == "INDEXED":
@@ -295,6 +295,8 @@ def _hints(tokens: _Tokens) -> None:
             tokens.blank(at)
         elif upper == "CROSS" and _has_condition(tokens, at):
             tokens.blank(at)
+        elif tokens.preceding(at) == "+" and tokens.preceding(tokens.step(at, -1)) in {"AND", "WHERE", "ON"}:
+            tokens.blank(tokens.step(at, -1))
 
 
 def _has_condition(tokens: _Tokens, cross: int) -> bool:

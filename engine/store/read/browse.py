@@ -324,6 +324,8 @@ def _load_matches(
 ) -> list[tuple[Any, ...]]:
     """The first matching rows in full, in the same order."""
     chosen = _matching_ids(job_filter, rows)[:limit]
+    if not chosen:
+        return []
     full = {row[0]: row for row in db.all(_LINES_BY_ID.format(ids=placeholders(chosen)), chosen)}
     return [full[id_] for id_ in chosen if id_ in full]
 

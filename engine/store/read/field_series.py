@@ -26,7 +26,7 @@ WHERE r.id >= :first AND d.name = :data_def AND r.run IN (SELECT value FROM json
         WHERE CAST(CAST(r.data AS TEXT) ->> (value ->> 0) AS TEXT) IS NOT value ->> 1)
 ORDER BY key, r.run, r.id
 """
-_ALL = -1
+_ALL = 2**62
 
 
 class SeriesRun(NamedTuple):

@@ -37,7 +37,7 @@ class PastRun(Struct, frozen=True):
     rows: int
 
 
-def list_runs(db: Database, count: int) -> list[PastRun]:
+def list_runs(db: Database, count: int = 2**62) -> list[PastRun]:
     return [PastRun(*row[:8], *map(int, row[8:])) for row in db.all(_LIST_RUNS, (count,))]
 
 

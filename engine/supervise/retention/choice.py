@@ -26,10 +26,10 @@ class RunSize(Struct, frozen=True):
 
 def choose_runs(db: Database, data: Path, limits: Limits, now: float, *, last_done: int | None = None) -> list[RunSize]:
     """The runs to delete, the oldest first. `last_done`: as in `list_prunable`."""
-    past_runs = list_runs(db, -1)
+    past_runs = list_runs(db)
     newest = {past.seq for past in past_runs[: limits.keep]} if limits.keep is not None else set()
     excess = 0 if limits.max_bytes is None else measure_bytes(data) - limits.max_bytes
-    share = _bytes_per_record(db, data, past_runs)
+    share = _bytes_per_record(db, past_runs)
     chosen = []
     for past in list_prunable(past_runs, last_done):
         is_old = limits.older_than is not None and now - past.created_at > limits.older_than
@@ -43,7 +43,7 @@ def choose_runs(db: Database, data: Path, limits: Limits, now: float, *, last_do
 
 def measure_runs(db: Database, data: Path, chosen: Iterable[PastRun]) -> list[RunSize]:
     """About how many bytes runs take: their output folders, and their shares of crawl.db by pages and rows."""
-    share = _bytes_per_record(db, data, list_runs(db, -1))
+    share = _bytes_per_record(db, list_runs(db))
     return [_measure_run(data, past, share) for past in chosen]
 
 
@@ -51,10 +51,10 @@ def _measure_run(data: Path, past: PastRun, share: float) -> RunSize:
     return RunSize(past, sum(_walk(data / "output" / past.id, set())) + int(share * _count_records(past)))
 
 
-def _bytes_per_record(db: Database, data: Path, past_runs: Iterable[PastRun]) -> float:
+def _bytes_per_record(db: Database, past_runs: Iterable[PastRun]) -> float:
     """The bytes of crawl.db for a page or row."""
     total = sum(map(_count_records, past_runs))
-    return max(0, (data / CRAWL).stat().st_size - db.free_bytes) / total if total else 0.0
+    return db.used_bytes / total if total else 0.0
 
 
 def _count_records(past: PastRun) -> int:

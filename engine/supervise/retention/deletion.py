@@ -58,7 +58,7 @@ def delete_left(
 def _release_links(db: Database, data: Path, id_: str) -> None:
     """Point the links that lead to a run to another one; without another one, remove them."""
     output = data.absolute() / "output"
-    with_folder = [run for run in runs.list_ids(db, -1) if (output / run).is_dir()]
+    with_folder = [run for run in runs.list_ids(db) if (output / run).is_dir()]
     done = [run for run in runs.list_done_ids(db) if run in with_folder]
     try:
         for name, targets in ((CURRENT, with_folder), (LATEST, done or with_folder)):

@@ -31,6 +31,7 @@ def test_a_database_at_rest_is_read_without_a_log(closed_store: StoreHarness, mo
         assert sorted(closed_store.folder.iterdir()) == before
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("ended", [False, True], ids=["still running", "already ended"])
 def test_a_crawl_that_starts_meanwhile_is_reported(
     closed_store: StoreHarness, monkeypatch: pytest.MonkeyPatch, ended: bool

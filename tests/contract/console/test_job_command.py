@@ -70,6 +70,7 @@ def test_json_is_one_object_and_body_is_as_received(run, refused: int) -> None:
     assert run("job", str(refused), "--body")[:2] == (0, b"<h1>are you human?</h1>\x00")
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("arguments", [(), ("--json",), ("--body",)])
 def test_it_leaves_no_log_beside_the_pages_of_an_ended_run(run, store: StoreHarness, refused: int, arguments) -> None:
     before = sorted(path.name for path in store.folder.iterdir() if path.name.startswith(PAGES))
@@ -78,6 +79,7 @@ def test_it_leaves_no_log_beside_the_pages_of_an_ended_run(run, store: StoreHarn
     assert sorted(path.name for path in store.folder.iterdir() if path.name.startswith(PAGES)) == before
 
 
+@pytest.mark.sqlite
 def test_a_job_is_shown_without_the_file_of_pages(run, store: StoreHarness, refused: int) -> None:
     (store.folder / PAGES).unlink()
     code, out, err = run("job", str(refused))

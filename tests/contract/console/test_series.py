@@ -99,7 +99,7 @@ def test_all_keys_as_lines_and_the_runs_as_columns(added: Runs, series: Command)
 
 def test_json_and_csv_have_a_line_for_each_run_and_key(added: Runs, series: Command) -> None:
     first = added.add(row("a", "1.50"), row("é", '{"amount":2.10,"currency":"€"}'))
-    second = added.add(row("a", "null"), row("a", "[1, 2]"), '{"sku":"b"}', '{"name":"no key"}')
+    second = added.add(row("a", "null"), row("a", "[1,2]"), '{"sku":"b"}', '{"name":"no key"}')
     out = series("product", "price", "--json")[1]
     assert '"value":1.50}' in out, "digits stay"
     assert [orjson.loads(line) | {"begun": ""} for line in out.splitlines()] == [

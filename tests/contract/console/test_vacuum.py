@@ -19,6 +19,7 @@ from engine.supervise.lock import Lock
 from tests.contract.console.test_delete_runs import Cli, cli, crawl
 
 __all__ = ["cli"]
+pytestmark = pytest.mark.sqlite
 LARGE = {str(page): os.urandom(20_000).hex() for page in range(12)}
 
 

@@ -158,7 +158,7 @@ def _named_runs(db: "Database", data: Path, run_ids: Sequence[str]) -> "list[Run
     from engine.supervise.retention.choice import measure_runs
 
     wanted = {find_run(db, id_).seq for id_ in run_ids}
-    return measure_runs(db, data, [past for past in reversed(list_runs(db, -1)) if past.seq in wanted])
+    return measure_runs(db, data, [past for past in reversed(list_runs(db)) if past.seq in wanted])
 
 
 def _run_as_dict(past: "PastRun") -> dict[str, Any]:

@@ -157,7 +157,7 @@ def get_by_id(db: Database, id_: str) -> Run | None:
     return _to_run(db.one(f"SELECT {_COLUMNS} FROM runs WHERE id = ?", (id_,)))
 
 
-def list_ids(db: Database, count: int) -> list[str]:
+def list_ids(db: Database, count: int = 2**62) -> list[str]:
     return [str(row[0]) for row in db.all("SELECT id FROM runs ORDER BY seq DESC LIMIT +?", (count,))]
 
 

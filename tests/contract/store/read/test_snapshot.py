@@ -160,7 +160,7 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(new_store: NewStore
 
     with store.db.transaction():
         store.db.execute(
-            "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)"
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)"
             " INSERT INTO rows (run, job, data_def, data) SELECT ?, ?, ?, '{}' FROM n",
             (store.run, job.id, shelf),
         )
