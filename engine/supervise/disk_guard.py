@@ -107,9 +107,10 @@ class DiskGuard:
                 self._pending_events, self._recorded_alarm = [], self.alarm
 
     def close(self) -> None:
-        """Remove the beat file at the end of the run."""
-        if self._beat_writer is not None:
-            self._beat_writer.close()
+        """Remove the beat file at the end of the run; safe to repeat."""
+        writer, self._beat_writer = self._beat_writer, None
+        if writer is not None:
+            writer.close()
         self._beat_path.unlink(missing_ok=True)
 
     def _create_beat(self) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres_server import PostgresServer
+
 from .library import Library
 from .machine_group import MachineGroup
 from .project import until
@@ -78,7 +80,9 @@ def test_a_leader_that_is_stopped_leaves_and_the_run_continues(
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(20))
-def test_machines_killed_and_cut_off_at_random(tmp_path: Path, database: str, site: Site, seed: int) -> None:
+def test_machines_killed_and_cut_off_at_random(
+    tmp_path: Path, postgres: PostgresServer, database: str, site: Site, seed: int
+) -> None:
     rng, library = random.Random(seed), Library(site, shelves=16, books=8, delay=0.5)
     group = MachineGroup(tmp_path, database, library, count=3)
     try:
@@ -89,13 +93,18 @@ def test_machines_killed_and_cut_off_at_random(tmp_path: Path, database: str, si
             victim = rng.randrange(3)
             if any(running.exited and running.process.returncode == 0 for running in group.running):
                 break
-            if rng.random() < 0.5:
-                group.kill(victim)
-                group.restart(victim)
-            else:
-                group.freeze(victim)
-                time.sleep(rng.uniform(1, 9))
-                group.freeze(victim, thaw=True)
+            match rng.choice(["kill", "freeze", "server"]):
+                case "kill":
+                    group.kill(victim)
+                    group.restart(victim)
+                case "freeze":
+                    group.freeze(victim)
+                    time.sleep(rng.uniform(1, 9))
+                    group.freeze(victim, thaw=True)
+                case _:
+                    postgres.stop("immediate")
+                    time.sleep(rng.uniform(0, 7))
+                    postgres.start()
         codes = [running.wait(120).code for running in group.running]
         assert codes == [0, 0, 0], group.logs()
         leader = group.leader()

@@ -65,6 +65,7 @@ def end_silent(db: Database, silent: Collection[SeenMachine], run: int | None, n
     for machine in ended:
         end_processes(db, machine.epoch, "its machine fell silent", now)
         if run is not None:
+            runs.count_takeover(db, run)
             text = f"machine {machine.name} fell silent: its jobs are for others"
             events.add(db, run, [Event(now, "ERROR", "supervisor", "machine", text)])
     return ended

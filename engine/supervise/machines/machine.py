@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -37,6 +38,8 @@ _OTHER_PROCESSES = 2
 _BUSY_SECONDS = 0.5
 _JOIN_SECONDS, _JOIN_PAUSE = 90.0, 1.0
 _WAIT_SECONDS = 0.05
+_STEP_BACK_SECONDS = 3.0
+_CUT_OFF = "no beat of this machine reached the database for 3 s"
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +68,6 @@ class Machine:
         self._join_at = 0.0
         self._passed: int | None = 0
         """The run that had ended when this machine joined, which is not its own; 0: not known yet."""
-        self._asked: tuple[ExitReason, str | None] | None = None
         self.exit_code = 3
         self.exit_reason: ExitReason | None = None
         self.reason: str | None = None
@@ -128,7 +130,7 @@ class Machine:
             else:
                 self._election.observe(view, at)
         if self._pulse.is_cut_off:
-            self._drop("no beat of this machine reached the database for 3 s")
+            self._drop(_CUT_OFF)
         elif isinstance(self._work, Supervisor):
             self._work.tick()
             self._end_silent(self._work)
@@ -145,8 +147,11 @@ class Machine:
         self.exit_reason = self.exit_reason or exit_reason
         work = self._work
         if isinstance(work, Supervisor) and work.exit_reason is None and self._election.others:
-            with contextlib.suppress(DatabaseBusy):
-                work = self._step_back(work)
+            try:
+                work = retry_busy(partial(self._step_back, work), seconds=_STEP_BACK_SECONDS)
+            except (DatabaseBusy, Fenced) as error:
+                self._drop(error.message)
+                return
         if isinstance(work, Standby):
             work.stop(exit_reason, f"{reason}; the run continues on other machines")
         elif work is not None:
@@ -246,10 +251,24 @@ class Machine:
         _log.warning("%s; its nodes were killed, and it joins again", reason)
         if self._pulse is not None:
             self._pulse.stop()
-        work, self._work, self._pulse = self._work, None, None
+        work, self._work = self._work, None
         if work is not None:
             work.kill_processes()
             work.close()
+        if self.exit_reason is not None:  # it was to end anyway
+            self._end(EXIT_CODES[self.exit_reason], reason)
+        self._pulse = None
+
+    def _guard(self, db: Database, check: Callable[[], None]) -> None:
+        """Have no write transaction begin once this machine is cut off, or `check` raises Fenced."""
+        pulse = self._pulse
+
+        def guard() -> None:
+            if pulse is None or pulse.is_cut_off:
+                raise Fenced(_CUT_OFF, "It joins again.")
+            check()
+
+        db.guard = guard
 
     # roles
 
@@ -279,7 +298,7 @@ class Machine:
     def _lead(self, db: Database, seized: tuple[LeaderLease, bool], standby: Standby | None = None) -> None:
         """Lead the run, the one that the machine knows or the one that the data dir has."""
         lease, owns_files = seized
-        db.guard = lambda: machines.check_leader(db, lease)
+        self._guard(db, lambda: machines.check_leader(db, lease))
         options, was_stopping = self._options, False
         if self._has_run:
             run = runs.get(db, self.run.seq)
@@ -320,7 +339,7 @@ class Machine:
             machines.check_member(db, self._epoch)
             machines.set_role(db, self._epoch, "STANDBY", run.seq)
         epoch = self._epoch
-        db.guard = lambda: machines.check_member(db, epoch)
+        self._guard(db, lambda: machines.check_member(db, epoch))
         settings = check_host_clock(db, run, options.settings)
         parts = build_parts(db, self._folder, run=run.seq, epoch=epoch, settings=settings, spawner=self._spawner)
         self._work = Standby(parts, self._folder, self._spawner, run=run.seq, epoch=epoch)
@@ -362,7 +381,7 @@ class Machine:
         with db.transaction():
             machines.set_role(db, epoch, "LEAVING")
             machines.set_leader(db, None)
-        db.guard = lambda: machines.check_member(db, epoch)
+        self._guard(db, lambda: machines.check_member(db, epoch))
         self._work = standby = Standby(work.parts, self._folder, self._spawner, run=self.run.seq, epoch=epoch)
         return standby
 
