@@ -18,16 +18,17 @@ _DEBIAN = Path("/usr/lib/postgresql")
 _USERS = ("nobody", "pgserver")
 """Users as whom the server may run if the tests run as root, who may not run it."""
 _SETTINGS = (
-    "fsync=off", "listen_addresses=", "max_connections=60", "shared_buffers=32MB", "autovacuum=off",
+    "fsync=off", "max_connections=60", "shared_buffers=32MB", "autovacuum=off",
 )  # fmt: skip
 
 
 class PostgresServer:
     """A server that can be stopped and started again. Raises pytest's Skipped where none can run."""
 
-    def __init__(self, *settings: str) -> None:
-        """`settings`: instead of those that are fast for tests."""
-        self._settings = (*_SETTINGS, *settings)
+    def __init__(self, *settings: str, address: str = "") -> None:
+        """`settings`: instead of those that are fast for tests; `address`: where it listens for the network, too."""
+        self._settings = (*_SETTINGS, f"listen_addresses={address}", *settings)
+        self._address = address
         self.user = _unprivileged_user()
         self.folder = Path(tempfile.mkdtemp(prefix="crawl-pg-"))
         self.bin = _binaries(self.folder)
@@ -39,7 +40,8 @@ class PostgresServer:
         self._run("initdb", "-D", str(self._data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync",
                   "--locale=C")  # fmt: skip
         rules = self._data / "pg_hba.conf"
-        rules.write_text("local all guarded scram-sha-256\n" + rules.read_text())
+        network = f"host all all {address}/24 trust\n" if address else ""
+        rules.write_text(f"local all guarded scram-sha-256\n{network}{rules.read_text()}")
         self.start()
 
     def start(self) -> None:
@@ -75,7 +77,7 @@ class PostgresServer:
     def url(self, database: str, user: str = "postgres", password: str = "") -> str:
         """The URL of a database."""
         credentials = f"{user}:{password}" if password else user
-        return f"postgresql://{credentials}@/{database}?host={self.folder}"
+        return f"postgresql://{credentials}@/{database}?host={self._address or self.folder}"
 
     def create_database(self) -> str:
         """A new database; returns its URL."""

@@ -27,7 +27,7 @@ _CONTACT = late_regex(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
 
 _STORE_URL = late_regex(r"postgres(?:ql)?://(?![^/?#]*@[^/?#]*@)[!-~]+", re.ASCII)
 _PAGE_STORE = late_regex(r"(?:file:///|(?:s3|gs|az)://[\w.-]+)(?!.*//)(?!.*\.\./)[^?#\s@]*", re.ASCII)
-_PROJECT = late_regex(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
+_PROJECT = late_regex(r"(?!pg_)[a-z][a-z0-9_]{0,39}", re.ASCII)
 _HEADER_TEXT = late_regex(r"[!-~](?:[ -~]*[!-~])?")
 """Text that may stand in a request's header."""
 
@@ -144,7 +144,7 @@ _TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     ),
     "project": (
         lambda text: _PROJECT.fullmatch(text) is not None,
-        "up to 40 lower-case letters, digits and _, a letter first",
+        "up to 40 lower-case letters, digits and _, a letter first, but not pg_",
     ),
     "page_store": (
         lambda text: _PAGE_STORE.fullmatch(text) is not None,

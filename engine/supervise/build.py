@@ -44,7 +44,7 @@ from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
-from engine.supervise.nodes.leftovers import clean_stored, fence_leftovers
+from engine.supervise.nodes.leftovers import clean_stored, fence_leftovers, keep_deadlines
 from engine.supervise.nodes.machine_parts import MachineParts, build_parts
 from engine.supervise.outputs import check_writable, prepare_databases
 from engine.supervise.progress_recorder import ProgressRecorder
@@ -114,6 +114,8 @@ def build_supervisor(
         defs = PreparedDefs.from_definitions(options.definitions)
         if lead is None:
             _retry(lambda: fence_leftovers(db, folder), cancelled)
+        else:
+            _retry(lambda: keep_deadlines(db), cancelled)
         limit, definitions = options.settings.deadline, Definitions() if options.output else options.definitions
         unreachable = _retry(lambda: prepare_databases(db, folder, definitions, limit=limit), cancelled)
         begun = _retry(lambda: _begin_run(db, options, folder, defs, lead), cancelled)

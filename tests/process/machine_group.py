@@ -1,6 +1,7 @@
 """Machines as groups of processes: each has its own data dir; they share one PostgreSQL database."""
 
 import contextlib
+import csv
 import os
 import signal
 from collections import Counter
@@ -12,14 +13,19 @@ from engine.store.db.schema import CRAWL
 from engine.store.tables.run import machines, runs
 from engine.store.tables.run.machines import LeaderLease, MachineRow
 
+from .islands import Islands
 from .library import Library
+from .machine_network import MachineNetwork
 from .project import Project, Running
 
 
 class MachineGroup:
-    """Machines that crawl a library; `lead` is read from the database."""
+    """Machines that crawl a site; `lead` is read from the database."""
 
-    def __init__(self, folder: Path, url: str, library: Library, count: int = 2) -> None:
+    def __init__(
+        self, folder: Path, url: str, library: Library | Islands, count: int = 2, network: MachineNetwork | None = None
+    ) -> None:
+        self._network = network
         self.projects: list[Project] = []
         self.running: list[Running] = []
         for number in range(count):
@@ -38,7 +44,7 @@ class MachineGroup:
         """Start a run on one machine."""
         running = self.projects[number].start_command(
             "run", "--no-ui", "--json", "--nodes", "1", "--defs", "defs", "--data", "data",
-            variables={"CRAWL_QUORUM": str(quorum)},
+            variables={"CRAWL_QUORUM": str(quorum)}, tracer=self._network.launcher(number) if self._network else (),
         )  # fmt: skip
         self.running[number : number + 1] = [running]
 
@@ -81,6 +87,15 @@ class MachineGroup:
     def rows(self, number: int) -> Counter[tuple[str, ...]]:
         """The rows in the files that a machine wrote."""
         return self.projects[number].count_rows("entry", "book")
+
+    def exported_rows(self, number: int) -> Counter[tuple[str, ...]]:
+        """The rows that `export` gives on a machine."""
+        rows: Counter[tuple[str, ...]] = Counter()
+        for name in ("entry", "book"):
+            done = self.projects[number].run_with_data("export", name, "--format", "csv")
+            assert done.code == 0, done.err
+            rows.update((name, *row) for row in list(csv.reader(done.out.splitlines()))[1:])
+        return rows
 
     def logs(self) -> str:
         return "\n".join(

@@ -6,7 +6,7 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal
@@ -70,7 +70,9 @@ def redirect(to: str, status: int = 302) -> Page:
 class Site:
     """Responds from `pages`, else from `fallback`, else with 404. Both may be changed at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, hosts: Sequence[str] = ("127.0.0.1",)) -> None:
+        """`hosts`: the addresses where it listens."""
+        self.hosts = hosts
         self.pages: dict[str, Program] = {}
         self.fallback: Callable[[Request], Page] | None = None
         self.exchanges: list[Exchange] = []
@@ -86,7 +88,7 @@ class Site:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="site")
 
     def url(self, path: str = "/") -> str:
-        return f"{self.scheme}://127.0.0.1:{self.port}{path}"
+        return f"{self.scheme}://{self.hosts[0]}:{self.port}{path}"
 
     def __setitem__(self, path: str, program: Program | str | bytes) -> None:
         self.pages[path] = Page(program) if isinstance(program, str | bytes) else program
@@ -114,7 +116,7 @@ class Site:
         self._thread.start()
         self.scheme = "http" if tls is None else "https"
         self._server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", port, limit=2**20, backlog=512, ssl=tls), self._loop
+            asyncio.start_server(self._serve, self.hosts, port, limit=2**20, backlog=512, ssl=tls), self._loop
         ).result(10)
         self.port = self._server.sockets[0].getsockname()[1]
 

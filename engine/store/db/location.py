@@ -27,7 +27,9 @@ def read_location(folder: Path) -> Location | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, DecodeError, ValidationError) as error:
-        raise StorageError(f"{path}: {error}", "Name the store again: `run --store URL --project NAME`.") from error
+        raise StorageError(
+            f"{path}: {error}", "Delete it, and name the store again: `run --store URL --project NAME`."
+        ) from error
 
 
 def write_location(folder: Path, location: Location, *, new: bool = False) -> None:

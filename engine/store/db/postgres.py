@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -304,11 +304,36 @@ class PostgresDatabase(Database):
         self.has_tables()
         self._read_state().check_writable(self._name)
         if not self.has_tables():
-            with self.transaction():
-                state = self._read_state()
-                if not state.has_crawl:
-                    self.run_script("" if state.has_schema else f"CREATE SCHEMA {self.schema};")
-                    self.run_script(render_schema(self.schema))
+            with self.creating():
+                pass
+
+    @contextlib.contextmanager
+    def creating(self) -> Iterator[bool]:
+        """A write transaction in which the tables are new; False: another process was faster."""
+        self.has_tables()
+        with self.transaction():
+            state = self._read_state()
+            state.check(self._name)
+            if not state.has_crawl:
+                self.run_script("" if state.has_schema else f"CREATE SCHEMA {self.schema};")
+                self.run_script(render_schema(self.schema))
+                self.run_script("SET LOCAL idle_in_transaction_session_timeout = 0")  # the caller may fill them
+            yield not state.has_crawl
+
+    def run_native(self, text: str, values: Sequence[Any] = ()) -> Any:
+        """A cursor on a statement of PostgreSQL's own. Raises DatabaseBusy, StorageError."""
+        return self._run(text, values)
+
+    @contextlib.contextmanager
+    def copying(self, text: str, types: Sequence[str]) -> Iterator[Any]:
+        """A COPY in the open transaction. Raises DatabaseBusy, StorageError."""
+        assert self._held is not None
+        try:
+            with self._held.cursor().copy(text) as copy:
+                copy.set_types(types)
+                yield copy
+        except psycopg.Error as error:
+            raise self._translate_error(error) from error
 
     def check_connections(self, processes: int) -> None:
         """Raise StorageError if the server itself, without PgBouncer, has too few connections for a run."""
@@ -361,7 +386,7 @@ class PostgresDatabase(Database):
         if lost or isinstance(error, _BUSY_ERRORS) or (error.sqlstate or "").startswith("08"):
             return DatabaseBusy(
                 f"{self._name}: {text}",
-                "Check that the server runs and has free connections. A crawl tries again by itself.",
+                "Check its address, that it runs, and that it has free connections. A crawl tries again by itself.",
             )
         if isinstance(error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege):
             return StorageError(f"{self._name}: {text}", "Name a server and a user that may write with --store.")
@@ -461,7 +486,7 @@ def _dialect(project: str) -> Dialect:
 def _without_nul(values: Sequence[Any]) -> list[Any]:
     """The values without NUL characters, which a text of PostgreSQL cannot hold."""
     clean: Callable[[Any], Any] = lambda value: (  # noqa: E731
-        re.sub("\0", "\ufffd", value) if isinstance(value, str)
+        value.replace("\0", "\ufffd") if isinstance(value, str)
         else [clean(one) for one in value] if isinstance(value, list)
         else value
     )  # fmt: skip

@@ -15,7 +15,7 @@ from engine.store.db.location import read_location
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.sqlite import SqliteDatabase, sqlite3
 
-_SQL_DIR = Path(__file__).parent
+SQL_DIR = Path(__file__).parent
 _SCRIPTS = {CRAWL: ("schema.sql", "triggers.sql"), PAGES: ("pages.sql",)}
 _PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
 """Larger database pages hold a stored web page in one piece and save disk space."""
@@ -71,7 +71,7 @@ def _create_tables(database: SqliteDatabase, scripts: Sequence[str]) -> None:
     with database.transaction():
         if not database.has_tables():
             for script in scripts:
-                database.execute_script((_SQL_DIR / script).read_text("utf-8"))
+                database.execute_script((SQL_DIR / script).read_text("utf-8"))
 
 
 def _check_file_retrying(path: Path) -> None:

@@ -8,7 +8,7 @@ import importlib
 import sqlite3 as stdlib_sqlite3
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,13 @@ class SqliteDatabase(Database):
         """A cursor on one statement. Raises DatabaseBusy, StorageError."""
         try:
             return self._connection.execute(sql, parameters)
+        except sqlite3.Error as error:
+            raise self._translate_error(error) from error
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a statement, one by one. Raises StorageError."""
+        try:
+            yield from self._connection.execute(sql)
         except sqlite3.Error as error:
             raise self._translate_error(error) from error
 

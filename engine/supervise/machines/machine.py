@@ -276,7 +276,7 @@ class Machine:
         view, leader = self._election.view, self._election.leader
         if self._has_run and view.exit_code is not None:
             self._end(view.exit_code, None)
-        elif self._election.should_lead(self._options.settings.quorum):
+        elif self._election.should_lead(1 if self._has_run else self._options.settings.quorum):
             db = self._connect()
             if (lease := self._seize(db)) is not None:
                 self._lead(db, lease)

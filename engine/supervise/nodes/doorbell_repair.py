@@ -24,7 +24,7 @@ class QueueMaintainer:
         self._db = db
         self._folder = folder
         self._run = run
-        self._doorbells = Doorbells.open_empty(folder, server=read_location(folder))
+        self._doorbells = _open_queue(folder)
         self._repaired_at = 0.0
 
     def ring(self, rung: Sequence[int]) -> None:
@@ -55,7 +55,7 @@ class QueueMaintainer:
         _log.warning("the queue is missing, damaged or out of reach; opening it again")
         self._doorbells.close()
         try:
-            self._doorbells = Doorbells.open_empty(self._folder, server=read_location(self._folder))
+            self._doorbells = _open_queue(self._folder)
         except (StorageError, OSError) as error:  # for example on a full disk: the next tick retries
             raise DatabaseBusy(str(error)) from error
         with self._db.transaction():
@@ -63,3 +63,14 @@ class QueueMaintainer:
 
     def close(self) -> None:
         self._doorbells.close()
+
+
+def _open_queue(folder: Path) -> Doorbells:
+    """An empty queue. Raises StorageError; DatabaseBusy while the server of its database is away."""
+    server = read_location(folder)
+    try:
+        return Doorbells.open_empty(folder, server=server)
+    except StorageError as error:
+        if server is None:
+            raise
+        raise DatabaseBusy(error.message) from error

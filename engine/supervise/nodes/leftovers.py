@@ -8,7 +8,6 @@ from engine.errors import StorageError
 from engine.model.run import RunState
 from engine.processes.child import kill_leftover
 from engine.runtime.beat_file import is_beat_file, is_beat_name
-from engine.runtime.clock import boot_id, boottime
 from engine.runtime.file_folder import remove_dead_parts
 from engine.store.db.connector import Database
 from engine.store.db.location import read_location
@@ -87,14 +86,16 @@ def _delete_beats(folder: Path) -> None:
         )
 
 
+def keep_deadlines(db: Database) -> None:
+    """Keep the rest of each deadline after a reboot, when the clock starts at zero, or in a copy of another store."""
+    with db.transaction():
+        _rebase_clocks(db)
+
+
 def _rebase_clocks(db: Database) -> None:
-    """After a reboot, when the boot-time clock starts again at zero: keep the rest of each deadline."""
-    recorded = supervisors.get_meta(db, "boot")
-    if recorded:
-        boot, _, last = recorded.partition(" ")
-        if boot != boot_id():
-            shift = boottime() - float(last or 0)
-            jobs.shift_deadlines(db, shift)
-            hosts.shift_deadlines(db, shift)
-            host_speeds.forget_times(db)
+    shift = supervisors.clock_shift(db)
+    if shift is not None:
+        jobs.shift_deadlines(db, shift)
+        hosts.shift_deadlines(db, shift)
+        host_speeds.forget_times(db)
     supervisors.record_clock(db)

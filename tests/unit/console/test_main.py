@@ -91,6 +91,7 @@ WITHOUT_RUN = {
     "runs": "RUN is its argument",
     "files": "its limits choose the runs",
     "backup": "it copies all runs",
+    "store": "it copies all runs",
     "vacuum": "the databases have all runs",
     "query": "the statement says which run",
     "config": "settings are of no run",

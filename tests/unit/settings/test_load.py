@@ -251,7 +251,7 @@ def test_a_value_is_blamed_on_where_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [("store", "mysql://h/x"), ("store", "host=h dbname=x"), ("store", "postgresql://u:sec@ret@h/x"),
-     ("project", "Shop"), ("project", "2shop"), ("project", "a" * 41), ("project", 'a"b'),
+     ("project", "Shop"), ("project", "2shop"), ("project", "a" * 41), ("project", 'a"b'), ("project", "pg_x"),
      ("page_store", "/srv/pages"), ("page_store", "file://srv/pages"), ("page_store", "http://x/y"),
      ("page_store", "s3://key@x/y"), ("page_store", "s3://x//y"), ("page_store", "s3://x/../y")],
 )  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, json
 
-from engine.runtime.clock import boot_id, boottime
+from engine.runtime.clock import boot_id, store_time
 from engine.runtime.process_identity import is_process_alive
 from engine.store.db.connector import Database
 from engine.store.tables.job.jobs import NOW
@@ -20,7 +20,8 @@ ORDER BY CASE role WHEN 'LEADER' THEN 0 ELSE 1 END, epoch DESC LIMIT 1
 _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 SETTINGS = "settings"
 """The metadata key for the settings of the latest supervisor, whose host policies posted seeds must obey."""
-_HELPERS, _IDENTITY = "helpers", "identity"
+_HELPERS, _IDENTITY, _CLOCK = "helpers", "identity", "boot"
+_DATABASE_CLOCK = "database"
 
 
 class Epoch(Struct, frozen=True):
@@ -92,8 +93,18 @@ def list_helpers(db: Database) -> list[HelperRow]:
 
 
 def record_clock(db: Database) -> None:
-    """Store the boot id and time: after a reboot, remaining waits are computed from them."""
-    set_meta(db, "boot", f"{boot_id()} {boottime()}")
+    """Store which clock the deadlines follow, and its time: under another clock, the rest of each is kept."""
+    set_meta(db, _CLOCK, f"{_clock_id(db)} {store_time()}")
+
+
+def clock_shift(db: Database) -> float | None:
+    """The seconds by which stored deadlines move after a reboot or a copy of the store; None: their clock runs on."""
+    clock, _, last = (get_meta(db, _CLOCK) or "").partition(" ")
+    return None if not last or clock == _clock_id(db) else store_time() - float(last)
+
+
+def _clock_id(db: Database) -> str:
+    return _DATABASE_CLOCK if db.is_shared else boot_id()
 
 
 def get_meta(db: Database, name: str) -> str | None:
