@@ -3,6 +3,7 @@
 A chosen part runs over both engines of the store; CRAWL_TEST_STORE=postgresql runs all of it over PostgreSQL.
 """
 
+import gc
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -35,17 +36,22 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def settle(request: pytest.FixtureRequest) -> Callable[[Path], None]:
+def settle(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], None]]:
     """Gives a new data dir its store: in SQLite, or in PostgreSQL."""
     if getattr(request, "param", os.environ.get("CRAWL_TEST_STORE")) != "postgresql":
-        return lambda folder: None
+        yield lambda folder: None
+        return
     server: PostgresServer = request.getfixturevalue("postgres")
 
     def write(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         write_location(folder, Location(server.url("postgres"), f"t{next(_projects)}"))
 
-    return write
+    yield write
+    from engine.store.db import postgres  # where psycopg is installed
+
+    postgres._connections.cache_clear()  # each connection of the server remembers the tables of all tests
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)
