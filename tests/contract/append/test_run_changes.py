@@ -72,11 +72,11 @@ class TwoRuns:
         if located:
             identity, page_key = locator_key(group, "l", url, "GET", None), identity
         with self.db.transaction():
-            job = self.db.execute(
+            job = self.db.value(
                 "INSERT INTO jobs (run, sequence, state, origin, url, identity, page_key, defs, reason, document)"
-                " VALUES (?, ?, 'READY', 'link', ?, ?, ?, ?, ?, ?)",
+                " VALUES (?, ?, 'READY', 'link', ?, ?, ?, ?, ?, ?) RETURNING id",
                 (self.run, self._sequence(group, host, kind), url, identity, page_key, self.version, reason, document),
-            ).lastrowid
+            )
             if state != "READY":
                 leased = "lease = 1," if state == "TAKEN" else ""
                 self.db.execute(f"UPDATE jobs SET {leased} state = ? WHERE id = ?", (state, job))

@@ -192,6 +192,7 @@ def test_no_row_ends_the_supervisor(console: Console, name: Any, arguments: Any)
         assert json.loads(arguments) == {}, "nothing is stopped by mistake"
 
 
+@pytest.mark.sqlite
 def test_text_that_is_not_utf8_is_refused(console: Console) -> None:
     assert console.db.value("SELECT typeof(CAST(x'ff41' AS TEXT))") == "text"
     with console.db.transaction():

@@ -17,6 +17,7 @@ from tests.contract.store.step_reports import publish_steps
 URLS = [("argument", f"http://a/{number:06}/{'x' * 200}") for number in range(6_000)]
 
 
+@pytest.mark.sqlite
 def test_a_batch_waits_while_the_log_is_full(store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posted_seeds, "WalGuard", lambda paths: WalGuard(paths, 100_000, 300_000))
     publish_steps(store)

@@ -15,6 +15,7 @@ from engine.supervise import wal_guard
 from engine.supervise.wal_guard import WalGuard
 from tests.process.stopwatch import Stopwatch
 
+pytestmark = pytest.mark.sqlite
 MAX_BYTES = 6_000_000
 ROUNDS = 60
 

@@ -154,6 +154,7 @@ def test_texts_that_postgresql_does_not_take_are_cleaned(harness: PostgresHarnes
     assert harness.query("SELECT title, tags, parts FROM book") == [("ab", ["x", "y\\u0000"], [{"n": ""}])]
 
 
+@pytest.mark.sqlite
 def test_a_restart_in_between_loses_and_doubles_nothing(keyed: PostgresHarness, postgres: PostgresServer) -> None:
     first = keyed.add(books(20))
     with closing(keyed.delivery_loop()) as loop:
