@@ -1,11 +1,10 @@
 """Copies the store of a crawl between SQLite files and PostgreSQL: every row, id and counter."""
 
 import contextlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from engine.errors import UsageError
 from engine.store.db.connector import connect_postgres, has_no_wal
@@ -56,40 +55,9 @@ def _batches(rows: Iterator[_Row]) -> Iterator[list[_Row]]:
         yield batch
 
 
-class _Side(ABC):
-    """A store that is read or written as a whole."""
+class _SqliteSide:
+    """The two files of a data dir, read or written as a whole."""
 
-    @abstractmethod
-    def reading(self) -> "contextlib.AbstractContextManager[_Side]":
-        """One consistent read."""
-
-    @abstractmethod
-    def writing(self, tables: Sequence[str]) -> "contextlib.AbstractContextManager[_Side]":
-        """A new store, with empty tables and without triggers; at the end it is there with all of it."""
-
-    @abstractmethod
-    def read(self, table: str, columns: Sequence[str]) -> Iterator[_Row]: ...
-
-    @abstractmethod
-    def write(self, table: str, columns: Sequence[str], rows: Sequence[_Row]) -> None: ...
-
-    @abstractmethod
-    def counters(self) -> Mapping[str, int]:
-        """By table the highest id that was ever given."""
-
-    @abstractmethod
-    def set_counters(self, counters: Mapping[str, int]) -> None: ...
-
-
-def _open(store: Path | Location) -> _Side:
-    location = read_location(store) if isinstance(store, Path) else store
-    if location is not None:
-        return _PostgresSide(connect_postgres(location, Path(CRAWL)))
-    assert isinstance(store, Path)
-    return _SqliteSide(store)
-
-
-class _SqliteSide(_Side):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files: dict[str, SqliteDatabase] = {}
@@ -97,7 +65,8 @@ class _SqliteSide(_Side):
         """By table the file that has it."""
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[_Side]:
+    def reading(self) -> Iterator[Self]:
+        """One consistent read."""
         with contextlib.ExitStack() as stack:
             for name in (CRAWL, PAGES):
                 self._open_file(self._folder / name, stack, read_only=True)
@@ -105,7 +74,8 @@ class _SqliteSide(_Side):
             yield self
 
     @contextlib.contextmanager
-    def writing(self, tables: Sequence[str]) -> Iterator[_Side]:
+    def writing(self, tables: Sequence[str]) -> Iterator[Self]:
+        """A new store, with empty tables and without triggers; at the end it is there with all of it."""
         if (self._folder / CRAWL).exists():
             raise UsageError(f"{self._folder}: it has a crawl", "Nothing was changed. Name another target.")
         partial = self._folder / _PARTIAL
@@ -143,6 +113,7 @@ class _SqliteSide(_Side):
         self._places[table].execute_values(f"INSERT INTO {table} ({', '.join(columns)}) {{values}}", rows)
 
     def counters(self) -> Mapping[str, int]:
+        """By table the highest id that was ever given."""
         return {name: seq for file in self._files.values() for name, seq in file.all("SELECT * FROM sqlite_sequence")}
 
     def set_counters(self, counters: Mapping[str, int]) -> None:
@@ -153,18 +124,20 @@ class _SqliteSide(_Side):
                     file.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table, counters[table]))
 
 
-class _PostgresSide(_Side):
+class _PostgresSide:
+    """A schema, with the same methods."""
+
     def __init__(self, database: "PostgresDatabase") -> None:
         self._database = database
         self._types = read_tables()
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[_Side]:
+    def reading(self) -> Iterator[Self]:
         with contextlib.closing(self._database), self._database.snapshot():
             yield self
 
     @contextlib.contextmanager
-    def writing(self, tables: Sequence[str]) -> Iterator[_Side]:
+    def writing(self, tables: Sequence[str]) -> Iterator[Self]:
         with contextlib.closing(self._database), self._database.creating() as is_new:
             if not is_new:
                 name = self._database.location.project
@@ -214,3 +187,11 @@ class _PostgresSide(_Side):
         text = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = $1"
         schema = self._database.location.project
         return dict(self._database.run_native(f"{text} AND is_identity = 'YES'", (schema,)).fetchall())
+
+
+def _open(store: Path | Location) -> _SqliteSide | _PostgresSide:
+    location = read_location(store) if isinstance(store, Path) else store
+    if location is not None:
+        return _PostgresSide(connect_postgres(location, Path(CRAWL)))
+    assert isinstance(store, Path)
+    return _SqliteSide(store)
