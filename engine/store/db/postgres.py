@@ -115,10 +115,11 @@ class PostgresDatabase(Database):
     ) -> list[tuple[Any, ...]]:
         """As in Database: the rows are sent as an array for each column."""
         returned: list[tuple[Any, ...]] = []
-        for start in range(0, len(rows), _VALUES_AT_ONCE):
-            cursor = self._run(*self._dialect.values(sql, rows[start : start + _VALUES_AT_ONCE], leading))
-            if cursor.description:
-                returned += cursor.fetchall()
+        for part in self._dialect.split(sql, rows):
+            for start in range(0, len(part), _VALUES_AT_ONCE):
+                cursor = self._run(*self._dialect.values(sql, part[start : start + _VALUES_AT_ONCE], leading))
+                if cursor.description:
+                    returned += cursor.fetchall()
         return returned
 
     def take_ids(self, table: str, count: int) -> list[int]:
