@@ -123,7 +123,7 @@ def test_documents_and_events_go_by_age(now: StoreHarness, done: list[str]) -> N
     retention.begin_end(0.0)
     work(retention)
     assert now.db.all("SELECT text FROM events WHERE kind = 'run' ORDER BY id") == [("of this run",), ("new",)]
-    kept = now.db.all("SELECT run FROM documents WHERE NOT pruned ORDER BY id")
+    kept = now.db.all("SELECT run FROM documents WHERE pruned = 0 ORDER BY id")
     assert kept == [(3,), (3,)], "the newest of each URL"
     assert [text for text in told(now) if "older stored pages" in text]
     assert ids(now) == done

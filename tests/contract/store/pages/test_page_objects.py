@@ -1,5 +1,6 @@
 """The setting page_store: large bodies are objects of a bucket or a shared folder, small ones stay in PostgreSQL."""
 
+import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UsageError
+from engine.node.db_access import DbAccess
 from engine.store.db.connector import DatabaseBusy
 from engine.store.db.location import Location, write_location
 from engine.store.pages import documents
@@ -164,6 +166,24 @@ def test_a_store_that_fails_is_tried_again_without_new_rows(pages: PageStore, ob
     pages.delete(ids)
     assert objects.names() == []
     assert list(pages.iterate_sizes()) == []
+
+
+async def test_a_node_waits_for_a_store_that_fails_and_its_loop_goes_on(
+    store: StoreHarness, pages: PageStore, objects: Objects
+) -> None:
+    ids = pages.add(three())
+    access = DbAccess(store.folder)
+    objects.fail(True)
+    small = await access.page_body(ids[0])
+    assert small is not None
+    assert small.body.read() == SMALL
+    reading = asyncio.create_task(access.page_body(ids[1]))
+    await asyncio.sleep(0.3)
+    assert not reading.done()
+    objects.fail(False)
+    stored = await reading
+    assert stored is not None
+    assert stored.body.read() == MEDIUM
 
 
 def test_a_page_store_that_cannot_serve_is_refused(
