@@ -27,15 +27,24 @@ dataDefs:
       path: {value: "%%{document.url}"}
 hosts:
 """
-_SLOW_PAGE_SECONDS = 0.3
 
 
 class Islands:
     """Every second host has a delay between requests, the others a bound of requests at once."""
 
-    def __init__(self, site: Site, shelves: int, books: int, delay: float = 0.5, concurrency: int = 2) -> None:
+    def __init__(
+        self,
+        site: Site,
+        shelves: int,
+        books: int,
+        *,
+        delay: float = 0.5,
+        concurrency: int = 2,
+        page_seconds: float = 0.3,
+    ) -> None:
+        """`delay`: 0: no host has one; `page_seconds`: how long an answer of a host without delay takes."""
         self.site, self.shelves, self.books = site, shelves, books
-        self.delay, self.concurrency = delay, concurrency
+        self.delay, self.concurrency, self.page_seconds = delay, concurrency, page_seconds
         self.hosts = site.hosts
         site.fallback = self._respond
 
@@ -83,7 +92,7 @@ class Islands:
                 assert most <= self.concurrency, f"{most} requests of {host} at once"
 
     def _has_delay(self, host: str) -> bool:
-        return self.hosts.index(host) % 2 == 0
+        return self.delay > 0 and self.hosts.index(host) % 2 == 0
 
     def _url(self, host: str) -> str:
         return f"http://{host}:{self.site.port}"
@@ -97,7 +106,7 @@ class Islands:
             body = "".join(f'<li><a href="/book/{name}-{b}">Book {host} {name}-{b}</a></li>' for b in range(self.books))
             if int(name) + 1 < self.shelves:
                 body += f'<a class="next" href="/shelf/{int(name) + 1}">on</a>'
-        return Page(html(body), delay=0.02 if self._has_delay(host) else _SLOW_PAGE_SECONDS)
+        return Page(html(body), delay=0.02 if self._has_delay(host) else self.page_seconds)
 
 
 @contextmanager

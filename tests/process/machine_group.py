@@ -34,16 +34,16 @@ class MachineGroup:
             write_location(_made(project.data), Location(url, "crawl"))
             self.projects.append(project)
 
-    def start(self, quorum: int = 2) -> None:
+    def start(self, *arguments: str, quorum: int = 2) -> None:
         """Start a run on each machine, one after another, so that the first one leads."""
         self.running = []
         for number in range(len(self.projects)):
-            self.restart(number, quorum=quorum)
+            self.restart(number, *arguments, quorum=quorum)
 
-    def restart(self, number: int, *, quorum: int = 1) -> None:
+    def restart(self, number: int, *arguments: str, quorum: int = 1) -> None:
         """Start a run on one machine."""
         running = self.projects[number].start_command(
-            "run", "--no-ui", "--json", "--nodes", "1", "--defs", "defs", "--data", "data",
+            "run", "--no-ui", "--json", "--nodes", "1", "--defs", "defs", "--data", "data", *arguments,
             variables={"CRAWL_QUORUM": str(quorum)}, tracer=self._network.launcher(number) if self._network else (),
         )  # fmt: skip
         self.running[number : number + 1] = [running]

@@ -164,3 +164,23 @@ def test_postgresql_restarted_at_random(tmp_path: Path) -> None:
             server.start()
         fault.assert_exact()
         print(*fault.notes, sep="\n")
+
+
+@pytest.mark.sweep
+def test_two_machines_are_twice_as_fast(tmp_path: Path, postgres: PostgresServer) -> None:
+    speeds = []
+    for count in (1, 2):
+        with serve_islands([f"127.0.1.{number}" for number in range(1, 101)]) as site:
+            islands = Islands(site, 2, 5, delay=0, concurrency=1, page_seconds=0.2)
+            group = MachineGroup(tmp_path / str(count), postgres.create_database(), islands, count=count)
+            try:
+                group.start("--set", "concurrency=5", quorum=count)
+                assert [running.wait(240).code for running in group.running] == [0] * count, group.logs()
+            finally:
+                group.kill_all()
+            islands.assert_polite()
+            times = site.start_times()
+            start, end = len(times) // 5, len(times) * 4 // 5
+            speeds.append((end - start) / (times[end] - times[start]))
+    assert speeds[1] >= 1.9 * speeds[0], speeds
+    print(speeds)

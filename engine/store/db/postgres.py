@@ -1,7 +1,7 @@
 """A connection to the PostgreSQL schema of a crawl: one writer at a time, as in SQLite.
 
-Nothing lives in a session: no search path, no setting. So PgBouncer may share connections; statements are prepared only
-where it does not.
+Nothing lives in a session that PgBouncer may share. Only where it does not, statements are prepared, and the session
+has settings for their plans.
 """
 
 import contextlib
@@ -27,7 +27,6 @@ from engine.store.db.database import Database
 from engine.store.db.dialect import Dialect
 from engine.store.db.file_header import PAGES
 from engine.store.db.location import Location
-from engine.store.db.postgres_pipeline import WriteQueue, is_unread
 from engine.store.db.postgres_schema import STATE, ServerState, read_tables, render_schema
 from engine.store.db.retry_busy import DatabaseBusy, DiskFull
 from engine.urls import without_passwords
@@ -39,7 +38,7 @@ _CONNECT_SECONDS = 3
 _PREPARED_AFTER = 2
 _IDLE_SECONDS = 2
 """A transaction whose process says nothing for so long is ended, so that a machine that is cut off blocks no other."""
-_PLANS = "SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; "
+_PLANS = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off"
 """A plan is kept while a table grows from nothing: it must use the indexes from the beginning, as SQLite does."""
 _VALUES_AT_ONCE = 1_000
 _AWAY_PAUSE = 0.1
@@ -83,7 +82,6 @@ class PostgresDatabase(Database):
         self._held: psycopg.Connection[Any] | None = None
         self._transaction = 0
         """Id of the open write transaction; 0: none is open."""
-        self._queue = WriteQueue()
         self._reads = 0
         self._has_tables: bool | None = None
         """None: nobody has asked."""
@@ -117,11 +115,10 @@ class PostgresDatabase(Database):
     ) -> list[tuple[Any, ...]]:
         """As in Database: the rows are sent as an array for each column."""
         returned: list[tuple[Any, ...]] = []
-        for part in self._dialect.split(sql, rows):
-            for start in range(0, len(part), _VALUES_AT_ONCE):
-                cursor = self._run(*self._dialect.values(sql, part[start : start + _VALUES_AT_ONCE], leading))
-                if cursor.description:
-                    returned += cursor.fetchall()
+        for start in range(0, len(rows), _VALUES_AT_ONCE):
+            cursor = self._run(*self._dialect.values(sql, rows[start : start + _VALUES_AT_ONCE], leading))
+            if cursor.description:
+                returned += cursor.fetchall()
         return returned
 
     def take_ids(self, table: str, count: int) -> list[int]:
@@ -137,18 +134,13 @@ class PostgresDatabase(Database):
     def run_script(self, text: str) -> Any:
         """Run PostgreSQL's own statements, inside the open transaction; returns their cursor."""
         assert self._held is not None
-        self._send()
         try:
             return self._held.execute(text.encode(), prepare=False)
         except psycopg.Error as error:
             raise self._translate_error(error) from error
 
     def _run(self, text: str, values: Sequence[Any]) -> Any:
-        if self._transaction and is_unread(text):
-            return self._queue.add(text, values, self._send)
         if self._held is not None:
-            if text == "ROLLBACK TO part":  # what waits is of this part
-                self._queue.forget()
             return self._run_on(self._held, text, values)
 
         def run(connection: "psycopg.Connection[Any]") -> Any:
@@ -186,14 +178,16 @@ class PostgresDatabase(Database):
 
     def _run_on(self, connection: "psycopg.Connection[Any]", text: str, values: Sequence[Any]) -> Any:
         try:
-            return self._queue.send(connection, text, values)
+            return connection.execute(text, values)
+        except psycopg.DataError as error:
+            if "NUL" not in str(error):
+                raise self._translate_error(error) from error
         except psycopg.Error as error:
             raise self._translate_error(error) from error
-
-    def _send(self) -> None:
-        """Send the statements that wait."""
-        if self._held is not None:
-            self._run_on(self._held, "", ())
+        try:
+            return connection.execute(text, _without_nul(values))
+        except psycopg.Error as error:
+            raise self._translate_error(error) from error
 
     def _begin_write(self, *, durable: bool, shared: bool) -> None:
         begun = time.monotonic()
@@ -202,7 +196,6 @@ class PostgresDatabase(Database):
             f"BEGIN; SET LOCAL lock_timeout = {max(1, round(limit * 1000))}; "
             f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; "
             + ("" if durable else "SET LOCAL synchronous_commit = off; ")
-            + _PLANS
             + f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}({self._lock}); "
             f"SELECT pg_current_xact_id()::text, {self._clock}"
         )
@@ -245,8 +238,7 @@ class PostgresDatabase(Database):
         if connection is None:  # the server has ended the transaction meanwhile
             raise DatabaseBusy(f"{self._name}: the connection was lost", "The write is retried.")
         try:
-            if self._queue.send(connection, "COMMIT").statusmessage != "COMMIT":
-                raise StorageError(f"{self._name}: a write failed before its end", "This is a bug in crawl-console.")
+            connection.execute("COMMIT")
         except psycopg.OperationalError as error:
             if not transaction or not connection.broken:
                 raise self._translate_error(error) from error
@@ -290,7 +282,6 @@ class PostgresDatabase(Database):
 
     def _forget_held(self, *, give: bool = True) -> None:
         connection, self._held, self._transaction = self._held, None, 0
-        self._queue.forget()
         if give and connection is not None:
             self._connections.give(connection)
 
@@ -455,6 +446,7 @@ class _Connections:
         # without a pooler in between: the plan is half of the cost of a statement
         if connection.execute("SELECT pg_backend_pid()").fetchall() == [(connection.info.backend_pid,)]:
             connection.prepare_threshold = _PREPARED_AFTER
+            connection.execute(_PLANS)
         return connection
 
 
@@ -489,3 +481,13 @@ def _connections(url: str, pid: int) -> _Connections:  # noqa: ARG001
 @cache
 def _dialect(project: str) -> Dialect:
     return Dialect(f'"{project}"', read_tables())
+
+
+def _without_nul(values: Sequence[Any]) -> list[Any]:
+    """The values without NUL characters, which a text of PostgreSQL cannot hold."""
+    clean: Callable[[Any], Any] = lambda value: (  # noqa: E731
+        value.replace("\0", "\ufffd") if isinstance(value, str)
+        else [clean(one) for one in value] if isinstance(value, list)
+        else value
+    )  # fmt: skip
+    return [clean(value) for value in values]
