@@ -10,11 +10,13 @@ from typing import Protocol
 
 import uvloop
 from msgspec import Struct
+from msgspec.structs import replace
 
 from engine import urls
 from engine.errors import CrawlError
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
+from engine.store.db.retry_busy import DatabaseBusy
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import AttemptStats, JobOutcome
 from engine.store.tables.run.events import Event
@@ -206,6 +208,9 @@ class FetchLoop(threading.Thread):
             if reason is None and slot.sent_at is not None:
                 raise
             outcome = self._interrupted_outcome(job, slot, reason)
+        except DatabaseBusy as busy:  # its commit waits for the database, and then the job is worked again
+            _log.warning("job %s is worked again: %s", job.id, busy.message)
+            outcome = replace(_give_back(job), stats=AttemptStats(requests=int(slot.sent_at is not None)))
         except Exception as error:
             _log.exception("job %s %s", job.id, job.url)
             reason = f"internal error: {type(error).__name__}: {error}"[:300]

@@ -1,4 +1,4 @@
-"""Measures leases and commits of SQLite and PostgreSQL side by side, at several batches and numbers of clients."""
+"""Measures leases and commits of SQLite and PostgreSQL side by side."""
 
 import argparse
 import multiprocessing
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.model.job import JobState, LeasedJob, link_key
+from engine.runtime.clock import store_time
 from engine.store.db.connector import connect
 from engine.store.db.location import Location, write_location
 from engine.store.db.schema import CRAWL
@@ -59,7 +60,7 @@ def prepare(folder: Path) -> list[int]:
                     [NewLink(store.run, place.sequence, 0, 1, 1, root, url, link_key("g", url)) for url in pages],
                 )
         with store.db.transaction():
-            rings.ring_all(store.db, store.run, store.now)
+            rings.ring_all(store.db, store.run, store_time())
         return store.nodes
 
 
@@ -78,16 +79,16 @@ def work(folder: Path, node: int, batch: int, seconds: float, *, apart: bool) ->
             request = LeaseRequest(node=node, lease_id=number, free_slots=batch, batch=batch)
             if not jobs:
                 begun = time.perf_counter()
-                jobs = [job for got in lease(light, 1, request, 2_000.0) for job in got.jobs]
+                jobs = [job for got in lease(light, 1, request, store_time()) for job in got.jobs]
                 leasing += time.perf_counter() - begun
                 continue
             outcomes = [_outcome(job) for job in jobs]
             begun = time.perf_counter()
-            result = commit(durable, node, 1, outcomes, places, 2_000.0, request=None if apart else request)
+            result = commit(durable, node, 1, outcomes, places, store_time(), request=None if apart else request)
             committing += time.perf_counter() - begun
             done += len(result.accepted_ids)
             jobs = result.leased
-        commit(durable, node, 1, [_outcome(job) for job in jobs], places, 2_000.0)
+        commit(durable, node, 1, [_outcome(job) for job in jobs], places, store_time())
     return Work(done, leasing, committing)
 
 

@@ -1,12 +1,14 @@
 """Every screen, and the ways into it and out of it."""
 
 import asyncio
+import re
 
 from msgspec.structs import replace
 
 from console.tui.screens.base import View
 from engine.model.run import Alarm, Eta
 from engine.store.read.data_warnings import DataWarning
+from engine.store.tables.run.machines import MachineRow
 from tests.console.builders import host, line, node, output, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
 
@@ -99,6 +101,24 @@ async def test_an_idle_node_names_no_host_unless_all_hosts_were_read(tmp_path):
             source.current = snapshot(nodes=[node_1], running=0, **changes)
             await console.until(lambda expected=expected: f"idle: {expected}" in console.screen())
             await console.settle()
+
+
+async def test_machines_are_rows_with_the_leader_their_beats_and_the_lag_of_the_database(tmp_path):
+    source = FakeSource()
+    machines = [
+        MachineRow("web1", True, "LEADER", 0.4, 2, 1_234), MachineRow("web2", False, "STANDBY", 0.9, 2, 800),
+        MachineRow("a-very-long-name", False, "STANDBY", 3.5, 0, 0),
+    ]  # fmt: skip
+    source.current = snapshot(nodes=[node(1)], machines=machines)
+    async with open_console(tmp_path, source=source, size=(100, 24)) as console:
+        await console.until(lambda: "▶ leader    0.4s 2 nodes  1,234 done" in console.screen())
+        assert "○ standby   0.9s 2 nodes  800 done" in console.screen()
+        assert "! stale     3.5s 0 nodes  0 done  a-very-long-name" in console.screen()
+        [line] = [line for line in console.text() if " database " in line]
+        assert re.search(r"▶ ready          answers in \d+ ms  takeovers 0", line)
+        assert " supervisor " not in console.screen()
+        await console.press("G", "up", "enter")
+        await console.until(lambda: "of supervisor" in console.screen())
 
 
 async def test_appender_and_supervisor_are_rows_with_beat_and_state(tmp_path):

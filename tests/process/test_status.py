@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(60)
 
 STATUS = SUMMARY | {
     "stage", "supervisor", "sequences", "hosts", "rates", "eta", "defs_problems", "defs_saved",
-    "metrics", "paused", "alarm", "alarms", "helpers", "files", "waiting_rows",
+    "metrics", "paused", "alarm", "alarms", "helpers", "machines", "files", "waiting_rows",
     "running", "bad_answers", "gone", "blocked", "seeding",
 }  # fmt: skip
 
@@ -27,7 +27,7 @@ def test_without_data_dir_or_run(project: Project) -> None:
         assert status["state"] is None
         assert status["run"] is None
         assert status["supervisor"] is None
-        for name in ("nodes", "appenders", "sequences", "hosts", "defs_problems", "helpers"):
+        for name in ("nodes", "appenders", "sequences", "hosts", "defs_problems", "helpers", "machines"):
             assert status[name] == []
         assert set(status["jobs"]) == JOBS
     assert not any(project.data.iterdir()), "reading changes nothing"

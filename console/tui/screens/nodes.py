@@ -30,6 +30,7 @@ from engine.model.node import state_word
 from engine.model.run import Stage
 from engine.store.read.failures import FailureGroup
 from engine.store.read.snapshot import NodeRow
+from engine.store.tables.run.machines import MachineRow
 from engine.store.tables.run.runs import Run
 
 _STATE_MARKS = {
@@ -37,6 +38,10 @@ _STATE_MARKS = {
     "stopping": ("◐", "warn"), "stopped": ("□", "dim"), "stale": ("!", "warn"), "dead": ("✗", "bad"),
 }  # fmt: skip
 """The glyph and the role of each word for a state."""
+_ROLE_MARKS = {
+    "INITIAL": ("… joining", "dim"), "LEADER": ("▶ leader", "good"), "STANDBY": ("○ standby", "accent"),
+    "LEAVING": ("◐ leaving", "warn"),
+}  # fmt: skip
 _LATE_BEAT_SECONDS = 1.5
 _LATE_SUPERVISOR_SECONDS = 3.0
 """It beats once a second."""
@@ -48,7 +53,7 @@ _MAX_ENDED_SHOWN = 4
 
 
 class NodesTable(LineTable):
-    """The nodes, then the appender and the supervisor."""
+    """The nodes, then the appender and the supervisor, or the machines that share the database."""
 
     COLUMNS = (
         Column("NODE", 10), Column("STATE", 10), Column("BEAT", 5, right=True), Column("JOB/S", 6, right=True),
@@ -74,7 +79,7 @@ class NodesTable(LineTable):
         if live and dead:
             rows.append(self._dead_row(dead, replaced))
         if poll.snapshot.run is not None and (poll.supervisor_pid is not None or poll.snapshot.run.state.is_open):
-            rows += [*self._appender_rows(poll), _supervisor_row(poll, poll.snapshot.run)]
+            rows += [*self._appender_rows(poll), *_supervisor_rows(poll, poll.snapshot.run)]
         keys = {row.key for row in rows}
         row, chosen = self.row, self.selected_rows()
         self.show_filtered(rows)
@@ -150,6 +155,27 @@ class NodesTable(LineTable):
 def _state_span(word: str) -> Span:
     mark, role = _STATE_MARKS[word]
     return f"{mark} {word}", role
+
+
+def _supervisor_rows(poll: PollResult, run: Run) -> Sequence[Row]:
+    machines = poll.snapshot.machines
+    if not machines:
+        return [_supervisor_row(poll, run)]
+    database = f"answers in {poll.lag * 1000:.0f} ms  takeovers {run.takeovers or 0}"
+    return [
+        *map(_machine_row, machines),
+        Row("supervisor database", (("database", "strong"), _state_span("ready"), ("", "dim"), (database, "text"))),
+    ]
+
+
+def _machine_row(machine: MachineRow) -> Row:
+    late = machine.heart >= _LATE_SUPERVISOR_SECONDS
+    state = _state_span("stale") if late else _ROLE_MARKS[machine.role]
+    text = f"{plural(machine.nodes, 'node')}  {format_count(machine.done)} done"
+    if len(machine.name) > NodesTable.COLUMNS[0].width:
+        text += f"  {machine.name}"
+    beat = (format_age(machine.heart), "warn" if late else "dim")
+    return Row(f"supervisor {machine.name}", ((machine.name, "strong"), state, beat, (text, "text")))
 
 
 def _supervisor_row(poll: PollResult, run: Run) -> Row:
@@ -412,7 +438,7 @@ class NodesView(View):
         event.stop()
         subject = event.row.subject
         if subject is None:
-            self._filter_log([str(event.row.key)])
+            self._filter_log([event.row])
             return
         is_node = event.table is self.nodes
         self.console_app.navigation.push_jobs(
@@ -422,13 +448,13 @@ class NodesView(View):
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         """A log limited to one node follows the cursor."""
         if event.table is self.nodes and self.log_pane.log_filter.sources:
-            self._filter_log([str(event.table.row.key)] if event.table.row else [])
+            self._filter_log([event.table.row] if event.table.row else [])
 
     def action_log_of(self) -> None:
         """Limit the log to the selected nodes, or show all."""
-        names = [] if self.log_pane.log_filter.sources else [str(row.key) for row in self.nodes.selected_rows()]
-        self._filter_log(names)
+        self._filter_log([] if self.log_pane.log_filter.sources else self.nodes.selected_rows())
 
-    def _filter_log(self, names: list[str]) -> None:
+    def _filter_log(self, rows: Sequence[Row]) -> None:
         log_filter = self.log_pane.log_filter
-        self.log_pane.set_filter(LogFilter(log_filter.level, frozenset(names), log_filter.pattern, log_filter.negated))
+        sources = frozenset(str(row.key).split()[0] for row in rows)  # `supervisor` for each machine
+        self.log_pane.set_filter(LogFilter(log_filter.level, sources, log_filter.pattern, log_filter.negated))

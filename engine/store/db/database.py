@@ -124,12 +124,12 @@ class Database(ABC):
         self.execute("SAVEPOINT part")
         try:
             yield self
+            self.execute("RELEASE part")
         except BaseException:
             if self.in_transaction:
                 self.execute("ROLLBACK TO part")
                 self.execute("RELEASE part")
             raise
-        self.execute("RELEASE part")
 
     @abstractmethod
     def _begin_write(self, *, durable: bool, shared: bool) -> None: ...

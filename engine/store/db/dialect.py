@@ -5,6 +5,7 @@ no session needs a search path.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
@@ -57,6 +58,22 @@ class Dialect:
         """The statement, and the names of its parameters in their order; none where they have no names."""
         self._insert_types = lru_cache(200)(self._read_insert_types)
         self._named_types = lru_cache(200)(self._read_named_types)
+        self._conflicts = lru_cache(200)(_read_conflicts)
+
+    def split(self, sql: str, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Sequence[Any]]]:
+        """The rows in parts without two that conflict: a statement of PostgreSQL does not update a row twice."""
+        places = self._conflicts(sql)
+        if not places or len(rows) < 2:
+            return [rows]
+        parts: list[list[Sequence[Any]]] = []
+        seen: Counter[tuple[Any, ...]] = Counter()
+        for row in rows:
+            key = tuple([row[place] for place in places])
+            if seen[key] == len(parts):
+                parts.append([])
+            parts[seen[key]].append(row)
+            seen[key] += 1
+        return parts
 
     def values(self, sql: str, rows: Sequence[Sequence[Any]], leading: Sequence[Any]) -> tuple[str, list[Any]]:
         """The statement whose `{values}` takes the rows as arrays, and its parameters."""
@@ -222,6 +239,16 @@ class _Tokens(list[tuple[str, str]]):
         self[at] = ("space", "")
 
 
+def _read_conflicts(sql: str) -> tuple[int, ...]:
+    """The places in `{values}` of the columns of ON CONFLICT DO UPDATE; empty without it."""
+    unique = re.search(r"ON CONFLICT \(([\w\s,]+)\) DO UPDATE", sql)
+    given = re.search(r"\w+ \(([\w\s,]+)\)\s*(?:AS \(\s*)?\{values\}", sql)
+    if unique is None or given is None:
+        return ()
+    names = [name.strip() for name in given[1].split(",")]
+    return tuple([names.index(name.strip()) for name in unique[1].split(",")])
+
+
 def _array_type(column: Sequence[Any]) -> str:
     """The type of the first value that is not null; a whole number among fractions is one of them."""
     known = {type(value) for value in column if value is not None}
@@ -297,6 +324,13 @@ def _hints(tokens: _Tokens) -> None:
             tokens.blank(at)
         elif tokens.preceding(at) == "+" and tokens.preceding(tokens.step(at, -1)) in {"AND", "WHERE", "ON"}:
             tokens.blank(tokens.step(at, -1))
+
+
+def _unary_plus(tokens: _Tokens) -> None:
+    """`+column` hides the column from the indexes of SQLite's planner."""
+    for at, (_, text) in enumerate(tokens):
+        if text == "+" and tokens.preceding(at) in {"WHERE", "AND", "OR", "("}:
+            tokens.blank(at)
 
 
 def _has_condition(tokens: _Tokens, cross: int) -> bool:
@@ -398,5 +432,5 @@ def _ignored(tokens: _Tokens) -> None:
 
 
 _RULES: tuple[Callable[[_Tokens], None], ...] = (
-    _types, _functions, _json_lists, _hints, _patterns, _distinct, _blobs, _json_paths, _shifts, _ignored,
+    _types, _functions, _json_lists, _hints, _unary_plus, _patterns, _distinct, _blobs, _json_paths, _shifts, _ignored,
 )  # fmt: skip

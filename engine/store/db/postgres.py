@@ -27,6 +27,7 @@ from engine.store.db.database import Database
 from engine.store.db.dialect import Dialect
 from engine.store.db.file_header import PAGES
 from engine.store.db.location import Location
+from engine.store.db.postgres_pipeline import WriteQueue, is_unread
 from engine.store.db.postgres_schema import STATE, ServerState, read_tables, render_schema
 from engine.store.db.retry_busy import DatabaseBusy, DiskFull
 from engine.urls import without_passwords
@@ -82,6 +83,7 @@ class PostgresDatabase(Database):
         self._held: psycopg.Connection[Any] | None = None
         self._transaction = 0
         """Id of the open write transaction; 0: none is open."""
+        self._queue = WriteQueue()
         self._reads = 0
         self._has_tables: bool | None = None
         """None: nobody has asked."""
@@ -115,10 +117,11 @@ class PostgresDatabase(Database):
     ) -> list[tuple[Any, ...]]:
         """As in Database: the rows are sent as an array for each column."""
         returned: list[tuple[Any, ...]] = []
-        for start in range(0, len(rows), _VALUES_AT_ONCE):
-            cursor = self._run(*self._dialect.values(sql, rows[start : start + _VALUES_AT_ONCE], leading))
-            if cursor.description:
-                returned += cursor.fetchall()
+        for part in self._dialect.split(sql, rows):
+            for start in range(0, len(part), _VALUES_AT_ONCE):
+                cursor = self._run(*self._dialect.values(sql, part[start : start + _VALUES_AT_ONCE], leading))
+                if cursor.description:
+                    returned += cursor.fetchall()
         return returned
 
     def take_ids(self, table: str, count: int) -> list[int]:
@@ -134,13 +137,18 @@ class PostgresDatabase(Database):
     def run_script(self, text: str) -> Any:
         """Run PostgreSQL's own statements, inside the open transaction; returns their cursor."""
         assert self._held is not None
+        self._send()
         try:
             return self._held.execute(text.encode(), prepare=False)
         except psycopg.Error as error:
             raise self._translate_error(error) from error
 
     def _run(self, text: str, values: Sequence[Any]) -> Any:
+        if self._transaction and is_unread(text):
+            return self._queue.add(text, values, self._send)
         if self._held is not None:
+            if text == "ROLLBACK TO part":  # what waits is of this part
+                self._queue.forget()
             return self._run_on(self._held, text, values)
 
         def run(connection: "psycopg.Connection[Any]") -> Any:
@@ -178,16 +186,14 @@ class PostgresDatabase(Database):
 
     def _run_on(self, connection: "psycopg.Connection[Any]", text: str, values: Sequence[Any]) -> Any:
         try:
-            return connection.execute(text, values)
-        except psycopg.DataError as error:
-            if "NUL" not in str(error):
-                raise self._translate_error(error) from error
+            return self._queue.send(connection, text, values)
         except psycopg.Error as error:
             raise self._translate_error(error) from error
-        try:
-            return connection.execute(text, _without_nul(values))
-        except psycopg.Error as error:
-            raise self._translate_error(error) from error
+
+    def _send(self) -> None:
+        """Send the statements that wait."""
+        if self._held is not None:
+            self._run_on(self._held, "", ())
 
     def _begin_write(self, *, durable: bool, shared: bool) -> None:
         begun = time.monotonic()
@@ -238,7 +244,8 @@ class PostgresDatabase(Database):
         if connection is None:  # the server has ended the transaction meanwhile
             raise DatabaseBusy(f"{self._name}: the connection was lost", "The write is retried.")
         try:
-            connection.execute("COMMIT")
+            if self._queue.send(connection, "COMMIT").statusmessage != "COMMIT":
+                raise StorageError(f"{self._name}: a write failed before its end", "This is a bug in crawl-console.")
         except psycopg.OperationalError as error:
             if not transaction or not connection.broken:
                 raise self._translate_error(error) from error
@@ -282,6 +289,7 @@ class PostgresDatabase(Database):
 
     def _forget_held(self, *, give: bool = True) -> None:
         connection, self._held, self._transaction = self._held, None, 0
+        self._queue.forget()
         if give and connection is not None:
             self._connections.give(connection)
 
@@ -481,13 +489,3 @@ def _connections(url: str, pid: int) -> _Connections:  # noqa: ARG001
 @cache
 def _dialect(project: str) -> Dialect:
     return Dialect(f'"{project}"', read_tables())
-
-
-def _without_nul(values: Sequence[Any]) -> list[Any]:
-    """The values without NUL characters, which a text of PostgreSQL cannot hold."""
-    clean: Callable[[Any], Any] = lambda value: (  # noqa: E731
-        value.replace("\0", "\ufffd") if isinstance(value, str)
-        else [clean(one) for one in value] if isinstance(value, list)
-        else value
-    )  # fmt: skip
-    return [clean(value) for value in values]

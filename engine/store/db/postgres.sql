@@ -2,8 +2,8 @@
 
 CREATE AGGREGATE $schema.total(double precision) (sfunc = float8pl, stype = double precision, initcond = '0');
 
-CREATE FUNCTION $schema.julianday(text) RETURNS double precision LANGUAGE sql VOLATILE AS $$
-    SELECT extract(epoch FROM clock_timestamp())::double precision / 86400.0 + 2440587.5
+CREATE FUNCTION $schema.julianday(text) RETURNS double precision LANGUAGE sql STABLE AS $$
+    SELECT extract(epoch FROM statement_timestamp())::double precision / 86400.0 + 2440587.5
 $$;
 
 CREATE FUNCTION $schema.json_each(list text, OUT key bigint, OUT value bigint) RETURNS SETOF record

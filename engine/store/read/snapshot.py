@@ -16,7 +16,8 @@ from engine.store.read.host_rows import HostRow
 from engine.store.tables.job import sequences
 from engine.store.tables.row import health, rows
 from engine.store.tables.row.health import DataDefHealth
-from engine.store.tables.run import metrics, runs, supervisors
+from engine.store.tables.run import machines, metrics, runs, supervisors
+from engine.store.tables.run.machines import MachineRow
 from engine.store.tables.run.metrics import GroupTotals
 from engine.store.tables.run.runs import Run
 from engine.store.tables.run.supervisors import HelperRow
@@ -171,6 +172,8 @@ class Snapshot(Struct, frozen=True):
     """Programs that run beside the crawl, if their supervisor is alive."""
     results: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     """What plugin steps reported: by GROUP/TASK and step, the number of each outcome."""
+    machines: list[MachineRow] = field(default_factory=list)
+    """Those that share the database; empty in SQLite."""
 
     @property
     def bad_share(self) -> float:
@@ -245,6 +248,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             waiting_rows=rows.count_waiting(db, current.seq),
             helpers=supervisors.list_helpers(db),
             results=_count_results(db, current.seq),
+            machines=machines.list_machines(db, current.seq) if epoch and epoch.heart is not None else [],
         )  # fmt: skip
 
 

@@ -17,13 +17,15 @@ WITH m AS MATERIALIZED (
     FROM nodes n JOIN supervisors o ON o.run = n.run AND o.ended_at IS NULL WHERE n.epoch = :node GROUP BY n.supervisor
 )
 """
+# no join but a loop, and `m` as values: so the sequences are read in the order of their rings, no more than are wanted
 _LIST_RUNG = f"""
 {_MACHINE}
-SELECT s.id, s.kind <> 'extract' AND h.machine IS DISTINCT FROM m.epoch
-FROM m CROSS JOIN sequences s JOIN hosts h ON h.id = s.host
-WHERE s.run = :run AND s.rung_at IS NOT NULL AND (s.kind = 'extract' OR (({{wanted}}) AND (
-    h.machine = m.epoch
-    OR ((h.id % m.machines = m.place OR s.rung_at < :now - {_PATIENCE})
+SELECT s.id, s.kind <> 'extract' AND h.machine IS DISTINCT FROM (SELECT epoch FROM m)
+FROM sequences s CROSS JOIN LATERAL (SELECT * FROM hosts WHERE id = s.host LIMIT 1) h
+WHERE s.run = :run AND s.rung_at IS NOT NULL AND EXISTS (SELECT 1 FROM m)
+    AND (s.kind = 'extract' OR (({{wanted}}) AND (
+    h.machine = (SELECT epoch FROM m)
+    OR ((h.id % (SELECT machines FROM m) = (SELECT place FROM m) OR s.rung_at < :now - {_PATIENCE})
         AND (h.machine IS NULL OR (coalesce(h.next_at, 0) < :now - {_PATIENCE} AND NOT EXISTS (
             SELECT 1 FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract' AND t.taken > 0)))))))
 ORDER BY s.rung_at, s.taken LIMIT +:limit

@@ -1,6 +1,7 @@
 """`status --all DIR…`: several data dirs, one line each, bad ones too; the Content-Signal of hosts."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from console import client
 from console.cli.main import main
 from engine.model.run import Eta, RunState
 from engine.store.tables.host import hosts
-from engine.store.tables.run import runs
+from engine.store.tables.run import machines, runs, supervisors
 from tests.contract.store.harness import StoreHarness, failed
 
 NewStore = Callable[..., StoreHarness]
@@ -133,3 +134,30 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], m
     code, out, error = invoke(capsys, *words)
     assert (code, out) == (2, "")
     assert message in error
+
+
+def test_machines_that_share_the_database_are_shown(store: StoreHarness, capsys: pytest.CaptureFixture[str]) -> None:
+    data = ("--data", str(store.folder))
+    crawl(store)
+    assert orjson.loads(invoke(capsys, "--json", *data)[1])["machines"] == []
+    with store.db.transaction():
+        supervisors.end(store.db, store.supervisor, 0.0)
+        leader, other = (
+            machines.join(store.db, identity=f"boot:{number}:1", host="web", program="1", now=0.0) for number in (7, 8)
+        )
+        machines.set_role(store.db, leader, "LEADER", store.run)
+        machines.set_role(store.db, other, "STANDBY")
+        machines.set_leader(store.db, leader)
+        store.db.execute("UPDATE nodes SET supervisor = ?, done = 12", (leader,))
+    shown = orjson.loads(invoke(capsys, "--json", *data)[1])
+    assert shown["supervisor"] == {"pid": 7}
+    assert [{**machine, "heart": machine["heart"] < 5} for machine in shown["machines"]] == [
+        {"name": "web", "leader": True, "role": "LEADER", "heart": True, "nodes": 1, "done": 12},
+        {"name": f"web-{other}", "leader": False, "role": "STANDBY", "heart": True, "nodes": 0, "done": 0},
+    ]
+    text = invoke(capsys, *data)[1]
+    assert "  machine web leads\n" in text
+    assert re.search(rf"\n  machine web-{other}  STANDBY  beat [\d.]+ s ago  0 nodes  0 done\n", text)
+    assert re.search(r"\n  database answers in \d+ ms\n", text)
+    store.db.execute("UPDATE supervisors SET beat_at = beat_at - 9 WHERE epoch = ?", (leader,))
+    assert "  no supervisor\n" in invoke(capsys, *data)[1], "its beats decide, not a process of this machine"

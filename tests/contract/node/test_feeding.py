@@ -17,7 +17,8 @@ from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
 from engine.queue import Doorbells
-from engine.runtime.clock import boottime
+from engine.runtime.clock import store_time
+from engine.store.db.sqlite import SqliteDatabase
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.outcome import JobOutcome
@@ -123,9 +124,10 @@ def test_a_series_is_worked_page_by_page_and_committed_in_groups(store: StoreHar
     work_series(node, 80)
     node.committer.stop()
     node.committer.join(5)
-    assert store.jobs("state, count(*)") == [("DONE", 81)]
+    assert store.jobs("state") == [("DONE",)] * 81
     assert [parent for (parent,) in store.jobs("parent")][1:] == [id_ for (id_,) in store.jobs("id")][:-1]
-    assert store.db.value("SELECT count(DISTINCT changed_at) FROM jobs") <= 20
+    most = 20 if isinstance(store.db, SqliteDatabase) else 40
+    assert store.db.value("SELECT count(DISTINCT changed_at) FROM jobs") <= most
     assert node.capacity.held == 0
     store.check_counters()
 
@@ -165,7 +167,7 @@ def test_a_host_with_a_delay_is_served_beside_a_host_that_fills_every_commit(
 ) -> None:
     """Only a doorbell serves a host with a delay. Beside it a fast host's commits follow each other without a pause."""
     store = new_store(slots=16, policies={"a:80": HostPolicy(0, 100, False), "b:80": HostPolicy(0.1, 100, False)})
-    store.now = boottime()
+    store.now = store_time()
     store.seed(*(f"http://a/{n}" for n in range(20_000)))
     store.seed(*(f"http://b/{n}" for n in range(50)))
     node = Node(store, slots=16)
@@ -173,8 +175,8 @@ def test_a_host_with_a_delay_is_served_beside_a_host_that_fills_every_commit(
     def fetch() -> None:
         """Finish every job 10 ms after its start, or after its send time."""
         started: dict[int, float] = {}
-        end = boottime() + 3.0
-        while (now := boottime()) < end:
+        end = store_time() + 3.0
+        while (now := store_time()) < end:
             with node.changed:
                 for job in node.working:
                     started.setdefault(job.id, max(now, job.terms.send_at or 0.0))

@@ -102,6 +102,7 @@ def test_a_late_commit_writes_no_cookie(store: StoreHarness, jobs: Iterator[Leas
     assert store.db.value("SELECT count(*) FROM cookie_jars") == 1
 
 
+@pytest.mark.sqlite
 def test_a_crawl_that_shares_no_cookies_reads_none(new_store: NewStore) -> None:
     store = new_store()
     store.seed("https://shop.example/1")

@@ -15,8 +15,9 @@ from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.model.job import JobKind, JobState, LeasedJob, document_key, link_key, locator_key
 from engine.model.node import NodeState, Role
 from engine.model.run import RunState
-from engine.store.db.connector import connect
+from engine.store.db.connector import Database, connect
 from engine.store.db.location import read_location
+from engine.store.db.postgres_schema import read_tables
 from engine.store.db.schema import CRAWL, open_databases
 from engine.store.db.sqlite import SqliteDatabase
 from engine.store.pages.body import Body
@@ -275,6 +276,18 @@ class StoreHarness:
 
     def close(self) -> None:
         self.db.close()
+
+
+def table_names(db: Database) -> list[str]:
+    """The tables of crawl.db, in the order of the schema."""
+    if isinstance(db, SqliteDatabase):
+        return [
+            row[0]
+            for row in db.all(
+                "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite*' ORDER BY rowid"
+            )
+        ]
+    return [name for name in read_tables() if name not in ("pages", "dictionaries", "sqlite_sequence")]
 
 
 def sum_of(digests: Iterable[bytes]) -> bytes:

@@ -3,7 +3,7 @@
 import itertools
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from engine.errors import Fenced
 from engine.model.job import JobKind, JobState, LeasedJob, link_key, quota
 from engine.model.node import HeartbeatState, NodeState, Role
+from engine.store.db.connector import Database
 from engine.store.tables.host import hosts
 from engine.store.tables.host.hosts import Backoff, HostPolicy
 from engine.store.tables.job import jobs, rings, sequences
@@ -38,10 +39,13 @@ class Model(RuleBasedStateMachine):
     """The steps and the invariants for tests with events in any order."""
 
     prepared: Path
+    settle: Callable[[Path], None]
+    """Gives a data dir its store."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
+        type(self).settle(self.folder / "h")
         self.store = StoreHarness(self.folder / "h", copy_of=self.prepared, policies=HOSTS, nodes_=2, slots=2 * SLOTS)
         self.db = self.store.db
         self.alive = list(self.store.nodes)
@@ -267,6 +271,6 @@ class Model(RuleBasedStateMachine):
     def ring(self, listed: Iterable[int]) -> None:
         self.doorbell |= bool(list(listed))
 
-    def all_tables(self) -> list[Any]:
+    def all_tables(self, db: Database | None = None) -> list[Any]:
         tables = ("jobs", "sequences", "hosts", "rows", "row_counts", "runs")
-        return [self.db.all(f"SELECT * FROM {table}") for table in tables]
+        return [sorted((db or self.db).all(f"SELECT * FROM {table}"), key=repr) for table in tables]

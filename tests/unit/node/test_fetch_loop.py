@@ -10,6 +10,7 @@ import pytest
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
 from engine.node.fetch_loop import FetchLoop
+from engine.store.db.retry_busy import DatabaseBusy
 from engine.store.tables.outcome import JobOutcome
 from tests.unit.node.leased_jobs import change, leased
 
@@ -21,6 +22,7 @@ class FakePipeline:
         self.seconds = 0.1
         self.sent: list[int] = []
         self.closed = False
+        self.error: Exception | None = None
 
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
         pass
@@ -34,6 +36,8 @@ class FakePipeline:
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         self.sent.append(job.id)
         started()
+        if self.error is not None:
+            raise self.error
         await asyncio.sleep(self.seconds)
         return JobOutcome(job=job, state=JobState.DONE)
 
@@ -81,6 +85,19 @@ def test_jobs_submitted_after_the_release_are_not_sent(
     assert states == {1: JobState.DONE, 2: JobState.READY}
     assert pipeline.sent == [1]
     assert loop.active_count == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(DatabaseBusy("the server is away"), JobState.READY), (ValueError("x"), JobState.FAILED)]
+)
+def test_a_job_during_which_the_database_was_away_is_worked_again(
+    loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]", error: Exception, state: JobState
+) -> None:
+    pipeline.error = error
+    loop.submit([leased(1)])
+    outcome = finished.get(timeout=5)
+    assert outcome.state is state and outcome.attempts == (state is JobState.FAILED)
+    assert outcome.stats is not None and outcome.stats.requests == 1
 
 
 def test_a_job_that_waits_for_a_slot_of_the_node_holds_none_at_its_host(

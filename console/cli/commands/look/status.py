@@ -1,5 +1,6 @@
 """The command `status`: shows the latest run, whether a supervisor works it or not."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,10 +55,12 @@ def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False
     from console.client import end_orphans, read_snapshot, supervisor_alarm, supervisor_pid
     from engine.store.db.file_header import OtherDatabase
 
+    begun = time.monotonic()
     try:
         view = read_snapshot(data)
     except OtherDatabase as error:
         raise StorageError(error.message, error.remedy) from error
+    lag = time.monotonic() - begun
     is_latest = run_id is None or (view.run is not None and view.run.id == run_id)
     if not is_latest:
         view = _read_earlier(data, run_id)
@@ -67,7 +70,7 @@ def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False
     if as_json:
         write_json(status_as_dict(view, alarm))
     else:
-        write_lines(*_alarm_lines(view, alarm), *_lines(view, is_latest=is_latest))
+        write_lines(*_alarm_lines(view, alarm), *_lines(view, lag, is_latest=is_latest))
     return 0
 
 
@@ -84,6 +87,7 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "nodes": [asdict(row) for row in view.nodes],
         "stage": view.run.stage if view.run else None,
         "supervisor": {"pid": pid} if pid else None,
+        "machines": [asdict(row) for row in view.machines],
         "helpers": [
             {"name": one.name, "state": one.state, "pid": one.pid, "restarts": one.restarts} for one in view.helpers
         ]
@@ -115,7 +119,9 @@ def _read_earlier(data: Path, run_id: str | None) -> "Snapshot":
     from engine.store.read import snapshot
 
     with open_latest_run(data, run_id=run_id) as (db, run):
-        view = replace(snapshot.read(db, run=run.seq), epoch=None, defs_problems=[], defs_saved=None, helpers=[])
+        view = replace(
+            snapshot.read(db, run=run.seq), epoch=None, machines=[], defs_problems=[], defs_saved=None, helpers=[]
+        )
     return replace(end_orphans(view), alarms=[])  # nothing can be done about an earlier run
 
 
@@ -128,7 +134,7 @@ def _alarm_lines(view: "Snapshot", alarm: str | None) -> list[str]:
     return [f"ALARM: {one.text}" for one in alarms]
 
 
-def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
+def _lines(view: "Snapshot", lag: float, *, is_latest: bool) -> list[str]:
     from console.cli.progress import report_lines
     from console.client import supervisor_pid
     from engine.model.node import state_word
@@ -137,7 +143,8 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     if run is None:
         return ["no run yet: start one with `crawl-console run`"]
     pid = supervisor_pid(view)
-    owner = f"supervisor {pid}" if pid else "no supervisor"
+    leader = next((f"machine {machine.name} leads" for machine in view.machines if machine.leader), None)
+    owner = leader or f"supervisor {pid}" if pid else "no supervisor"
     reason = f" ({run.reason})" if run.reason else ""
     paused = f"  PAUSED: {run.paused}" if run.paused else ""
     held = [
@@ -167,6 +174,13 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
         lines.append("`crawl-console run` resumes it")
     if pid is not None:
         lines += [f"  helper {h.name}: {h.state}, {plural(h.restarts, 'restart')}" for h in view.helpers]
+    if view.machines:
+        width = max(len(m.name) for m in view.machines) + 2
+        lines += [
+            f"  machine {m.name:<{width}}{m.role:<9}beat {m.heart:g} s ago  {plural(m.nodes, 'node')}  {m.done} done"
+            for m in view.machines
+        ]
+        lines.append(f"  database answers in {lag * 1000:.0f} ms")
     lines += [
         f"  {n.id:<5}{n.role:<15}{state_word(n.state, n.heart):<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed"
         for n in [n for n in view.nodes if n.pid] or view.nodes[-_MAX_ENDED_NODES:]

@@ -42,7 +42,7 @@ UPDATE jobs SET state = 'DONE', reason = NULL WHERE id IN (SELECT value FROM jso
 
 def queue(db: Database, pages: Iterable[int]) -> None:
     """Create the jobs that re-extract these done pages; one that is already READY is kept."""
-    json_ids = id_list(pages)
+    json_ids = id_list(dict.fromkeys(pages))
     sequences.ensure_extracts(db, json_ids)
     db.execute(_QUEUE, (json_ids,))
 

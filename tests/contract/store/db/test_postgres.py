@@ -203,6 +203,22 @@ def test_many_rows_are_written_at_once_and_returned_in_order(db: PostgresDatabas
     assert names == [(name,) for name, _ in rows]
 
 
+def test_rows_that_conflict_count_as_one_after_another(db: PostgresDatabase) -> None:
+    put = """
+        WITH given (name, value) AS ({values}) INSERT INTO meta (name, value) SELECT name, value FROM given WHERE true
+        ON CONFLICT (name) DO UPDATE SET value = meta.value || excluded.value
+    """
+    count = (
+        "INSERT INTO meta (name, value) {values} ON CONFLICT (name) DO UPDATE SET value = meta.value || excluded.value"
+    )
+    with db.transaction():
+        db.execute_values(put, [("a", "1"), ("b", "2"), ("a", "3"), ("a", "4")])
+        db.execute_values(count, [("b", "5"), ("b", "6"), ("c", "7")])
+    assert db.all("SELECT name, value FROM meta WHERE name < 'd' ORDER BY name") == [
+        ("a", "134"), ("b", "256"), ("c", "7"),
+    ]  # fmt: skip
+
+
 def test_the_clock_of_the_database_is_followed_and_never_runs_ahead(db: PostgresDatabase) -> None:
     ahead = []
     for _ in range(20):

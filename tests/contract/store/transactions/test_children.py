@@ -43,7 +43,7 @@ def test_pieces_and_the_commit_create_each_child_once(store: StoreHarness, job: 
     assert [child.url for child in first.committed] == [page.url for page in PAGES[:4]]
     assert first.ring == (store.sequence("http://a/"),)
     assert len(children_of(outcome).jobs) == 6
-    assert store.jobs("state, count(*)")[0][0] == "TAKEN", "the page itself is not done"
+    assert store.jobs("state")[0][0] == "TAKEN", "the page itself is not done"
     assert store.rows() == []
     assert commit_piece(store, outcome, 4) is not None
     assert store.commit(outcome).accepted_ids == {job.id}

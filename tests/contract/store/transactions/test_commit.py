@@ -19,7 +19,7 @@ from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run import nodes
 from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import commit
-from tests.contract.store.harness import Page, StoreHarness, again, failed, moved, unwritable
+from tests.contract.store.harness import Page, StoreHarness, again, failed, moved, table_names, unwritable
 
 NewStore = Callable[..., StoreHarness]
 
@@ -63,8 +63,7 @@ def test_a_result_under_a_lease_that_was_lost_changes_nothing(store: StoreHarnes
 
 
 def _all_tables(store: StoreHarness) -> dict[str, list[tuple[object, ...]]]:
-    names = [row[0] for row in store.db.all("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    return {name: store.db.all(f"SELECT * FROM {name}") for name in names}
+    return {name: sorted(store.db.all(f"SELECT * FROM {name}"), key=repr) for name in table_names(store.db)}
 
 
 def test_the_same_result_committed_twice_counts_once(store: StoreHarness) -> None:
@@ -233,7 +232,7 @@ def test_a_locked_database_keeps_the_group_for_a_retry(store: StoreHarness) -> N
     hurried = connect(store.folder / CRAWL, durable=False, busy_seconds=0.05)
     done = store.done(job, data=["{}"], links=[Page("http://b/1")])
     before = _all_tables(store)
-    with store.db.transaction(), pytest.raises(DatabaseBusy, match="locked"):
+    with store.db.transaction(), pytest.raises(DatabaseBusy, match="lock"):
         commit(hurried, store.nodes[0], store.run, [done], store.places, store.now)
     assert _all_tables(store) == before
     assert commit(hurried, store.nodes[0], store.run, [done], store.places, store.now).accepted_ids == {job.id}
@@ -241,6 +240,7 @@ def test_a_locked_database_keeps_the_group_for_a_retry(store: StoreHarness) -> N
     assert len(store.jobs()) == 2
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("free_pages", [1, 5, 40])
 def test_a_full_disk_keeps_the_group_and_fails_nothing(store: StoreHarness, apart: bool, free_pages: int) -> None:
@@ -268,8 +268,9 @@ def test_a_commit_waits_for_another_writer(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     other = connect(store.folder / CRAWL, durable=False)
-    other.execute("BEGIN IMMEDIATE")
-    timer = threading.Timer(0.2, lambda: other.execute("COMMIT"))
+    writing = other.transaction()
+    writing.__enter__()
+    timer = threading.Timer(0.2, lambda: writing.__exit__(None, None, None))
     timer.start()
     assert store.commit(store.done(job)).accepted_ids == {job.id}
     timer.join()

@@ -31,7 +31,7 @@ from engine.store.transactions.robots import RobotsResult, RobotsWanted
 from engine.store.transactions.statistics import ContentChange
 from engine.store.transactions.supersede import FailedSteps, OldRows, Outdated
 from tests.contract.store.filed import file_child
-from tests.contract.store.harness import Page, StoreHarness, child, document
+from tests.contract.store.harness import Page, StoreHarness, child, document, table_names
 from tests.unit.node.leased_jobs import change
 
 PLACES = orjson.dumps([[["file"], 0]]).decode()
@@ -88,10 +88,7 @@ def job(store: StoreHarness) -> LeasedJob:
 
 
 def contents(db: Database) -> dict[str, list[tuple[object, ...]]]:
-    tables = [
-        name for (name,) in db.all("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite*'")
-    ]
-    return {name: db.all(f"SELECT * FROM {name}") for name in tables}
+    return {name: sorted(db.all(f"SELECT * FROM {name}"), key=repr) for name in table_names(db)}
 
 
 @pytest.mark.parametrize(("made", "tables"), CASES)

@@ -11,6 +11,7 @@ from engine.model.job import JobOrigin, JobState, LeasedJob, link_key
 from engine.model.link import LinkRequest
 from engine.model.node import NodeState
 from engine.store.db.connector import connect
+from engine.store.db.postgres_schema import read_tables
 from engine.store.db.schema import CRAWL
 from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.host.hosts import HostPolicy
@@ -99,7 +100,7 @@ def test_a_job_that_is_created_taken_is_as_one_that_is_created_and_leased(
         assert result is not None
         assert len(result.leased) == 1
         store.check_counters()
-        columns = ", ".join(row[1] for row in store.db.all("PRAGMA table_info(jobs)") if row[1] != "changed_at")
+        columns = ", ".join(name for name in read_tables()["jobs"] if name != "changed_at")
         leased = [one._replace(lease=0) for one in result.leased]
         assert [one.lease for one in result.leased] == [
             row[0] for row in store.db.all("SELECT lease FROM jobs WHERE id > 1")
@@ -220,6 +221,7 @@ def test_a_page_of_a_group_that_the_current_defs_lack_gets_no_job(store: StoreHa
     assert store.jobs() == [("http://a/1", "TAKEN")]
 
 
+@pytest.mark.sqlite
 def test_the_next_commit_is_durable_again(store: StoreHarness, job: LeasedJob) -> None:
     durable = connect(store.folder / CRAWL)
     full, normal = 2, 1

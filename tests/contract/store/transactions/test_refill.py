@@ -21,6 +21,7 @@ def pages(host: str, count: int, first: int = 0) -> list[str]:
     return [f"http://{host}/{first + i}" for i in range(count)]
 
 
+@pytest.mark.sqlite
 def test_freed_slots_are_filled_in_the_transaction_that_frees_them(store: StoreHarness) -> None:
     store.seed(*pages("a", 10))
     first = store.lease(1, free=4).jobs
@@ -79,6 +80,7 @@ def test_many_sequences_take_turns_whoever_leases(new_store: NewStore) -> None:
     store.check_counters()
 
 
+@pytest.mark.sqlite
 def test_a_commit_leases_from_many_hosts_in_a_few_statements(new_store: NewStore) -> None:
     def statements(count: int) -> int:
         names = [f"h{number}" for number in range(count)]
@@ -99,6 +101,7 @@ def test_a_commit_leases_from_many_hosts_in_a_few_statements(new_store: NewStore
     assert statements(24) == statements(8)
 
 
+@pytest.mark.sqlite
 def test_hosts_with_a_delay_are_leased_from_in_a_few_statements_too(new_store: NewStore) -> None:
     def statements(count: int) -> int:
         names = [f"h{number}" for number in range(count)]

@@ -191,6 +191,7 @@ CHECKS: list[tuple[str, str, type[StrEnum]]] = [
 ]
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize(("table", "column", "enum"), CHECKS)
 def test_a_check_constraint_lists_exactly_the_words_of_its_enum(
     store: StoreHarness, table: str, column: str, enum: type[StrEnum]
@@ -204,12 +205,12 @@ def test_a_check_constraint_lists_exactly_the_words_of_its_enum(
 @pytest.mark.parametrize(("table", "column"), [(t, c) for t, c, _ in CHECKS if t in ("jobs", "nodes", "runs")])
 def test_a_check_constraint_refuses_other_words(store: StoreHarness, table: str, column: str) -> None:
     store.seed("http://a/1")
-    with pytest.raises(StorageError, match="CHECK constraint failed"), store.db.transaction():
+    with pytest.raises(StorageError, match=r"(?i)check constraint"), store.db.transaction():
         store.db.execute(f"UPDATE {table} SET {column} = 'ASLEEP'")
 
 
 def test_a_job_is_taken_if_and_only_if_it_has_a_lease(store: StoreHarness) -> None:
     store.seed("http://a/1")
     for state, lease in ((JobState.TAKEN, None), (JobState.READY, 5), (JobState.DONE, 5)):
-        with pytest.raises(StorageError, match="CHECK constraint failed"), store.db.transaction():
+        with pytest.raises(StorageError, match=r"(?i)check constraint"), store.db.transaction():
             store.db.execute("UPDATE jobs SET state = ?, lease = ?", (state, lease))

@@ -102,6 +102,7 @@ def test_a_placement_is_read_once(store: StoreHarness) -> None:
     )
 
 
+@pytest.mark.sqlite
 def test_a_placement_that_another_process_created_is_found_by_one_statement(store: StoreHarness) -> None:
     store.seed("http://a/1")
     place, other = store.place("http://a/"), store.new_places()
