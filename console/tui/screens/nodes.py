@@ -161,7 +161,7 @@ def _supervisor_rows(poll: PollResult, run: Run) -> Sequence[Row]:
     machines = poll.snapshot.machines
     if not machines:
         return [_supervisor_row(poll, run)]
-    database = f"answers in {poll.lag * 1000:.0f} ms  takeovers {run.takeovers or 0}"
+    database = f"answers in {poll.snapshot.lag * 1000:.0f} ms  takeovers {run.takeovers or 0}"
     return [
         *map(_machine_row, machines),
         Row("supervisor database", (("database", "strong"), _state_span("ready"), ("", "dim"), (database, "text"))),

@@ -72,7 +72,6 @@ class Poller:
     def _poll(self, started: float) -> PollResult:
         requester, query, log_query, limit = self._request
         snapshot = self._source.snapshot(limit)
-        lag = self._clock() - started
         supervisor_pid = self._source.supervisor_pid(snapshot)
         if supervisor_pid is None:
             snapshot = end_orphans(snapshot)
@@ -84,5 +83,5 @@ class Poller:
         beat = self._source.supervisor_beat() if supervisor_pid is not None else None
         duration = self._clock() - started
         return PollResult(
-            started, duration, snapshot, supervisor_pid, self._accepted_defs, view_data, requester, log, beat, lag
+            started, duration, snapshot, supervisor_pid, self._accepted_defs, view_data, requester, log, beat
         )

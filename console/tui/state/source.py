@@ -66,8 +66,6 @@ class PollResult(Struct, frozen=True):
     """The run and its new log lines; None: the view shows no log."""
 
     supervisor_beat: SupervisorBeat | None = None
-    lag: float = 0.0
-    """Seconds that the database took for the snapshot."""
 
     @property
     def waiting_defs(self) -> dict[str, Any] | None:

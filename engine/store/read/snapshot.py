@@ -1,5 +1,6 @@
 """Reads one consistent snapshot of a run: what the console, `status` and the summary show."""
 
+import time
 from typing import Any
 
 import orjson
@@ -174,6 +175,8 @@ class Snapshot(Struct, frozen=True):
     """What plugin steps reported: by GROUP/TASK and step, the number of each outcome."""
     machines: list[MachineRow] = field(default_factory=list)
     """Those that share the database; empty in SQLite."""
+    lag: float = 0.0
+    """Seconds that the database took for this snapshot."""
 
     @property
     def bad_share(self) -> float:
@@ -194,6 +197,7 @@ EMPTY_SNAPSHOT = Snapshot(None, None, _NO_JOBS, 0, {}, {}, [], [], [], 0, [], me
 
 def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) -> Snapshot:
     """Read a run (None: the newest). Cost: the nodes plus at most `limit` sequences and hosts, never the jobs."""
+    begun = time.monotonic()
     with db.snapshot():
         current = runs.latest(db) if run is None else runs.get(db, run)
         if current is None:
@@ -249,6 +253,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             helpers=supervisors.list_helpers(db),
             results=_count_results(db, current.seq),
             machines=machines.list_machines(db, current.seq) if epoch and epoch.heart is not None else [],
+            lag=time.monotonic() - begun,
         )  # fmt: skip
 
 

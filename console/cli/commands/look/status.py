@@ -1,6 +1,5 @@
 """The command `status`: shows the latest run, whether a supervisor works it or not."""
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,12 +54,10 @@ def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False
     from console.client import end_orphans, read_snapshot, supervisor_alarm, supervisor_pid
     from engine.store.db.file_header import OtherDatabase
 
-    begun = time.monotonic()
     try:
         view = read_snapshot(data)
     except OtherDatabase as error:
         raise StorageError(error.message, error.remedy) from error
-    lag = time.monotonic() - begun
     is_latest = run_id is None or (view.run is not None and view.run.id == run_id)
     if not is_latest:
         view = _read_earlier(data, run_id)
@@ -70,7 +67,7 @@ def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False
     if as_json:
         write_json(status_as_dict(view, alarm))
     else:
-        write_lines(*_alarm_lines(view, alarm), *_lines(view, lag, is_latest=is_latest))
+        write_lines(*_alarm_lines(view, alarm), *_lines(view, is_latest=is_latest))
     return 0
 
 
@@ -134,7 +131,7 @@ def _alarm_lines(view: "Snapshot", alarm: str | None) -> list[str]:
     return [f"ALARM: {one.text}" for one in alarms]
 
 
-def _lines(view: "Snapshot", lag: float, *, is_latest: bool) -> list[str]:
+def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     from console.cli.progress import report_lines
     from console.client import supervisor_pid
     from engine.model.node import state_word
@@ -180,7 +177,7 @@ def _lines(view: "Snapshot", lag: float, *, is_latest: bool) -> list[str]:
             f"  machine {m.name:<{width}}{m.role:<9}beat {m.heart:g} s ago  {plural(m.nodes, 'node')}  {m.done} done"
             for m in view.machines
         ]
-        lines.append(f"  database answers in {lag * 1000:.0f} ms")
+        lines.append(f"  database answers in {view.lag * 1000:.0f} ms")
     lines += [
         f"  {n.id:<5}{n.role:<15}{state_word(n.state, n.heart):<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed"
         for n in [n for n in view.nodes if n.pid] or view.nodes[-_MAX_ENDED_NODES:]
