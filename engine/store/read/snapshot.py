@@ -25,8 +25,8 @@ from engine.store.tables.run.supervisors import HelperRow
 
 _SEQUENCES = """
 SELECT s.id, s.grp, h.key, s.ready, s.delayed, s.taken, s.done, s.failed, s.skipped, s.incomplete, s.paused
-FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ? AND s.kind = 'page'
-ORDER BY s.taken DESC, s.ready DESC, s.id LIMIT +?
+FROM (SELECT * FROM sequences WHERE run = ? AND kind = 'page' ORDER BY taken DESC, ready DESC, id LIMIT +?) s
+JOIN hosts h ON h.id = s.host ORDER BY s.taken DESC, s.ready DESC, s.id
 """
 _TOTALS = """
 SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + delayed), sum(taken), sum(delayed),
