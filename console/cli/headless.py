@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from engine.store.db.connector import Database
 
 _TICK_SECONDS, _TICK_SOON_SECONDS = 0.1, 0.02
+_FINISH_SECONDS = 3.0
 _MIN_TICK_SECONDS = 0.005
 """The least time between two ticks, however often nodes run out of work."""
 
@@ -84,7 +85,7 @@ def run_headless(options: HeadlessOptions) -> int:
         gc.enable()
     from console.cli.progress import Progress
     from console.cli.user_commands import AlarmCommand, run_user_command
-    from engine.store.db.connector import connect
+    from engine.store.db.connector import DatabaseBusy, connect
     from engine.store.db.schema import CRAWL, checkpoint_wal
     from engine.store.read.snapshot import read_summary
 
@@ -115,8 +116,13 @@ def run_headless(options: HeadlessOptions) -> int:
         spawner.close()
         if alarm_command is not None:
             alarm_command.stop(supervisor.alarms)
-    progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
-    summary = read_summary(db, supervisor.run.seq, exit_code=supervisor.exit_code)
+    db.busy_seconds = _FINISH_SECONDS
+    try:
+        progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
+        summary = read_summary(db, supervisor.run.seq, exit_code=supervisor.exit_code)
+    except DatabaseBusy as busy:  # a machine that is stopped while its database is away
+        write_stderr(f"{supervisor.reason}; {busy.message}")
+        return int(supervisor.exit_code)
     try:
         if stream is not None:
             signals.restore()  # the run has ended: a reader that stalls must not keep it alive

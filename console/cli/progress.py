@@ -24,6 +24,8 @@ _SHOWN_KINDS = ("seed", "defs", "appender", "host", "tidy")
 _LIVE_KINDS = (*_SHOWN_KINDS, "data")
 """Kinds of events printed during the run; the summary at the end has the warnings about data."""
 _EVENT_POLL_SECONDS = 0.5
+_BUSY_SECONDS = 0.5
+"""A database that is away must not delay the supervisor."""
 _REFRESH_SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
 
 
@@ -74,7 +76,7 @@ class Progress:
     def _try_print_new_events(self) -> None:
         try:
             if self._db is None:
-                self._db = connect(self._path, read_only=True)
+                self._db = connect(self._path, read_only=True, busy_seconds=_BUSY_SECONDS)
             if (run := runs.latest(self._db)) is not None:
                 self._print_new_events(self._db, run.seq)
         except CrawlError:
@@ -101,7 +103,7 @@ class Progress:
             return
         try:
             if self._db is None:
-                self._db = connect(self._path, read_only=True)
+                self._db = connect(self._path, read_only=True, busy_seconds=_BUSY_SECONDS)
             view = snapshot.read(self._db, limit=0)
         except CrawlError:
             return

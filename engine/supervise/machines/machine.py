@@ -204,7 +204,7 @@ class Machine:
         """Write the row of this machine, and end those of its earlier processes."""
         settings = self._options.settings
         processes = 0 if self._epoch else settings.nodes.most + settings.backups + _OTHER_PROCESSES
-        db = open_databases(self._folder, processes=processes)
+        db = self._connect() if self._epoch else open_databases(self._folder, processes=processes)
         try:
             make_dirs(self._folder)
             kill_local_leftovers(db, self._folder, self._earlier(db))
