@@ -4,6 +4,7 @@ import asyncio
 import errno
 import socket
 import ssl
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -171,6 +172,10 @@ class GuardedResolver:
         return public
 
 
+_DISCARD = struct.pack("ii", 1, 0)
+"""A request that the network has not taken ends with its process. The kernel would send it later, beside another's."""
+
+
 async def connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> socket.socket:
     """A connection. `host`: a name or an address as in a normalized URL, with brackets or without.
 
@@ -194,6 +199,7 @@ async def connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> 
             raise
         raise GuardedAddress(addresses[0], category) from None  # several refusals came as one
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
     return connected
 
 

@@ -1,5 +1,6 @@
 """A site of many hosts, each with shelves of books, that checks how politely all of them are asked."""
 
+import math
 import socket
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -73,14 +74,20 @@ class Islands:
                     rows["book", f"ISBN {host} {shelf}-{book}", f"{self._url(host)}/book/{shelf}-{book}"] += 1
         return rows
 
-    def assert_polite(self) -> None:
-        """No two requests of a host came too soon after each other, and never too many were open at once."""
+    def assert_polite(self, late: Sequence[tuple[float, float]] = ()) -> None:
+        """No two requests of a host came too soon after each other, and never too many were open at once.
+
+        `late`: from when to when requests arrive that a network held for a moment; their gaps are not judged.
+        """
         by_host: defaultdict[str, list[Exchange]] = defaultdict(list)
         for exchange in list(self.site.exchanges):
             by_host[exchange.request.headers["host"].partition(":")[0]].append(exchange)
         for host, exchanges in by_host.items():
             if self._has_delay(host):
-                assert_spaced(sorted(exchange.started for exchange in exchanges), self.delay)
+                times = sorted(exchange.started for exchange in exchanges)
+                starts, ends = [0.0, *(end for _, end in late)], [*(start for start, _ in late), math.inf]
+                for start, end in zip(starts, ends, strict=True):
+                    assert_spaced([time for time in times if start <= time < end], self.delay)
             else:
                 changes = [(one.started, 1) for one in exchanges] + [
                     (one.ended or one.started, -1) for one in exchanges

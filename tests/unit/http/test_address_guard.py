@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import socket
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -280,3 +281,10 @@ def test_a_host_is_checked_without_a_connection(connections: Connections) -> Non
     hosts = ["in.example:81", "127.0.0.1:80", "[::1]:8080", "out.example:80"]
     assert [asyncio.run(check(f"http://{host}/")) for host in hosts] == [*hosts[:3], ""]
     assert connections.opened == []
+
+
+def test_what_the_network_has_not_taken_is_discarded_with_the_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        opened = asyncio.run(address_guard.connect(Resolver({}), *server.getsockname(), exempt=True))
+        with opened:
+            assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == struct.pack("ii", 1, 0)
