@@ -41,6 +41,12 @@ _IDLE_SECONDS = 2
 """A transaction whose process says nothing for so long is ended, so that a machine that is cut off blocks no other."""
 _PLANS = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off"
 """A plan is kept while a table grows from nothing: it must use the indexes from the beginning, as SQLite does."""
+_END_SILENT_WRITERS = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND (classid::bigint << 32) | objid::bigint = $1
+    AND wait_event LIKE 'Client%' AND state_change < clock_timestamp() - interval '3 s'
+"""
+"""The server's own limit does not hold for a client that vanishes in the middle of a statement, or of several."""
 _VALUES_AT_ONCE = 1_000
 _AWAY_PAUSE = 0.1
 _ASK_SECONDS, _ASK_PAUSE = 60.0, 0.1
@@ -207,8 +213,10 @@ class PostgresDatabase(Database):
         )
         try:
             answer = self._begin(text, limit)
-        except DatabaseBusy:
+        except DatabaseBusy as busy:
             self.blocked_since = self.blocked_since or begun
+            if isinstance(busy.__cause__, errors.LockNotAvailable):
+                self._run(_END_SILENT_WRITERS, (self._lock,))
             raise
         self.blocked_since = None
         while answer.nextset():

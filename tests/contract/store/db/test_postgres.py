@@ -14,7 +14,7 @@ from engine.runtime.clock import StoreClock, boottime, store_time
 from engine.store.db.connector import connect
 from engine.store.db.location import Location, write_location
 from engine.store.db.postgres import PostgresDatabase
-from engine.store.db.retry_busy import DatabaseBusy
+from engine.store.db.retry_busy import DatabaseBusy, retry_busy
 from engine.store.db.schema import CRAWL, PAGES, open_databases
 from tests.postgres_server import PostgresServer
 
@@ -151,6 +151,27 @@ def test_a_silent_transaction_ends_so_that_others_can_write(db: PostgresDatabase
         assert 1 < time.monotonic() - begun < 4
         put(db, "z")
     assert get(db, "x") is None
+
+
+def test_a_writer_that_vanishes_in_the_middle_of_its_statements_ends(db: PostgresDatabase, database: str) -> None:
+    import psycopg
+
+    db.busy_seconds = 0.5
+    with closing(psycopg.connect(database, autocommit=True)) as vanished:
+        vanished.execute("BEGIN")
+        vanished.execute(f"SELECT pg_advisory_xact_lock({db._lock})")
+        vanished.pgconn.enter_pipeline_mode()
+        vanished.pgconn.send_query_params(b"SELECT 1", [])
+        vanished.pgconn.send_flush_request()
+        vanished.pgconn.flush()
+        begun = time.monotonic()
+        retry_busy(lambda: write(db), seconds=10)
+        assert 2 < time.monotonic() - begun < 6
+
+
+def write(db: PostgresDatabase) -> None:
+    with db.transaction():
+        put(db, "x")
 
 
 def test_the_guard_stops_a_write_before_it_begins(db: PostgresDatabase) -> None:
