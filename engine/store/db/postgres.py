@@ -49,6 +49,8 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND (classid::bigint <<
 """The server's own limit does not hold for a client that vanishes in the middle of a statement, or of several."""
 _VALUES_AT_ONCE = 1_000
 _AWAY_PAUSE = 0.1
+_PLACE_SECONDS = 5.0
+"""The least wait for one of the connections of this process."""
 _ASK_SECONDS, _ASK_PAUSE = 60.0, 0.1
 """How long a process asks whether its commit, whose answer was lost, was carried out."""
 _BLOCKED_BUSY_SECONDS = 0.05
@@ -149,7 +151,8 @@ class PostgresDatabase(Database):
         except psycopg.Error as error:
             raise self._translate_error(error) from error
 
-    def _run(self, text: str, values: Sequence[Any]) -> Any:
+    def _run(self, text: str, values: Sequence[Any], *, seconds: float | None = None) -> Any:
+        """`seconds`: how long a server that is away is waited for; None: as for a busy one."""
         if self._transaction and is_unread(text):
             return self._queue.add(text, values, self._send)
         if self._held is not None:
@@ -165,7 +168,7 @@ class PostgresDatabase(Database):
             finally:
                 self._connections.give(connection)
 
-        return self._on_connection(run, self.busy_seconds)
+        return self._on_connection(run, self.busy_seconds if seconds is None else seconds)
 
     def _on_connection(self, work: Callable[["psycopg.Connection[Any]"], Any], seconds: float) -> Any:
         """Call `work` with a connection, and with another one where it is lost, until `seconds` have passed.
@@ -176,7 +179,7 @@ class PostgresDatabase(Database):
         while True:
             connection = None
             try:
-                connection = self._connections.take(seconds, fresh=fresh)
+                connection = self._connections.take(max(seconds, _PLACE_SECONDS), fresh=fresh)
                 return work(connection)
             except psycopg.Error as error:
                 failure = self._translate_error(error)
@@ -360,7 +363,7 @@ class PostgresDatabase(Database):
             )
 
     def _read_state(self) -> ServerState:
-        cursor = self._run(STATE, (self.schema,))
+        cursor = self._run(STATE, (self.schema,), seconds=0.0)  # at the start, whoever named it wants to know at once
         row = list(cursor.fetchone())
         row[-1] = row[-1] != cursor.connection.info.backend_pid
         return ServerState(*row)

@@ -44,7 +44,7 @@ def test_a_real_bash_completes(filled: StoreHarness, tmp_path: Path) -> None:
     run = runs.get(filled.db, filled.run).id
     data = f"--data {filled.folder}"
     expected = {
-        "crawl-console st": "state status steps stop",
+        "crawl-console st": "state status steps stop store",
         "crawl-console --no": "--nodes --no-ui",
         "crawl-console --fresh --prog": "--progress",
         "crawl-console jobs --state f": "failed",
