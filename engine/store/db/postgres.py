@@ -48,9 +48,7 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND (classid::bigint <<
 """
 """The server's own limit does not hold for a client that vanishes in the middle of a statement, or of several."""
 _VALUES_AT_ONCE = 1_000
-_AWAY_PAUSE = 0.1
-_PLACE_SECONDS = 5.0
-"""The least wait for one of the connections of this process."""
+_AWAY_PAUSE, _LEAST_WAIT_FOR_A_PLACE = 0.1, 5.0
 _ASK_SECONDS, _ASK_PAUSE = 60.0, 0.1
 """How long a process asks whether its commit, whose answer was lost, was carried out."""
 _BLOCKED_BUSY_SECONDS = 0.05
@@ -179,7 +177,7 @@ class PostgresDatabase(Database):
         while True:
             connection = None
             try:
-                connection = self._connections.take(max(seconds, _PLACE_SECONDS), fresh=fresh)
+                connection = self._connections.take(max(seconds, _LEAST_WAIT_FOR_A_PLACE), fresh=fresh)
                 return work(connection)
             except psycopg.Error as error:
                 failure = self._translate_error(error)
