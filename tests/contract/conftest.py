@@ -3,7 +3,6 @@
 A chosen part runs over both engines of the store; CRAWL_TEST_STORE=postgresql runs all of it over PostgreSQL.
 """
 
-import gc
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -51,8 +50,11 @@ def settle(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], None]]:
     yield write
     from engine.store.db import postgres  # where psycopg is installed
 
-    postgres._connections.cache_clear()  # each connection of the server remembers the tables of all tests
-    gc.collect()
+    # each connection of the server remembers the tables of all tests; commands freeze what a collection would end
+    idle = postgres._connections(server.url("postgres"), os.getpid())._idle
+    while idle:
+        idle.pop().close()
+    postgres._connections.cache_clear()
 
 
 @pytest.fixture(autouse=True)
