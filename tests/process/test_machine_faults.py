@@ -140,9 +140,9 @@ def test_links_cut_at_random(tmp_path: Path, seed: int) -> None:
             else:
                 network.cut(victim, silently=silently)
             time.sleep(seconds)
-            network.join(victim)
             if seconds < _CUT_OFF_SECONDS:
                 fault.late.append((time.monotonic(), time.monotonic() + 1 + seconds))
+            network.join(victim)
             fault.note(f"link {victim} is back")
         fault.assert_exact()
         print(*fault.notes, sep="\n")
