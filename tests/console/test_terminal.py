@@ -204,7 +204,7 @@ def test_a_data_def_is_edited_where_it_is_defined(folder):
     shown = console(folder, "run", "--read-only", environ=editing(folder))
     try:
         shown.press("5")
-        shown.until("book")
+        shown.until(lambda text: re.search(r"DATADEF.*\n.*book", text))
         shown.press("\t")
         shown.press("e")
         shown.until("b.yml: edited")

@@ -99,8 +99,8 @@ class View(ConsoleWidget):
 
     def _move_focus(self, step: int) -> None:
         panes = list(self.panes())
-        if panes:
-            index = panes.index(self.screen.focused) if self.screen.focused in panes else -1
+        if panes:  # before a new view is activated, the first pane counts as focused
+            index = panes.index(self.screen.focused) if self.screen.focused in panes else 0
             self.screen.set_focus(panes[(index + step) % len(panes)])
 
     def repaint(self) -> None:
