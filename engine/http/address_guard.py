@@ -1,6 +1,7 @@
 """Keeps a crawl away from guarded IP addresses: classifies, resolves and connects."""
 
 import asyncio
+import contextlib
 import errno
 import socket
 import ssl
@@ -172,14 +173,15 @@ class GuardedResolver:
         return public
 
 
-_DISCARD = struct.pack("ii", 1, 0)
-"""A request that the network has not taken ends with its process. The kernel would send it later, beside another's."""
+_DISCARD, _DELIVER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
+"""What the kernel does with unsent bytes once a connection is closed."""
 
 
 async def connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> socket.socket:
     """A connection. `host`: a name or an address as in a normalized URL, with brackets or without.
 
-    `resolver`: a GuardedResolver unless `exempt`.
+    `resolver`: a GuardedResolver unless `exempt`. What the network has not taken ends with the process: the kernel
+    would send it later, beside the requests of another one. `end_in_order` comes before a close.
     Raises OSError: GuardedAddress if all addresses of the host are guarded, socket.gaierror without an address.
     """
     address = literal_address(host)
@@ -201,6 +203,12 @@ async def connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> 
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
     return connected
+
+
+def end_in_order(connected: Any) -> None:
+    """Have the close that follows deliver what was sent, and not reset the connection."""
+    with contextlib.suppress(OSError):
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DELIVER)
 
 
 def connect_failure(error: BaseException, host: str) -> FetchFailed:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import httpcore
 
-from engine.http.address_guard import Resolver, connect
+from engine.http.address_guard import Resolver, connect, end_in_order
 from engine.http.errors import describe_os_error, invalid_certificate, tls_failure
 from engine.http.transports.proxies import ProxyFailed
 
@@ -67,6 +67,7 @@ class SocketStream(GuardedStream):
             raise httpcore.WriteError from error
 
     async def aclose(self) -> None:
+        end_in_order(self._socket)
         self._socket.close()
 
     def get_extra_info(self, info: str) -> Any:

@@ -11,7 +11,7 @@ import httpx
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from engine import urls
-from engine.http.address_guard import GuardedAddress, connect, connect_failure
+from engine.http.address_guard import GuardedAddress, connect, connect_failure, end_in_order
 from engine.http.errors import FailureKind, FetchFailed, describe_os_error
 from engine.http.exchange import OutgoingRequest, WireBody, WireResponse
 from engine.http.transports.guard import Resolvers
@@ -155,7 +155,15 @@ class PlainConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close at once: nothing that was written or may still come is of use."""
         self.is_usable, self.body = False, None
+        self._end_in_order()
         self.transport.abort()
+
+    def eof_received(self) -> None:
+        self._end_in_order()  # the transport closes after it
+
+    def _end_in_order(self) -> None:
+        if not self.transport.is_closing():  # else its number may be another's
+            end_in_order(self.transport.get_extra_info("socket"))
 
 
 class PlainBody(WireBody):

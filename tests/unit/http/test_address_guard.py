@@ -288,3 +288,14 @@ def test_what_the_network_has_not_taken_is_discarded_with_the_connection() -> No
         opened = asyncio.run(address_guard.connect(Resolver({}), *server.getsockname(), exempt=True))
         with opened:
             assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == struct.pack("ii", 1, 0)
+
+
+def test_a_connection_that_is_ended_in_order_delivers_what_was_sent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        opened = asyncio.run(address_guard.connect(Resolver({}), *server.getsockname(), exempt=True))
+        accepted, _ = server.accept()
+        with accepted:
+            opened.send(b"sent")
+            address_guard.end_in_order(opened)
+            opened.close()
+            assert (accepted.recv(9), accepted.recv(9)) == (b"sent", b"")
