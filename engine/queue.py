@@ -2,8 +2,8 @@
 
 The table `sequences` says which one waits longest, so one waiting message is enough. Losing or doubling it is harmless:
 the jobs table decides, and the supervisor repairs. So doorbells are written without waiting for the disk. On SQLite
-their file is recreated at every start; on PostgreSQL they lie in an unlogged table of the crawl's schema, which all
-machines share.
+their file is recreated at every start; on PostgreSQL they lie in an unlogged table of the crawl's schema, with a
+queue for each machine.
 
 Overridden methods of Huey with a leading underscore are its extension points for subclasses; it has no public ones for
 these purposes. The requirement `huey>=3.5.4,<3.6` pins them, and `test_queue` fails where they are missing.

@@ -6,6 +6,7 @@ A chosen part runs over both engines of the store; CRAWL_TEST_STORE=postgresql r
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,13 @@ def new_store(prepared: Path, tmp_path: Path, settle: Callable[[Path], None]) ->
 def store(new_store: Callable[..., StoreHarness]) -> StoreHarness:
     """One run, one node, hosts without delay, 64 slots."""
     return new_store()
+
+
+@pytest.fixture
+def shared_store(database: str, tmp_path: Path) -> Iterator[StoreHarness]:
+    """The same in a database of PostgreSQL of its own."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    write_location(folder, Location(database, "shop"))
+    with closing(StoreHarness(folder)) as store:
+        yield store

@@ -106,14 +106,19 @@ def run_killed(folder: Path, database: str, seed: int, *, shelves: int, books: i
         islands = Islands(site, shelves, books)
         group = MachineGroup(folder, database, islands, count=3)
         try:
-            group.start()
-            assert until(lambda: len(site.exchanges) > 20), group.logs()
-            fault = _Fault(group, islands)
+            fault = _start(group, islands)
             kill_at_random(fault, group, random.Random(seed), kills)
             fault.assert_exact()
             print(*fault.notes, sep="\n")
         finally:
             group.kill_all()
+
+
+def _start(group: MachineGroup, islands: Islands) -> _Fault:
+    """Start the machines, and wait until they work."""
+    group.start()
+    assert until(lambda: len(islands.site.exchanges) > 20), group.logs()
+    return _Fault(group, islands)
 
 
 @pytest.mark.sweep
@@ -126,9 +131,7 @@ def test_links_cut_at_random(tmp_path: Path, seed: int) -> None:
         islands = Islands(site, 40, 8)
         group = MachineGroup(tmp_path, server.create_database(), islands, count=3, network=network)
         exits.callback(group.kill_all)
-        group.start()
-        assert until(lambda: len(site.exchanges) > 20), group.logs()
-        fault = _Fault(group, islands)
+        fault = _start(group, islands)
         for _ in range(4):
             time.sleep(rng.uniform(0.5, 6))
             victim, silently, seconds = rng.randrange(3), rng.random() < 0.5, 60 ** rng.random()
@@ -157,9 +160,7 @@ def test_postgresql_restarted_at_random(tmp_path: Path) -> None:
         islands = Islands(site, 25, 6)
         group = MachineGroup(tmp_path, server.create_database(), islands, count=2)
         exits.callback(group.kill_all)
-        group.start()
-        assert until(lambda: len(site.exchanges) > 20), group.logs()
-        fault = _Fault(group, islands)
+        fault = _start(group, islands)
         for number in range(5):
             time.sleep(rng.uniform(0.5, 6))
             mode = ("fast", "immediate")[number % 2]

@@ -51,10 +51,6 @@ class Database(ABC):
         row = self.one(sql, parameters)
         return None if row is None else row[0]
 
-    def twin(self, sqlite: str, postgres: str) -> str:  # noqa: ARG002
-        """The statement of this engine, where plan or lock must differ."""
-        return sqlite
-
     @abstractmethod
     def execute_values(
         self, sql: str, rows: Sequence[Sequence[Any]], *, leading: Sequence[Any] = ()

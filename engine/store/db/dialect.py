@@ -25,22 +25,10 @@ _OWN_FUNCTIONS = frozenset({
 })  # fmt: skip
 """Functions that `postgres.sql` creates in the schema of the crawl."""
 _BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "UPDATE"})
-_ENDS_FROM = frozenset(
-    {
-        "WHERE",
-        "GROUP",
-        "ORDER",
-        "LIMIT",
-        "SET",
-        "RETURNING",
-        "UNION",
-        "EXCEPT",
-        "INTERSECT",
-        "VALUES",
-        "SELECT",
-        "HAVING",
-    }
-)
+_ENDS_FROM = frozenset({
+    "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "SET", "RETURNING", "UNION", "EXCEPT", "INTERSECT", "VALUES",
+    "SELECT",
+})  # fmt: skip
 _AFTER_IS = frozenset({"NULL", "NOT", "DISTINCT", "TRUE", "FALSE"})
 _ARRAYS: tuple[tuple[type, str], ...] = (
     (bool, "bigint"), (int, "bigint"), (float, "float8"), (str, "text"), (bytes, "bytea"), (bytearray, "bytea"),
@@ -123,24 +111,19 @@ class Dialect:
 
     def _qualify(self, tokens: "_Tokens") -> None:
         """Names of tables and of our functions get the schema; common table expressions hide tables."""
-        hidden = {tokens.text(at) for at in tokens.words() if tokens.next_word(at) == "AS" and tokens.opens(at, "AS")}
-        depth, lists = 0, [False]
+        hidden = {tokens.text(at) for at in tokens.words() if tokens.names_expression(at)}
+        lists = [False]
         for at, (kind, text) in enumerate(list(tokens)):
             if text == "(":
-                depth += 1
                 lists.append(False)
             elif text == ")":
-                depth -= 1
                 lists.pop()
             elif kind == "word":
-                upper = text.upper()
-                before = tokens.previous_word(at)
-                if text in _OWN_FUNCTIONS and tokens.following(at) == "(" and tokens.preceding(at) != ".":
+                upper, before = text.upper(), tokens.preceding(at)
+                is_function = text in _OWN_FUNCTIONS and tokens.following(at) == "(" and before != "."
+                is_listed = before in _BEFORE_TABLE or (lists[-1] and before == ",")
+                if is_function or (text in self._tables and text not in hidden and is_listed):
                     tokens[at] = (kind, f"{self.schema}.{text}")
-                elif text in self._tables and text not in hidden and tokens.preceding(at) != ".":
-                    listed = lists[-1] and tokens.preceding(at) == ","
-                    if (before in _BEFORE_TABLE and tokens.preceding(at) == before) or listed:
-                        tokens[at] = (kind, f"{self.schema}.{text}")
                 if upper == "FROM":
                     lists[-1] = True
                 elif upper in _ENDS_FROM:
@@ -176,23 +159,12 @@ class _Tokens(list[tuple[str, str]]):
         before = self.step(at, -1)
         return self[before][1].upper() if before >= 0 else ""
 
-    def next_word(self, at: int) -> str:
-        """The next word, behind a list of columns in brackets if one follows."""
+    def names_expression(self, at: int) -> bool:
+        """Whether `[(columns)] AS [NOT] [MATERIALIZED] (` follows the name of a common table expression."""
         after = self.step(at, 1)
         if after >= 0 and self[after][1] == "(":
             after = self.step(self.close(after), 1)
-        return self[after][1].upper() if after >= 0 else ""
-
-    def previous_word(self, at: int) -> str:
-        before = self.step(at, -1)
-        return self[before][1].upper() if before >= 0 else ""
-
-    def opens(self, at: int, word: str) -> bool:
-        """Whether `word [NOT] [MATERIALIZED] (` follows, perhaps behind a list of columns."""
-        after = self.step(at, 1)
-        if after >= 0 and self[after][1] == "(":
-            after = self.step(self.close(after), 1)
-        if after < 0 or self[after][1].upper() != word:
+        if after < 0 or self[after][1].upper() != "AS":
             return False
         after = self.step(after, 1)
         while after >= 0 and self[after][1].upper() in {"NOT", "MATERIALIZED"}:
@@ -309,7 +281,7 @@ def _has_comma(tokens: _Tokens, opened: int) -> bool:
 
 
 def _hints(tokens: _Tokens) -> None:
-    """SQLite's hints: `INDEXED BY name`, `NOT INDEXED`, `+name`; a CROSS JOIN fixes the order of tables."""
+    """SQLite's hints: `INDEXED BY name`, `NOT INDEXED`; a CROSS JOIN fixes the order of tables."""
     for at in tokens.words():
         upper = tokens.text(at).upper()
         if upper == "INDEXED":
@@ -322,14 +294,12 @@ def _hints(tokens: _Tokens) -> None:
             tokens.blank(at)
         elif upper == "CROSS" and _has_condition(tokens, at):
             tokens.blank(at)
-        elif tokens.preceding(at) == "+" and tokens.preceding(tokens.step(at, -1)) in {"AND", "WHERE", "ON"}:
-            tokens.blank(tokens.step(at, -1))
 
 
 def _unary_plus(tokens: _Tokens) -> None:
     """`+column` hides the column from the indexes of SQLite's planner."""
     for at, (_, text) in enumerate(tokens):
-        if text == "+" and tokens.preceding(at) in {"WHERE", "AND", "OR", "("}:
+        if text == "+" and tokens.preceding(at) in {"WHERE", "AND", "OR", "ON", "("}:
             tokens.blank(at)
 
 
@@ -419,18 +389,6 @@ def _shifts(tokens: _Tokens) -> None:
             tokens[start:start] = [("word", "CAST"), ("sign", "(")]
 
 
-def _ignored(tokens: _Tokens) -> None:
-    """`LIMIT -1` is no limit in SQLite; `+name` is a name without its index, and PostgreSQL has no `+text`."""
-    for at, (_, text) in enumerate(tokens):
-        if text == "+" and tokens.preceding(at) in {"AND", "WHERE"}:
-            tokens.blank(at)
-    for at in tokens.words():
-        if tokens.text(at).upper() == "LIMIT" and tokens.following(at) == "-":
-            sign = tokens.step(at, 1)
-            tokens[sign] = ("word", "ALL")
-            tokens.blank(tokens.step(sign, 1))
-
-
 _RULES: tuple[Callable[[_Tokens], None], ...] = (
-    _types, _functions, _json_lists, _hints, _unary_plus, _patterns, _distinct, _blobs, _json_paths, _shifts, _ignored,
+    _types, _functions, _json_lists, _hints, _unary_plus, _patterns, _distinct, _blobs, _json_paths, _shifts,
 )  # fmt: skip

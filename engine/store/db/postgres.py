@@ -114,10 +114,6 @@ class PostgresDatabase(Database):
         text, names = self._dialect.render(sql)
         return self._run(text, [parameters[name] for name in names] if isinstance(parameters, dict) else parameters)
 
-    def twin(self, sqlite: str, postgres: str) -> str:  # noqa: ARG002
-        """As in Database."""
-        return postgres
-
     def execute_values(
         self, sql: str, rows: Sequence[Sequence[Any]], *, leading: Sequence[Any] = ()
     ) -> list[tuple[Any, ...]]:
@@ -309,32 +305,27 @@ class PostgresDatabase(Database):
 
     def has_tables(self) -> bool:
         """Whether the schema has the tables of a crawl. Raises OtherDatabase, StorageError if they cannot be ours."""
-        if not self._has_tables:
-            state = self._read_state()
-            state.check(self._name)
-            self._has_tables = state.has_crawl
-        return self._has_tables
+        return bool(self._has_tables) or self._check_state().has_crawl
 
     def create_tables(self) -> None:
         """Create what the schema lacks. Several processes may call it at once. Raises OtherDatabase, StorageError."""
-        self.has_tables()
-        self._read_state().check_writable(self._name)
-        if not self.has_tables():
+        self._check_state().check_writable(self._name)
+        if not self._has_tables:
             with self.creating():
                 pass
 
     @contextlib.contextmanager
     def creating(self) -> Iterator[bool]:
         """A write transaction in which the tables are new; False: another process was faster."""
-        self.has_tables()
+        self._check_state()
         with self.transaction():
-            state = self._read_state()
-            state.check(self._name)
+            state = self._check_state()
             if not state.has_crawl:
                 self.run_script("" if state.has_schema else f"CREATE SCHEMA {self.schema};")
                 self.run_script(render_schema(self.schema))
                 self.run_script("SET LOCAL idle_in_transaction_session_timeout = 0")  # the caller may fill them
             yield not state.has_crawl
+        self._has_tables = True
 
     def run_native(self, text: str, values: Sequence[Any] = ()) -> Any:
         """A cursor on a statement of PostgreSQL's own. Raises DatabaseBusy, StorageError."""
@@ -360,6 +351,13 @@ class PostgresDatabase(Database):
                 "Raise max_connections of the server, put PgBouncer in between, or start fewer --nodes.",
             )
 
+    def _check_state(self) -> ServerState:
+        """Raises OtherDatabase, StorageError if the tables of the schema cannot be ours."""
+        state = self._read_state()
+        state.check(self._name)
+        self._has_tables = state.has_crawl
+        return state
+
     def _read_state(self) -> ServerState:
         cursor = self._run(STATE, (self.schema,), seconds=0.0)  # at the start, whoever named it wants to know at once
         row = list(cursor.fetchone())
@@ -383,10 +381,7 @@ class PostgresDatabase(Database):
     @property
     def used_bytes(self) -> int:
         """The bytes of all tables and indexes of the schema."""
-        text = (
-            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class WHERE relkind = 'r' AND relnamespace = "
-        )
-        return int(self._run(f"{text}to_regnamespace($1)", (self.schema,)).fetchone()[0])
+        return int(self._run(_USED_BYTES, (self.schema,)).fetchone()[0])
 
     @property
     def _name(self) -> str:

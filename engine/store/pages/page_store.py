@@ -12,7 +12,6 @@ from engine.errors import StorageError
 from engine.model.content_digest import body_digest
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, connect, id_list, is_immutable, placeholders
 from engine.store.db.schema import PAGES
-from engine.store.db.sqlite import SqliteDatabase
 from engine.store.pages.body import Body
 from engine.store.pages.documents import ROBOTS_TAG, NewDocument, lost_pages_message, mark_lost, robots_tags, to_headers
 from engine.store.pages.objects import BodyObjects
@@ -96,7 +95,7 @@ class PageStore:
         self._db = connect(
             folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=True
         )
-        self._is_file = isinstance(self._db, SqliteDatabase)
+        self._is_file = not self._db.is_shared
         """Whether the bodies are in a file of this machine; else they are in PostgreSQL, beside the documents."""
         if self._is_file and not read_only:
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")

@@ -8,6 +8,7 @@ when the last request was sent, only that machine knows.
 
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.host.hosts import EFFECTIVE_DELAY
+from engine.store.tables.job import rings
 
 _PATIENCE = 1.0
 """Seconds after which a host is left alone, and its jobs may go to any machine."""
@@ -47,8 +48,11 @@ WHERE h.machine = :machine
 def claim_rung(db: Database, run: int, node: int, limit: int, now: float, *, without_delay: bool = False) -> list[int]:
     """The rung sequences that the machine of a node may lease from, those that wait longest first; claims their hosts.
 
-    At most `limit`. `now`: seconds of the store's clock. `without_delay`: of hosts without a delay alone.
+    At most `limit`; where one machine has them all, all that are rung. `now`: seconds of the store's clock.
+    `without_delay`: of hosts without a delay alone.
     """
+    if not db.is_shared:
+        return (rings.list_rung_without_delay if without_delay else rings.list_rung)(db, run, limit)
     text = _LIST_WITHOUT_DELAY if without_delay else _LIST_ANY
     found = db.all(text, {"run": run, "node": node, "now": now, "limit": limit})
     if claimed := [int(sequence) for sequence, is_new in found if is_new]:

@@ -105,10 +105,7 @@ def _lease_next(
 
     Returns the leases, and the sequences for which another node may have to be rung.
     """
-    if db.is_shared:
-        rung = claim_rung(db, run, request.node, request.free_slots, now, without_delay=True)
-    else:
-        rung = rings.list_rung_without_delay(db, run, request.free_slots)
+    rung = claim_rung(db, run, request.node, request.free_slots, now, without_delay=True)
     if request.held_jobs and candidates.has_suspect(db, rung):
         # a suspect job goes to a node that holds nothing: leave that node the ring
         return [Lease(left_for_others=True)], ring

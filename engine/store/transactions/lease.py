@@ -161,8 +161,7 @@ def lease(db: Database, run: int, request: LeaseRequest, now: float) -> list[Lea
     limit = request.free_slots + 1
     with db.transaction():
         nodes.check_live(db, request.node)
-        rung = claim_rung(db, run, request.node, limit, now) if db.is_shared else rings.list_rung(db, run, limit)
-        return lease_sequences(db, request, rung, now)
+        return lease_sequences(db, request, claim_rung(db, run, request.node, limit, now), now)
 
 
 def lease_sequences(

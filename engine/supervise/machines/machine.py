@@ -230,10 +230,6 @@ class Machine:
             return
         try:
             self._join()
-        except StorageError as error:  # such as a commit that got no answer for a minute
-            if self._pulse is None or not self._pulse.is_cut_off:
-                raise
-            self._drop(error.message)
         except DatabaseBusy as busy:
             _log.warning("%s; trying again", busy.message)
             self._join_at = time.monotonic() + _JOIN_PAUSE

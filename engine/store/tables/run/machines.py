@@ -5,9 +5,9 @@ from typing import Literal
 from msgspec import Struct
 
 from engine.errors import Fenced, UsageError
-from engine.model.node import ALIVE_STATES
 from engine.store.db.connector import Database
 from engine.store.tables.job.jobs import NOW
+from engine.store.tables.run.nodes import ALIVE
 
 MachineRole = Literal["INITIAL", "LEADER", "STANDBY", "LEAVING"]
 _FRESH_SECONDS = 10.0
@@ -30,7 +30,7 @@ SELECT EXISTS (SELECT 1 FROM leader l JOIN supervisors s ON s.epoch = l.epoch
 _LIST = f"""
 SELECT s.name, s.role, CASE WHEN l.epoch IS NULL THEN 0 ELSE 1 END, {NOW} - coalesce(s.beat_at, s.started_at),
     (SELECT count(*) FROM nodes n
-        WHERE n.supervisor = s.epoch AND n.state IN ({", ".join(f"'{s}'" for s in sorted(ALIVE_STATES))})),
+        WHERE n.supervisor = s.epoch AND n.state IN {ALIVE}),
     (SELECT coalesce(sum(n.done + n.failed), 0) FROM nodes n WHERE n.supervisor = s.epoch)
 FROM supervisors s LEFT JOIN leader l ON l.epoch = s.epoch
 WHERE s.ended_at IS NULL AND (s.run = ? OR s.run IS NULL) ORDER BY s.epoch

@@ -18,7 +18,7 @@ from engine.model.node import (
 )
 from engine.store.db.connector import Database, source_states
 
-_ALIVE = "(" + ", ".join(f"'{s}'" for s in sorted(ALIVE_STATES)) + ")"
+ALIVE = "(" + ", ".join(f"'{s}'" for s in sorted(ALIVE_STATES)) + ")"
 _INSERT = """
 INSERT INTO nodes (run, supervisor, number, role, replaces, started_at)
 VALUES (:run, :supervisor, (SELECT coalesce(max(number), 0) + 1 FROM nodes WHERE run = :run), :role, :replaces, :now)
@@ -53,23 +53,23 @@ FROM b WHERE nodes.epoch = b.epoch AND nodes.state NOT IN ('TERMINATED', 'DEAD',
 """
 _LEFT_OVER = f"""
 SELECT run, epoch, number, identity FROM nodes
-WHERE (state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)) AND supervisor = coalesce(?, supervisor)
+WHERE (state IN {ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)) AND supervisor = coalesce(?, supervisor)
 """
 _OWNERS = f"""
 SELECT number, supervisor FROM nodes
-WHERE run = ? AND (state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)) ORDER BY number
+WHERE run = ? AND (state IN {ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)) ORDER BY number
 """
 _LIVE_ROLE = f"""
 SELECT n.role FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
-WHERE n.epoch = ? AND n.state IN {_ALIVE} AND s.ended_at IS NULL
+WHERE n.epoch = ? AND n.state IN {ALIVE} AND s.ended_at IS NULL
 """
 _HAS_LIVE = f"""
 SELECT EXISTS (SELECT 1 FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
-    WHERE n.state IN {_ALIVE} AND s.ended_at IS NULL)
+    WHERE n.state IN {ALIVE} AND s.ended_at IS NULL)
 """
 
 _LEFT_OVER_APPENDERS = f"""
-SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE} AND supervisor = coalesce(?, supervisor)
+SELECT epoch, identity FROM appenders WHERE state IN {ALIVE} AND supervisor = coalesce(?, supervisor)
 """
 _APPENDER_INSERT = "INSERT INTO appenders (run, supervisor, started_at) VALUES (?, ?, ?) RETURNING epoch"
 _APPENDER_REGISTER = """
@@ -78,7 +78,7 @@ UPDATE appenders SET state = 'READY', pid = ?, identity = ? WHERE epoch = ? AND 
 """
 _APPENDER_ALIVE = f"""
 SELECT 1 FROM appenders a JOIN supervisors s ON s.epoch = a.supervisor
-WHERE a.epoch = ? AND a.state IN {_ALIVE} AND s.ended_at IS NULL
+WHERE a.epoch = ? AND a.state IN {ALIVE} AND s.ended_at IS NULL
 """
 _APPENDER_BEAT = "UPDATE appenders SET beat_age = ?, flush_ms = coalesce(?, flush_ms) WHERE epoch = ?"
 
@@ -189,7 +189,7 @@ def list_owners(db: Database, run: int) -> dict[int, int]:
 
 
 def count_runners(db: Database, run: int) -> int:
-    return int(db.value(f"SELECT count(*) FROM nodes WHERE run = ? AND role = 'RUNNER' AND state IN {_ALIVE}", (run,)))
+    return int(db.value(f"SELECT count(*) FROM nodes WHERE run = ? AND role = 'RUNNER' AND state IN {ALIVE}", (run,)))
 
 
 def insert_appender(db: Database, run: int, supervisor: int, now: float) -> int:

@@ -2,8 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from engine.errors import UsageError
 from engine.node.db_access import DbAccess
 from engine.store.db.connector import DatabaseBusy
-from engine.store.db.location import Location, write_location
 from engine.store.pages import documents
 from engine.store.pages.documents import NewDocument
 from engine.store.pages.objects import BodyObjects, check_page_store
@@ -62,12 +60,8 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
 
 
 @pytest.fixture
-def store(database: str, tmp_path: Path) -> Iterator[StoreHarness]:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    write_location(folder, Location(database, "shop"))
-    with closing(StoreHarness(folder)) as store:
-        yield store
+def store(shared_store: StoreHarness) -> StoreHarness:
+    return shared_store
 
 
 @pytest.fixture

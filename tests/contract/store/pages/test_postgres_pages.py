@@ -1,14 +1,10 @@
 """Bodies in PostgreSQL: nodes of several machines write them side by side, and none is deleted too early."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from engine.store.db.connector import connect
-from engine.store.db.location import Location, write_location
 from engine.store.db.schema import PAGES
 from engine.store.pages import documents
 from engine.store.pages.page_store import PageStore
@@ -16,12 +12,8 @@ from tests.contract.store.harness import StoreHarness, document
 
 
 @pytest.fixture
-def store(database: str, tmp_path: Path) -> Iterator[StoreHarness]:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    write_location(folder, Location(database, "shop"))
-    with closing(StoreHarness(folder)) as store:
-        yield store
+def store(shared_store: StoreHarness) -> StoreHarness:
+    return shared_store
 
 
 @pytest.fixture

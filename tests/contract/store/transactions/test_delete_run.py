@@ -200,7 +200,8 @@ def test_the_latest_run_that_is_deleted_is_never_resumed(filled: FilledTables) -
     assert latest is not None
     assert latest.seq == 2
     with filled.db.transaction():
-        assert runs.create(filled.db, None, 1.0).seq > 3, "numbers of runs are never used again"
+        number = runs.create(filled.db, None, 1.0).seq
+        assert number == 4 or (filled.db.is_shared and number > 3), "numbers of runs are never used again"
 
 
 def test_a_check_that_fails_leaves_the_run_as_it_was(filled: FilledTables) -> None:
