@@ -24,7 +24,7 @@ _OWN_FUNCTIONS = frozenset({
     "drop_old_events",
 })  # fmt: skip
 """Functions that `postgres.sql` creates in the schema of the crawl."""
-_BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "UPDATE"})
+_BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "UPDATE", "ANALYZE"})
 _ENDS_FROM = frozenset({
     "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "SET", "RETURNING", "UNION", "EXCEPT", "INTERSECT", "VALUES",
     "SELECT",

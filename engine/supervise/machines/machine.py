@@ -217,7 +217,7 @@ class Machine:
         finally:
             db.close()
         self._election = Election(self._epoch)
-        self._pulse = Pulse(self._connect(), self._epoch, self.run.seq if self._has_run else None, self._cut_off)
+        self._pulse = Pulse(self._connect, self._epoch, self.run.seq if self._has_run else None, self._cut_off)
         self._pulse.start()
 
     def _earlier(self, db: Database) -> list[int]:

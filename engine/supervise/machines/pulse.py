@@ -1,5 +1,6 @@
 """Beats for this machine in threads: no slow tick delays a beat, and a lost database shows at once."""
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -12,14 +13,18 @@ from engine.store.tables.run.machines import MachineView
 from engine.supervise.machines.election import BEAT_SECONDS, CUT_OFF_SECONDS, LOOK_SECONDS
 
 _WATCH_SECONDS = 0.1
+_ANALYZE_PAUSES = (1, 1, 2, 4, 8, 16, 32)
+"""Seconds. The server looks by itself each minute."""
 
 
 class Pulse:
     """Beats each second, looks at the other machines, and says when no beat got through for three seconds."""
 
-    def __init__(self, db: Database, epoch: int, run: int | None, on_cut_off: Callable[[], None]) -> None:
-        """`db`: a connection that only this object uses. `on_cut_off` is called in a thread, once."""
-        self._db = db
+    def __init__(
+        self, connect: Callable[[], Database], epoch: int, run: int | None, on_cut_off: Callable[[], None]
+    ) -> None:
+        """`on_cut_off` is called in a thread, once."""
+        self._connect = connect
         self._epoch = epoch
         self.run = run
         """The run of this machine, once it has one."""
@@ -30,7 +35,8 @@ class Pulse:
         self._stopping = threading.Event()
         self.is_cut_off = False
         """Whether others count this machine as silent, or soon will."""
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._beat, self._watch)]
+        works = (self._beat, self._watch, self._analyze)
+        self._threads = [threading.Thread(target=work, daemon=True) for work in works]
 
     def start(self) -> None:
         for thread in self._threads:
@@ -45,22 +51,31 @@ class Pulse:
         self._stopping.set()
 
     def _beat(self) -> None:
-        sent_at = 0.0
+        db, sent_at = self._connect(), 0.0
         while not self._stopping.is_set():
             now = time.monotonic()
             try:
                 if now - sent_at >= BEAT_SECONDS:
-                    if not machines.beat(self._db, self._epoch):
+                    if not machines.beat(db, self._epoch):
                         break
                     sent_at = self._beaten_at = now
-                view = machines.read_view(self._db, self.run)
+                view = machines.read_view(db, self.run)
                 self._looks.append((view, time.monotonic()))
             except CrawlError:
                 self._looks.append((None, time.monotonic()))
             self._stopping.wait(LOOK_SECONDS)
-        self._db.close()
+        db.close()
         if not self._stopping.is_set():  # its row has ended
             self._beaten_at = 0.0
+
+    def _analyze(self) -> None:
+        """Have the server know the young tables before its own look, or it plans to read the whole of them."""
+        with contextlib.closing(self._connect()) as db:
+            for pause in _ANALYZE_PAUSES:
+                if self._stopping.wait(pause):
+                    break
+                with contextlib.suppress(CrawlError):
+                    machines.analyze(db)
 
     def _watch(self) -> None:
         while not self._stopping.wait(_WATCH_SECONDS):

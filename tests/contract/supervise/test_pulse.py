@@ -40,7 +40,7 @@ def join(store: StoreHarness) -> int:
 
 def test_beats_are_written_and_the_others_are_read(store: StoreHarness) -> None:
     epoch, told = join(store), threading.Event()
-    pulse = Pulse(connect(store.folder / CRAWL, busy_seconds=1), epoch, store.run, told.set)
+    pulse = Pulse(lambda: connect(store.folder / CRAWL, busy_seconds=1), epoch, store.run, told.set)
     pulse.start()
     looks: list[Any] = []
     deadline = time.monotonic() + 10
@@ -63,7 +63,7 @@ def test_a_machine_without_a_database_is_cut_off(
 ) -> None:
     monkeypatch.setattr(pulse_module, "CUT_OFF_SECONDS", 0.3)
     told = threading.Event()
-    pulse = Pulse(_Severed(hangs=hangs), 1, store.run, told.set)  # type: ignore[arg-type]
+    pulse = Pulse(lambda: _Severed(hangs=hangs), 1, store.run, told.set)  # type: ignore[arg-type, return-value]
     pulse.start()
     assert told.wait(3) and pulse.is_cut_off
     assert hangs or [view for view, _ in pulse.take_looks()][:1] == [None]

@@ -27,6 +27,7 @@ _IS_LEADER = """
 SELECT EXISTS (SELECT 1 FROM leader l JOIN supervisors s ON s.epoch = l.epoch
     WHERE l.epoch = ? AND l.fence = ? AND s.ended_at IS NULL)
 """
+_GROWING = ("hosts", "sequences", "jobs", "documents", "document_aliases", "pages", "rows", "page_health", "results")
 _LIST = f"""
 SELECT s.name, s.role, CASE WHEN l.epoch IS NULL THEN 0 ELSE 1 END, {NOW} - coalesce(s.beat_at, s.started_at),
     (SELECT count(*) FROM nodes n
@@ -107,6 +108,12 @@ def beat(db: Database, epoch: int) -> bool:
     One statement without the lock of the crawl: a beat waits behind no transaction.
     """
     return bool(db.execute(_BEAT, (epoch,)).rowcount)
+
+
+def analyze(db: Database) -> None:
+    """Have the server count and sample the tables that grow."""
+    for table in _GROWING:
+        db.execute(f"ANALYZE {table}")
 
 
 def read_view(db: Database, run: int | None) -> MachineView:

@@ -17,6 +17,7 @@ from engine.store.db.location import Location, write_location
 from engine.store.db.postgres import PostgresDatabase
 from engine.store.db.retry_busy import DatabaseBusy, retry_busy
 from engine.store.db.schema import CRAWL, PAGES, open_databases
+from engine.store.tables.run import machines
 from tests.postgres_server import PostgresServer
 
 _OURS = "FROM pg_stat_activity WHERE application_name = 'crawl-console'"
@@ -289,6 +290,17 @@ def test_who_created_the_tables_sees_the_corrected_clock(database: str, tmp_path
         with db.transaction():
             pass
         assert store_time() - boottime() == pytest.approx(before + 3, abs=0.5)
+
+
+def test_the_server_knows_tables_that_were_empty_at_its_last_look(db: PostgresDatabase) -> None:
+    count = "SELECT reltuples FROM pg_class WHERE oid = to_regclass($1)"
+    machines.analyze(db)
+    assert db.run_native(count, (f"{db.schema}.jobs",)).fetchone() == (0.0,)
+    with db.transaction():
+        columns = "run, key, origin, delay, concurrency, robots"
+        db.execute(f"INSERT INTO hosts ({columns}) VALUES (1, 'a.example:80', 'http://a.example', 0, 1, 'OFF')")
+    machines.analyze(db)
+    assert db.run_native(count, (f"{db.schema}.hosts",)).fetchone() == (1.0,)
 
 
 def test_processes_and_threads_share_few_connections(folder: Path, postgres: PostgresServer, database: str) -> None:
