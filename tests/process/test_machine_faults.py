@@ -181,7 +181,7 @@ def test_two_machines_are_twice_as_fast(tmp_path: Path, postgres: PostgresServer
             islands = Islands(site, 2, 5, delay=0, concurrency=1, page_seconds=0.2)
             group = MachineGroup(tmp_path / str(count), postgres.create_database(), islands, count=count)
             try:
-                group.start("--set", "concurrency=3", quorum=count)
+                group.start("--set", "concurrency=5", quorum=count)
                 assert [running.wait(240).code for running in group.running] == [0] * count, group.logs()
             finally:
                 group.kill_all()
