@@ -29,6 +29,8 @@ class MachineNetwork:
             _ip("link", "add", self._bridge, "type", "bridge")
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no network namespaces here: {error.stderr!r}")
+        # else it takes that of a port, and another one once that link is cut: the other machines know it no more
+        _ip("link", "set", self._bridge, "address", "02:00:00:00:00:01")
         for address in self.addresses:
             _ip("address", "add", f"{address}/24", "dev", self._bridge)
         _ip("link", "set", self._bridge, "up")
