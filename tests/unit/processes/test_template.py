@@ -225,7 +225,7 @@ def test_a_program_that_ignores_sigterm_ends_with_its_client(template: OwnTempla
 
 FORKING = """
 import json, os, sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from engine.processes.launcher import OwnTemplate
 from engine.processes.program import Program
@@ -237,7 +237,10 @@ own.fork()
 with closing(Program(own, ["env", "-0"], "test")) as program:
     environment = dict(line.split("=", 1) for line in program.stdout.read().decode().split("\\0")[:-1])
     program.wait()
-files = [os.readlink(path) for path in Path(f"/proc/{own.pid}/fd").iterdir()]
+files = []
+for path in Path(f"/proc/{own.pid}/fd").iterdir():
+    with suppress(FileNotFoundError):  # closed meanwhile
+        files.append(os.readlink(path))
 line = Path(f"/proc/{own.pid}/cmdline").read_bytes().rstrip(b"\\0").decode()
 print(json.dumps([environment == dict(os.environ), files, line, data_dir_of(own.pid), os.getsid(own.pid) == own.pid]))
 own.close()
