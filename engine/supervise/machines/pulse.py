@@ -24,7 +24,7 @@ class Pulse:
         self, connect: Callable[[], Database], epoch: int, run: int | None, on_cut_off: Callable[[], None]
     ) -> None:
         """`on_cut_off` is called in a thread, once."""
-        self._connect = connect
+        self._db, self._statistics_db = connect(), connect()
         self._epoch = epoch
         self.run = run
         """The run of this machine, once it has one."""
@@ -51,31 +51,31 @@ class Pulse:
         self._stopping.set()
 
     def _beat(self) -> None:
-        db, sent_at = self._connect(), 0.0
+        sent_at = 0.0
         while not self._stopping.is_set():
             now = time.monotonic()
             try:
                 if now - sent_at >= BEAT_SECONDS:
-                    if not machines.beat(db, self._epoch):
+                    if not machines.beat(self._db, self._epoch):
                         break
                     sent_at = self._beaten_at = now
-                view = machines.read_view(db, self.run)
+                view = machines.read_view(self._db, self.run)
                 self._looks.append((view, time.monotonic()))
             except CrawlError:
                 self._looks.append((None, time.monotonic()))
             self._stopping.wait(LOOK_SECONDS)
-        db.close()
+        self._db.close()
         if not self._stopping.is_set():  # its row has ended
             self._beaten_at = 0.0
 
     def _analyze(self) -> None:
         """Have the server know the young tables before its own look, or it plans to read the whole of them."""
-        with contextlib.closing(self._connect()) as db:
-            for pause in _ANALYZE_PAUSES:
-                if self._stopping.wait(pause):
-                    break
-                with contextlib.suppress(CrawlError):
-                    machines.analyze(db)
+        for pause in _ANALYZE_PAUSES:
+            if self._stopping.wait(pause):
+                break
+            with contextlib.suppress(CrawlError):
+                machines.analyze(self._statistics_db)
+        self._statistics_db.close()
 
     def _watch(self) -> None:
         while not self._stopping.wait(_WATCH_SECONDS):
