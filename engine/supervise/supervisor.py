@@ -296,7 +296,7 @@ class Supervisor:
 
     def _await_nodes(self) -> None:
         self._progress.record(self._is_stopped_early)
-        if self.node_pool.reap() and not nodes.list_left_over(self._db):  # none of another machine either
+        if self.node_pool.reap() and not nodes.has_live(self._db):  # none of another machine either
             self._stop_appender()
         elif time.monotonic() > self._deadline:
             self._stages.enter(Stage.STOPPING_NODES_FORCEFUL, "nodes did not stop in time; forcing them")
@@ -307,7 +307,7 @@ class Supervisor:
         is_over = time.monotonic() > self._deadline
         if is_over:
             self.node_pool.kill_nodes()
-        if self.node_pool.reap() and (is_over or not nodes.list_left_over(self._db)):
+        if self.node_pool.reap() and (is_over or not nodes.has_live(self._db)):
             self._stop_appender()
 
     def _stop_appender(self) -> None:

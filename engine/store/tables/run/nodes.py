@@ -65,7 +65,7 @@ WHERE n.epoch = ? AND n.state IN {ALIVE} AND s.ended_at IS NULL
 """
 _HAS_LIVE = f"""
 SELECT EXISTS (SELECT 1 FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
-    WHERE n.state IN {ALIVE} AND s.ended_at IS NULL)
+    WHERE (n.state IN {ALIVE} OR (n.state = 'SHUTDOWN' AND n.ended_at IS NULL)) AND s.ended_at IS NULL)
 """
 
 _LEFT_OVER_APPENDERS = f"""
@@ -132,7 +132,7 @@ def get_live_role(db: Database, epoch: int) -> Role | None:
 
 
 def has_live(db: Database) -> bool:
-    """Whether any node may still write."""
+    """Whether any node has not ended, of a supervisor that has not; one that was replaced may leave a row behind."""
     return bool(db.value(_HAS_LIVE))
 
 

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.model.node import Role
 from engine.store.tables.host import hosts
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import jobs, sequences
-from engine.store.tables.run import runs
+from engine.store.tables.run import nodes, runs, supervisors
 from engine.store.transactions.takeover import requeue_jobs
 from tests.contract.store.harness import StoreHarness
 
@@ -76,3 +77,11 @@ def test_nothing_is_told_where_no_limit_applies_or_nothing_was_held(new_store: N
     limited = new_store(max_pages={"g": 5})
     limited.seed("http://a/1")
     assert requeue(limited) == []
+
+
+def test_what_a_replaced_supervisor_still_starts_is_not_waited_for(store: StoreHarness) -> None:
+    assert nodes.has_live(store.db)
+    with store.db.transaction():
+        supervisors.begin(store.db, "boot:9:9", store.run, 1.0)
+        nodes.insert(store.db, store.run, store.supervisor, Role.RUNNER, None, 2.0)
+    assert not nodes.has_live(store.db)
