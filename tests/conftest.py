@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from engine.runtime.clock import store_clock
+
 settings.register_profile("untimed", deadline=None)  # time limits are tested by the bench and with the stopwatch
 settings.load_profile("untimed")
 
@@ -45,3 +47,9 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.stash[_STATE_HOME], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def own_clock() -> None:
+    """Each test has a store of its own: a process has one, whose clock it follows, but that of the tests has many."""
+    store_clock.cache_clear()

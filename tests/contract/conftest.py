@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.clock import store_clock
 from engine.store.db.location import Location, write_location
 from tests.contract.store.harness import StoreHarness, template
 from tests.postgres_server import PostgresServer
@@ -63,7 +62,6 @@ def _settled(request: pytest.FixtureRequest, settle: Callable[[Path], None], tmp
     """Tests that open their own folder have the same store."""
     if request.node.get_closest_marker("sqlite") and os.environ.get("CRAWL_TEST_STORE") == "postgresql":
         pytest.skip("about SQLite alone")
-    store_clock.cache_clear()  # a process has one store, but this one has many
     settle(tmp_path)
 
 
