@@ -14,11 +14,14 @@ from engine.supervise.machines.election import BEAT_SECONDS, CUT_OFF_SECONDS, LO
 
 _WATCH_SECONDS = 0.1
 _ANALYZE_PAUSES = (1, 1, 2, 4, 8, 16, 32)
-"""Seconds. The server looks by itself each minute."""
+"""Seconds between the first samples; the server takes its own each minute."""
 
 
 class Pulse:
-    """Beats each second, looks at the other machines, and says when no beat got through for three seconds."""
+    """Beats each second, looks at the other machines, and says when no beat got through for three seconds.
+
+    Beside that it has the server count and sample the tables of a young crawl.
+    """
 
     def __init__(
         self, connect: Callable[[], Database], epoch: int, run: int | None, on_cut_off: Callable[[], None]
@@ -69,7 +72,7 @@ class Pulse:
             self._beaten_at = 0.0
 
     def _analyze(self) -> None:
-        """Have the server know the young tables before its own look, or it plans to read the whole of them."""
+        """What the server does not know yet, its plans read whole."""
         for pause in _ANALYZE_PAUSES:
             if self._stopping.wait(pause):
                 break
