@@ -25,8 +25,10 @@ _PLAIN = str.maketrans(
 """Other forms of marks, minus and percent signs."""
 _FOREIGN = regex.compile(r"(?V1)[\p{Nd}--[0-9]]|\p{Cf}")
 _MARKS = f".,{_DECIMAL}{_GROUP}"
-_START = re.compile(rf"(?<![^\W\d_])(?<![.,{_DECIMAL}])[.,{_DECIMAL}][0-9]|[0-9]")
-"""A digit, with a mark before it that does not belong to a word such as `Rs.`"""
+_POINT = f"[.,{_DECIMAL}]"
+_START = re.compile(rf"(?<![^\W\d_])(?<![^\W\d_]{_POINT})(?<!{_POINT}{{2}}){_POINT}[0-9]|[0-9]")
+"""A digit, with a mark before it that belongs neither to a word such as `Rs.` nor to an ellipsis."""
+_WORDS = re.compile(r"\w+")
 _EURO_BEFORE_CENTS = re.compile(r"(?<=[0-9])(?<![.,][0-9])(?<![.,][0-9]{2}) ?€ ?([0-9]{2})$")
 _PERCENT = re.compile(r" ?(?:- ?[0-9.,]+ ?)?%")
 """Follows a percentage, or the first of a range of them."""
@@ -51,6 +53,7 @@ class PriceReader:
     """Reads the first price of a text, by given marks, or by those seen in the text.
 
     After a group mark, the last other mark is the decimal one. One mark alone before exactly three digits groups.
+    A blank may stand at a mark: cents are often an element of their own.
     """
 
     def __init__(self, decimal_mark: str | None, group_mark: str | None) -> None:
@@ -74,7 +77,7 @@ class PriceReader:
                 f"{quote_text(text)} is longer than {MAX_PRICE_CHARACTERS} characters; pick out the price with `match`"
             )
             raise ValueError(message)
-        if text.strip().lower() == "free":
+        if _WORDS.findall(text.lower()) == ["free"]:
             return Price(Decimal(0), None)
         plain = _to_plain(text)
         if plain.count("€") == 1:
@@ -100,7 +103,7 @@ class PriceReader:
         """The first number that is not a percentage; None if there is none, or if it is not written as a number."""
         at = 0
         while start := _START.search(text, at):
-            number = self._number.match(text, start.start())
+            number = self._number.match(text, start.start()) or self._number.match(text, start.end() - 1)
             if number is None:
                 return None
             percent = _PERCENT.match(text, number.end())
@@ -111,11 +114,17 @@ class PriceReader:
 
 
 def _number_pattern(decimals: str, groups: str) -> str:
-    """Groups have three digits; in India, two before the last. What follows must not continue the number."""
+    """Groups have three digits; in India, two before the last. What follows must not continue the number.
+
+    `3, 5, 10` is a list, not cents behind a blank.
+    """
     group = f"[ {_GROUP}{re.escape(groups)}]"
-    thousands = f"[0-9]{{1,3}}(?P<group>{group})[0-9]{{3}}(?:(?P=group)[0-9]{{3}})*"
-    lakhs = f"[0-9]{{1,2}}(?P<group>(?![ .]){group})(?:[0-9]{{2}}(?P=group))+[0-9]{{3}}"
-    fraction = f"(?:(?!(?P=group))[{_DECIMAL}{re.escape(decimals)}](?P<decimals>[0-9]+))?"
+    thousands = f"[0-9]{{1,3}}(?P<group>{group}) ?[0-9]{{3}}(?:(?P=group) ?[0-9]{{3}})*"
+    lakhs = f"[0-9]{{1,2}}(?P<group>(?![ .]){group}) ?(?:[0-9]{{2}}(?P=group) ?)+[0-9]{{3}}"
+    mark = f"(?!(?P=group))[{_DECIMAL}{re.escape(decimals)}]"
+    places = "2,3" if len(decimals) == 1 else "2"  # three digits behind an uncertain mark may be a group
+    cents = f"[0-9]{{{places}}}(?!(?:[{_MARKS}] )?[0-9])"
+    fraction = f"(?: ?{mark}(?P<decimals>[0-9]+)|(?<=[0-9]) ?{mark} (?P<decimals>{cents}))?"
     return f"(?P<whole>{thousands}|{lakhs}|[0-9]*){fraction}(?![{_MARKS}]?[0-9])"
 
 

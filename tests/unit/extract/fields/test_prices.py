@@ -34,6 +34,7 @@ from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
         ("\u0663\u0664\u066b\u0665", "34.5", None),
         ("0,00 €", "0.00", "€"),
         ("Free", "0", None),
+        ("FREE !", "0", None),
         ("1,234,567.890 USD", "1234567.890", "USD"),
         ("1,234.567", "1234.567", None),
         ("1.234,567 €", "1234.567", "€"),
@@ -49,11 +50,27 @@ from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
         ("Rs.50", "50", "Rs"),
         ("kr.1.500,00", "1500.00", "kr"),
         ("$.75", "0.75", "$"),
+        ("$..75", "0.75", "$"),
+        ("now ...75 €", "75", "€"),
+        ("Rs..75", "75", "Rs"),
+        ("$.850.40", "850.40", "$"),
         (",50 €", "0.50", "€"),
         (".750", "0.750", None),
         ("35€99", "35.99", "€"),
         ("35€ 99", "35.99", "€"),
         ("3.50 100 g", "3.50", None),
+        ("27. 49 $", "27.49", "$"),
+        ("from 9 .95 €", "9.95", "€"),
+        ("2 . 50 €", "2.50", "€"),
+        ("2.318, 07 €", "2318.07", "€"),
+        ("1 299 , 00 Kč", "1299.00", "Kč"),
+        ("1. 299, 00 €", "1299.00", "€"),
+        ("1, 25,000. 50 ₹", "125000.50", "₹"),
+        ("4. 20 5. 30", "4.20", None),
+        ("3, 5, 10 €", "3", "€"),
+        ("3, 10, 20 €", "3", "€"),
+        ("sizes 3. 1 kg", "3", None),
+        ("1. 12. 2024", "1", None),
         ("12 99", "12", None),
         ("from 5 to 9 €", "5", "€"),
         ("20–30 €", "20", "€"),
@@ -104,8 +121,11 @@ def test_a_minus_sign_is_told_from_a_dash(text: str, amount: str) -> None:
 @pytest.mark.parametrize(
     ("text", "read_as"),
     [
-        *(("3.350 €", "3350"), ("1,980 ¥", "1980"), ("-1.500", "-1500")),
-        *((text, None) for text in ("3.35 €", "0,500", "1.234.567", "1'234", "1 234", "10.000,-", "1,234.5", ".750")),
+        *(("3. 350 €", "3350"), ("3.350 €", "3350"), ("1,980 ¥", "1980"), ("-1.500", "-1500")),
+        *(
+            (text, None)
+            for text in ("3.35 €", "3. 35 €", "0,500", "1.234.567", "1'234", "1 234", "10.000,-", "1,234.5", ".750")
+        ),
     ],
 )
 def test_one_mark_before_three_digits_groups_with_a_warning(text: str, read_as: str | None) -> None:
@@ -127,7 +147,8 @@ def test_marks_decide_where_the_text_does_not() -> None:
     assert amount("1.500,5 €", decimal_mark=",", group_mark=".") == "1500.5"
     assert amount("1 500,5 €", decimal_mark=",", group_mark=" ") == "1500.5"
     assert amount("3.350 €", decimal_mark=",") == amount("3.350 €", group_mark=".") == "3350"
-    assert amount("3,350 €", group_mark=".") == "3.350"
+    assert amount("3,350 €", group_mark=".") == amount("3, 350 €", group_mark=".") == "3.350"
+    assert amount("12. 345 KD", decimal_mark=".") == "12.345"
     assert amount("1’500.50", decimal_mark=".", group_mark="’") == "1500.50"
     assert amount("1,25,000", group_mark=",") == "125000"
     given = reason("<p>3.35 €</p>", selector="p", type="price", decimal_mark=",")
