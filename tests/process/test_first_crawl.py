@@ -41,6 +41,8 @@ def test_the_first_crawl_gives_the_rows_that_the_readme_promises(project: Projec
     assert shop.wait().code == 0
     rows = project.rows("offer")
     assert re.findall(r"crawl; (\d+) rows", SECTION) == [str(len(rows))]
+    written = (project.data / "output" / "latest" / "offer.csv").read_text("utf-8").replace(f":{port}", ":8765")
+    assert written.startswith(blocks("text")[0])
     assert all(re.fullmatch(r"\d+\.\d\d", row["price"]) for row in rows if row["price"]), "prices keep their digits"
     assert len({row["url"] for row in rows}) == len(rows)
     exported = [json.loads(line) for line in outputs["export"].splitlines()]

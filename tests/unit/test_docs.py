@@ -126,12 +126,35 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
 
 def anchors(page):
     titles = re.findall(r"^#+ (.+)$", prose(page.read_text("utf-8")), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    return {slug(title) for title in titles}
 
 
-def test_the_readme_links_every_page_of_the_docs():
+def slug(title):
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", ["settings.md", "commands/run.md"])
+def test_a_link_of_a_setting_or_flag_leads_to_a_section_about_it(page):
+    file = ROOT / "docs" / page
+    for row in table(file.read_text("utf-8")):
+        names = {name.strip("-").replace("-", "_") for name in re.findall(r"`([\w-]+)", row[0])}
+        for name, anchor in re.findall(r"\]\(([^)\s#]*)#([^)\s]+)\)", " ".join(row)):
+            text = section_at((file.parent / name).resolve() if name else file, anchor)
+            assert any(name in text for name in names), f"{page}: {row[0]} leads to #{anchor}"
+
+
+def section_at(page, anchor):
+    """The section that a link leads to, with underscores for dashes."""
+    text = re.sub(r"^# ", "", page.read_text("utf-8"), flags=re.MULTILINE)  # titles, and comments of code
+    title = next(title for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE) if slug(title) == anchor)
+    return section(text, title).replace("-", "_")
+
+
+def test_the_index_links_every_page_of_the_docs():
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
     for page in (ROOT / "docs").glob("*.md"):
-        assert f"(docs/{page.name})" in README
+        assert f"({page.name})" in index or page.name == "README.md"
+    assert "(docs/README.md)" in README
 
 
 def test_the_two_commands_of_the_readme_are_unchanged():
@@ -139,6 +162,12 @@ def test_the_two_commands_of_the_readme_are_unchanged():
     assert DEMO in commands
     assert TESTS in commands
     assert (ROOT / "constraints.txt").is_file()
+
+
+def test_nothing_is_installed_by_a_name_that_no_registry_has():
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.yml")]:
+        text = page.read_text("utf-8")
+        assert not re.search(r"^ *(RUN )?pip install\b.*[ ']crawl-console", text, re.MULTILINE), page
 
 
 def test_the_constraints_name_versions_and_no_address():
