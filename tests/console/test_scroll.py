@@ -29,7 +29,7 @@ def many_hosts(count=60, **changed):
 def long_log(count=200, length=20):
     source = FakeSource()
     text = "x" * length
-    source.lines = [(n, Event(AT, "INFO", "super", "page", f"event {n} {text}", 1)) for n in range(1, count + 1)]
+    source.lines = [(n, Event(AT, "INFO", "super", "command", f"event {n} {text}", 1)) for n in range(1, count + 1)]
     return source
 
 
@@ -164,7 +164,7 @@ async def test_the_log_is_scrolled_back_and_follows_again_at_its_end(tmp_path):
         assert not pane.following
         assert "event 200" not in console.screen()
         shown = console.text()[5]
-        console.source.lines = [*console.source.lines, (201, Event(AT, "INFO", "super", "page", "event 201", 1))]
+        console.source.lines = [*console.source.lines, (201, Event(AT, "INFO", "super", "command", "event 201", 1))]
         await console.until(lambda: "▼ 1 new" in console.screen())
         assert console.text()[5] == shown, "new lines do not move the lines that are read"
         await mouse(console, MouseScrollDown, 30, 10, times=6)
@@ -245,7 +245,7 @@ async def test_a_line_more_of_the_log_leaves_the_scroll_bar_alone(tmp_path, monk
         await asyncio.sleep(0.5)  # what opening the screen left to draw
         refreshed.clear()
         last = console.source.lines[-1][0]
-        console.source.lines = [*console.source.lines, (last + 1, Event(AT, "INFO", "super", "page", "one more", 1))]
+        console.source.lines = [*console.source.lines, (last + 1, Event(AT, "INFO", "super", "command", "one more", 1))]
         await console.until(lambda: "one more" in console.screen())
         assert refreshed == []
 

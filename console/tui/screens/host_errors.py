@@ -6,13 +6,13 @@ from textual.app import ComposeResult
 
 from console.format import format_count, format_elapsed, plural, shorten_line
 from console.tui.screens.base import View
-from console.tui.state.log_buffer import LEVEL_ROLES, FoldedLines
+from console.tui.state.log_buffer import LEVEL_ROLES
+from console.tui.state.log_folding import FoldedLine, FoldedLines
 from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Canvas, Line
 from console.tui.widgets.line_table import LineTable, Row
 from engine.store.read.failures import HostErrors
-from engine.store.tables.run.events import Event
 
 _MAX_REASONS = 5
 
@@ -80,24 +80,23 @@ class HostErrorsView(View):
             now, width = time.time(), self.size.width - 10
             folded = FoldedLines()
             folded.extend(reversed(errors.events), fold=True)
-            self.table.show_filtered(
-                [_event_row(id_, event, folded.count(id_), now, width) for id_, event in reversed(folded.lines)]
-            )
+            folded.sort()
+            self.table.show_filtered([_event_row(line, now, width) for line in reversed(folded.lines)])
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         event.stop()
         self.console_app.navigation.push_event_job(event.row.subject)
 
 
-def _event_row(id_: int, event: Event, count: int, now: float, width: int) -> Row:
-    """The row of an event, which stands for `count` that say the same."""
-    role = LEVEL_ROLES[event.level]
-    repeats = f"  ×{count}" if count > 1 else ""
+def _event_row(line: FoldedLine, now: float, width: int) -> Row:
+    """The row of an event, which stands for all that say the same."""
+    event = line.event
+    repeats = f"  ×{line.count:,}" if line.count > 1 else ""
     return Row(
-        id_,
+        line.id,
         (
             (format_elapsed(now - event.at), "dim"), (event.source, "dim"),
-            (shorten_line(event.text, width - len(repeats)) + repeats, role),
+            (shorten_line(event.text, width - len(repeats)) + repeats, LEVEL_ROLES[event.level]),
         ),
         (-event.at, event.source, event.text),
         event,

@@ -9,19 +9,18 @@ from textual import events
 from textual.actions import SkipAction
 
 from console.filter_syntax import SearchPattern
-from console.format import format_latency, format_time, shorten_line
+from console.format import format_latency, format_time, shorten_line, shorten_name
 from console.sanitize import clean
 from console.tui.state.log_buffer import (
     LEVEL_ROLES,
     LEVELS,
     MAX_LINES,
-    FoldedLines,
     LogBuffer,
     LogFilter,
     compile_pattern,
-    newest_first,
 )
-from console.tui.widgets.line_canvas import Line, Span
+from console.tui.state.log_folding import FoldedLine, FoldedLines
+from console.tui.widgets.line_canvas import Line, Span, fit
 from console.tui.widgets.scroll_pane import ScrollPane
 from engine.store.tables.run.events import Event
 
@@ -40,7 +39,7 @@ def highlight(text: str, role: str, pattern: SearchPattern | None) -> list[Span]
 
 
 _LEVEL_LABELS = {"INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR"}
-_HEAD_WIDTH = 22
+_HEAD_WIDTH, _MIN_PATH = 22, 8
 
 
 class LogPane(ScrollPane):
@@ -75,17 +74,27 @@ class LogPane(ScrollPane):
             self._folded.clear()
         new_lines = [line for line in self.log_buffer.lines_after(self._last_id) if self.log_filter.accepts(line[1])]
         self._last_id = self.log_buffer.last_id
+        before = [] if self.following else list(self._lines)
         self._folded.extend(new_lines, fold=self.folds, fold_pages=self._folds_pages)
-        surplus = len(self._matching_lines) - MAX_LINES
-        if surplus > 0:
-            self._folded.drop_first(surplus)
-            self._cursor, self._bottom_index = max(0, self._cursor - surplus), max(0, self._bottom_index - surplus)
-            if self._top_index is not None:
-                self._top_index = max(0, self._top_index - surplus)
+        self._folded.drop_first(max(0, len(self._lines) - MAX_LINES))
         if self.following:
-            self._cursor = self._bottom_index = len(self._matching_lines) - 1
+            self._folded.sort()
+            self._cursor = self._bottom_index = len(self._lines) - 1
             self._top_index, self._last_seen_id = None, self._last_id
+        elif before and before != self._lines[: len(before)]:
+            self._keep_places(before)
         self.redraw()
+
+    def _keep_places(self, before: Sequence[FoldedLine]) -> None:
+        """Some lines have left the list: cursor and visible lines stay on theirs, or on the one before it."""
+        places = {line: place for place, line in enumerate(self._lines)}
+
+        def moved(index: int) -> int:
+            return next((places[line] for line in reversed(before[: index + 1]) if line in places), 0)
+
+        self._cursor, self._bottom_index = moved(self._cursor), moved(self._bottom_index)
+        if self._top_index is not None:
+            self._top_index = moved(self._top_index)
 
     def set_filter(self, log_filter: LogFilter) -> None:
         """Show the lines that pass another filter, and follow."""
@@ -109,15 +118,15 @@ class LogPane(ScrollPane):
         return max(1, self.size.height - 1 - bool(self._folded.pages))
 
     @property
-    def _matching_lines(self) -> list[tuple[int, Event]]:
+    def _lines(self) -> list[FoldedLine]:
         return self._folded.lines
 
     @property
     def event(self) -> Event | None:
-        return self._matching_lines[self._cursor][1] if 0 <= self._cursor < len(self._matching_lines) else None
+        return self._lines[self._cursor].event if 0 <= self._cursor < len(self._lines) else None
 
     def matching_events(self) -> list[Event]:
-        return [event for _, event in self._matching_lines]
+        return [line.event for line in self._lines]
 
     # --- drawing
 
@@ -131,7 +140,7 @@ class LogPane(ScrollPane):
             else ""
         )
         search = f" · /{self.search_pattern.pattern}" if self.search_pattern else ""
-        new = sum(1 for id_, _ in newest_first(self._matching_lines, self._last_seen_id))
+        new = sum(line.id > self._last_seen_id for line in self._lines)
         state = "follow" if self.following else f"▼ {new} new" if new else "stopped"
         return clean(f"{name} · {state}{level}{line_filter}{search}")
 
@@ -140,9 +149,13 @@ class LogPane(ScrollPane):
         keys = "  / search  & filter  L level  f follow  w wrap" if self.has_focus else ""
         rule = [self.rule(width, note=f"{fold}{keys}".strip())]
         pages = [Line((("   ", ""), *self._page_spans(width - 3)))] if self._folded.pages else []
-        if not self._matching_lines:
+        if not self._lines:
             self._row_indexes = []
-            return [*rule, Line((("   ✓ no trouble" if pages else "   no lines yet", "dim"),)), *pages]
+            return [
+                *rule,
+                Line((("   ✓ no trouble" if self._last_id and self._folds_pages else "   no lines yet", "dim"),)),
+                *pages,
+            ]
         rows = self._place_rows()
         self._row_indexes = [index for index, _ in rows]
         return [*rule, *(line for _, line in rows), *pages]
@@ -168,7 +181,7 @@ class LogPane(ScrollPane):
             if self._cursor > bottom:
                 top, self._bottom_index = None, self._cursor
         if top is None:
-            self._bottom_index = min(max(self._bottom_index, self._cursor), len(self._matching_lines) - 1)
+            self._bottom_index = min(max(self._bottom_index, self._cursor), len(self._lines) - 1)
             rows, self._first_visible = self._rows_up_to(self._bottom_index)
             if self._cursor < self._first_visible:
                 top = max(0, self._cursor)
@@ -182,7 +195,7 @@ class LogPane(ScrollPane):
         """Return a page of rows from `top` on, and the last index that is visible as a whole."""
         rows: list[tuple[int, Line]] = []
         bottom, count, width = top, self.page_lines, self.text_width
-        for index in range(top, len(self._matching_lines)):
+        for index in range(top, len(self._lines)):
             rows += [(index, line) for line in self._event_lines(index, width)]
             if len(rows) <= count:
                 bottom = index
@@ -202,12 +215,12 @@ class LogPane(ScrollPane):
 
     def _last_top_index(self) -> int:
         """Return the first visible index when the last line is at the bottom."""
-        last = len(self._matching_lines) - 1
+        last = len(self._lines) - 1
         return self._rows_up_to(last)[1] if self.wrap else max(0, last + 1 - self.page_lines)
 
     def scroll_position(self) -> tuple[int, int]:
         """Return the first visible index, and its largest value. Wrapped lines count once."""
-        last_top = self._last_top_index() if self._matching_lines else 0
+        last_top = self._last_top_index() if self._lines else 0
         return min(self._first_visible, last_top), last_top
 
     def scroll_lines_to(self, position: int) -> None:
@@ -220,16 +233,16 @@ class LogPane(ScrollPane):
         self._move_cursor(max(self._top_index, min(self._cursor, bottom)))
 
     def _event_lines(self, index: int, width: int) -> list[Line]:
-        id_, event = self._matching_lines[index]
-        count = self._folded.count(id_)
-        repeats = f" ×{count}" if count > 1 else ""
+        line = self._lines[index]
+        event, role = line.event, LEVEL_ROLES[line.event.level]
         is_cursor = index == self._cursor and self.has_focus and not self.following
-        role = LEVEL_ROLES[event.level]
         size = max(10, width - _HEAD_WIDTH)
-        text = clean(event.text if self.wrap else shorten_line(event.text, size - len(repeats)))
-        if not self.wrap and len(text) > size - len(repeats):
-            text = text[: max(1, size - len(repeats) - 1)] + "…"
-        parts = [text[i : i + size] for i in range(0, len(text), size)] if self.wrap and len(text) > size else [text]
+        text, path = (clean(part) for part in line.describe())
+        if not self.wrap:
+            text = fit(shorten_line(text, size), size).rstrip()
+        parts = [text[i : i + size] for i in range(0, len(text), size)] or [""]
+        rest = size - len(parts[-1]) - 2
+        path = shorten_name(path, rest) if rest >= _MIN_PATH else ""
         head: list[Span] = [
             (">" if is_cursor else " ", "accent"),
             (format_time(event.at) + " ", "dim"),
@@ -237,17 +250,15 @@ class LogPane(ScrollPane):
             (f"{event.source[:5]:<5} ", "accent"),
         ]
         base = "cursor" if is_cursor else ""
-        shown = parts[0][: size - len(repeats)] if repeats else parts[0]
-        first = Line((*head, *highlight(shown, role, self.search_pattern), (repeats, "strong")), base)
-        return [
-            first,
-            *(Line(((" " * (_HEAD_WIDTH - 1), ""), *highlight(p, role, self.search_pattern)), base) for p in parts[1:]),
-        ]
+        heads = [head, *([(" " * (_HEAD_WIDTH - 1), "")] for _ in parts[1:])]
+        lines = [[*head, *highlight(part, role, self.search_pattern)] for head, part in zip(heads, parts, strict=True)]
+        lines[-1] += [("  ", ""), *highlight(path, "dim", self.search_pattern)]
+        return [Line(spans, base) for spans in lines]
 
     # --- keys
 
     def _move_cursor(self, index: int) -> None:
-        last = len(self._matching_lines) - 1
+        last = len(self._lines) - 1
         self._cursor = max(0, min(index, last))
         self.following = False
         self.redraw()
@@ -257,7 +268,7 @@ class LogPane(ScrollPane):
         self._move_cursor(self._cursor + lines)
 
     def action_down(self) -> None:
-        if self._cursor >= len(self._matching_lines) - 1:
+        if self._cursor >= len(self._lines) - 1:
             self.action_bottom()
         else:
             self.move(1)
@@ -300,7 +311,7 @@ class LogPane(ScrollPane):
         self.search_pattern = compile_pattern(text)
         self._read_again()
         if self.search_pattern is not None:
-            self._go_to_match(range(len(self._matching_lines) - 1, -1, -1))
+            self._go_to_match(range(len(self._lines) - 1, -1, -1))
 
     def action_log_filter(self) -> None:
         current = self.log_filter
@@ -335,7 +346,7 @@ class LogPane(ScrollPane):
         self.console_app.desktop.export_rows("log", ("at", "level", "source", "kind", "text"), rows)
 
     def action_next_match(self) -> None:
-        self._go_to_match(range(self._cursor + 1, len(self._matching_lines)))
+        self._go_to_match(range(self._cursor + 1, len(self._lines)))
 
     def action_previous_match(self) -> None:
         self._go_to_match(range(self._cursor - 1, -1, -1))
@@ -344,7 +355,7 @@ class LogPane(ScrollPane):
         if self.search_pattern is None:
             self.console_app.show_toast("no search: press / first", "warning")
             return
-        match = next((i for i in indexes if self.search_pattern.search(self._matching_lines[i][1].text)), None)
+        match = next((i for i in indexes if self.search_pattern.search(self._lines[i].event.text)), None)
         if match is None:
             self.console_app.show_toast(f"no more lines match {self.search_pattern.pattern}")
         else:
