@@ -178,10 +178,6 @@ class Actions:
 
         self._app.open_dialog(kill_dialog(node, lines), kill)
 
-    def refuse_kill(self) -> None:
-        """Say where `X` kills."""
-        self._app.show_toast("X kills on screen 1 (Nodes): a node, or the whole run", "warning")
-
     def restart_supervisor(self) -> None:
         """Ask, then start a supervisor that resumes the run; only if no supervisor is alive."""
         poll, start = self._app.last_poll, self._app.options.start_supervisor

@@ -312,6 +312,11 @@ class Console(App[int], inherit_bindings=False):
             self._toasts[text] = now
             self.notify(text, severity=severity, markup=False)
 
+    def show_note(self, text: str) -> None:
+        """Show a text in the hint bar until an empty one is shown."""
+        self._frame.hints.note = text
+        self._frame.hints.redraw()
+
     # --- dialogs and the frame
 
     def open_dialog(self, dialog: ModalScreen[Answer], on_answer: Callable[[Answer | None], Any]) -> None:

@@ -14,6 +14,7 @@ from textual.widget import Widget
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES, changes_run, key_label
 from console.tui.host import AppHost
 from console.tui.navigation import Navigation
+from console.tui.widgets.pane import Pane
 
 
 class UnhandledKeys:
@@ -31,7 +32,7 @@ class UnhandledKeys:
 
     def run(self, key_id: str, *, focused: Widget | None) -> None:
         if self._app.options.read_only and changes_run(key_id):
-            self._app.show_toast("read-only: this console sends no commands", "warning")
+            self._refuse(key_id, "read-only: this console sends no commands", focused)
             return
         action = self._top_view_action(key_id, focused)
         if action is not None:
@@ -45,8 +46,18 @@ class UnhandledKeys:
         if handler is not None:
             handler()
             return
-        label = key_label(key_id, self._app.options.config.keys)
-        self._app.show_toast(f"{label}: {KEYS_BY_ID[key_id].description} — not here", "warning")
+        label, where = key_label(key_id, self._app.options.config.keys), _ELSEWHERE.get(key_id)
+        text = f"{label} {where}" if where else f"{label}: {KEYS_BY_ID[key_id].description} — not here"
+        self._refuse(key_id, text, focused)
+
+    def _refuse(self, key_id: str, text: str, focused: Widget | None) -> None:
+        """Say that a key does nothing here; what is typed after it is no command."""
+        if key_id in _ASK_FOR_TEXT:
+            self._app.prompt.refuse(text)
+        elif key_id == "sort" and isinstance(focused, Pane):
+            focused.await_key(f"{text}; any key leaves")
+        else:
+            self._app.show_toast(text, "warning")
 
     def _top_view_action(self, key_id: str, focused: Widget | None) -> Callable[[], object] | None:
         """The top view's action, unless Textual has tried it: it tries the focused widget and its ancestors."""
@@ -64,9 +75,16 @@ class UnhandledKeys:
             self._navigation.pop_view()
 
 
-_NODES_ONLY = {
-    "add": "+ adds a node on screen 1 (Nodes)",
-    "retire": "- retires a node on screen 1 (Nodes)",
+_ASK_FOR_TEXT = ("filter", "log_filter", "exclude", "host_delay", "host_concurrency")
+_ELSEWHERE = {
+    "kill": "kills on screen 1 (Nodes): a node, or the whole run",
+    "add": "adds a node on screen 1 (Nodes)",
+    "retire": "retires a node on screen 1 (Nodes)",
+    "exclude": "excludes queued jobs on screen 2 (Jobs)",
+    "host_delay": "sets the delay of a host on screen 3 (Hosts)",
+    "host_concurrency": "sets the concurrency of a host on screen 3 (Hosts)",
+    "host_reset": "goes back to the defs' values of a host on screen 3 (Hosts)",
+    "log_filter": "filters the lines of the log on screen 6 (Log)",
 }
 """Keys that act on one screen only; on other screens they name it."""
 
@@ -83,16 +101,10 @@ def app_handlers(app: AppHost) -> Mapping[str, Callable[[], object]]:
         "next_trouble": app.navigation.go_to_next_trouble,
         "undo": actions.undo,
         "cancel": actions.confirm_cancel,
-        "kill": actions.refuse_kill,
         "restart": actions.restart_supervisor,
         "pause": actions.toggle_pause,
         "reload": actions.reload,
         "copy": actions.publish_saved_defs,
         "suspend": app.action_suspend_process,
         "quit": app.quit_flow.quit,
-        **{key: _teller(app, text) for key, text in _NODES_ONLY.items()},
     }
-
-
-def _teller(app: AppHost, text: str) -> Callable[[], None]:
-    return lambda: app.show_toast(text, "warning")

@@ -191,7 +191,7 @@ async def test_a_stopped_log_counts_new_lines(tmp_path):
     async with open_console(tmp_path, screen="log") as console:
         await console.press("k")
         console.source.lines = console.source.lines + [
-            (5 + n, Event(1.7e9, "INFO", "super", "page", f"more {n}")) for n in range(120)
+            (5 + n, Event(1.7e9, "INFO", "super", "command", f"more {n}")) for n in range(120)
         ]
         await console.until(lambda: "▼ 120 new" in console.screen())
         assert "more 7" not in console.screen()
@@ -346,3 +346,70 @@ def test_a_damaged_state_file_is_ignored(tmp_path):
         config = load(tmp_path, data=Path("/data"), state_path=path)
         assert config == Config(tmp_path, state_path=path, data_dir="/data")
     assert KEYS_BY_ID["cancel"].keys == "c"
+
+
+async def test_the_letter_after_a_sort_is_no_command_on_any_screen(tmp_path):
+    """`s a` acknowledged all alarms where nothing can be sorted; `s p` paused the run."""
+    async with open_console(tmp_path, size=(160, 48)) as console:
+        for screen in "12345689":
+            await console.press(screen if screen != "9" else "2")
+            if screen == "9":
+                await console.press("enter")  # a job
+            for pane in range(4):
+                for letter in "ap":
+                    await console.press("s", letter)
+                assert console.control_client.commands == [], (screen, pane)
+                assert len(console.app.alarm_book.open) == 3, (screen, pane)
+                await console.press("tab")
+        await console.press("2", "s")
+        assert "jobs keep the order in which they were found" in console.text()[-1]
+        await console.press("1")
+        assert "Jobs" in console.text()[3].split()[-1]
+        await console.press("1")
+        assert "NODE" in console.screen()
+
+
+async def test_an_empty_table_keeps_the_letter_of_a_sort(tmp_path):
+    source = FakeSource()
+    source.jobs_ = []
+    async with open_console(tmp_path, source=source, screen="failed") as console:
+        await console.press("s")
+        assert "no rows to sort" in console.text()[-1]
+        await console.press("p")
+        assert console.control_client.commands == []
+        await console.press("p")
+        await console.until(lambda: console.control_client.commands == [("pause", {})])
+
+
+async def test_text_typed_where_nothing_is_asked_for_is_no_command(tmp_path):
+    """`/shop` on the plots sorted, paused the run, and opened a browser."""
+    async with open_console(tmp_path) as console:
+        for screen, key, says in (
+            ("7", "slash", "this view has no filter"), ("7", "ampersand", "on screen 6"), ("1", "E", "on screen 2"),
+            ("4", "E", "on screen 2"), ("2", "d", "on screen 3"), ("6", "C", "on screen 3"),
+        ):  # fmt: skip
+            await console.press(screen, key)
+            await console.until(lambda: says in console.text()[-1])  # noqa: B023
+            await console.type("cpx a2")
+            assert says in console.text()[-1]
+            await console.press("enter")
+            await console.until(lambda: not console.app.prompt.display)
+        assert console.control_client.commands == []
+        assert len(console.app.alarm_book.open) == 3
+    async with open_console(tmp_path, read_only=True, screen="hosts") as console:
+        await console.press("d")
+        await console.type("25")
+        assert "read-only" in console.text()[-1]
+        assert "ROBOTS" in console.screen()
+
+
+async def test_a_dialog_keeps_the_keys_that_it_does_not_know(tmp_path):
+    async with open_console(tmp_path, owner=True) as console:
+        for opens in ("q", "c", "X", "question_mark", "vertical_line", "colon"):
+            await console.press(opens)
+            await console.press("a", "p", "2", "u")
+            await console.press("escape")
+            await console.until(lambda: len(console.app.screen_stack) == 1)
+            assert "NODE" in console.screen(), opens
+        assert console.control_client.commands == []
+        assert len(console.app.alarm_book.open) == 3

@@ -89,7 +89,7 @@ class View(ConsoleWidget):
         return [pane for pane in self.query(Pane) if pane.display]
 
     def action_filter(self) -> None:
-        self.console_app.show_toast("this view has no filter")
+        self.console_app.prompt.refuse("this view has no filter")
 
     def action_next_pane(self) -> None:
         self._move_focus(1)

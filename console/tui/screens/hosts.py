@@ -238,7 +238,7 @@ class HostsView(View):
             self._control(row, paused=not row.paused)
 
     def action_host_delay(self) -> None:
-        if (row := self._chosen_host("d")) is not None:
+        if (row := self._chosen_host("d", asks=True)) is not None:
             value = f"{row.delay:g}"
             self.console_app.prompt.ask(
                 f"seconds between two requests to {row.host}", value,
@@ -246,7 +246,7 @@ class HostsView(View):
             )  # fmt: skip
 
     def action_host_concurrency(self) -> None:
-        if (row := self._chosen_host("C")) is not None:
+        if (row := self._chosen_host("C", asks=True)) is not None:
             self.console_app.prompt.ask(
                 f"concurrent requests to {row.host}", str(row.concurrency),
                 lambda text: self._control(row, concurrency=_parse_concurrency(text)),
@@ -257,10 +257,12 @@ class HostsView(View):
         if (row := self._chosen_host("D")) is not None:
             self._control(row, reset=True)
 
-    def _chosen_host(self, key: str) -> HostRow | None:
+    def _chosen_host(self, key: str, *, asks: bool = False) -> HostRow | None:
+        """The host under the cursor. `asks`: the operator may go on to type."""
         row = self.table.row
         if row is None:
-            self.console_app.show_toast(f"{key}: choose a host first", "warning")
+            app, text = self.console_app, f"{key}: choose a host first"
+            app.prompt.refuse(text) if asks else app.show_toast(text, "warning")
             return None
         host: HostRow = row.subject
         return host

@@ -105,9 +105,11 @@ class JobTable(LineTable):
         raise SkipAction
 
     def action_sort(self) -> None:
-        self.console_app.show_toast("jobs are listed in the order they were discovered, failed jobs newest first")
+        """Say that a list of millions is not sorted, and keep the letter that may follow."""
+        self.await_key("jobs keep the order in which they were found, failed ones newest first; any key leaves")
 
-    action_reverse = action_sort
+    def action_reverse(self) -> None:
+        self.console_app.show_toast("jobs keep the order in which they were found, failed ones newest first")
 
 
 class FailedTable(JobTable):
@@ -240,8 +242,7 @@ class JobsView(View):
     def action_exclude(self) -> None:
         """Ask which queued jobs to take out of the run; says how many while it is typed."""
         if self.NAME == "failed":
-            self.console_app.show_toast("E excludes queued jobs, on screen 2 (Jobs)", "warning")
-            return
+            raise SkipAction
         self.console_app.prompt.ask(
             "exclude queued jobs: regex  host:x  group:g", self.typed_filter, self._exclude,
             preview=self.console_app.actions.preview_exclusion,

@@ -67,8 +67,6 @@ class LineTable(ScrollPane):
         self.marks: set[RowKey] = set()
         self.sort_column: int | None = None
         self.reverse = False
-        self.choosing_sort = False
-        """Whether the headings show letters, of which the next key chooses one."""
         self.filter_text = ""
         self._accepts: Callable[[str], bool] | None = None
         self.hidden_columns: set[str] = set()
@@ -160,7 +158,7 @@ class LineTable(ScrollPane):
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
         self._placed = place_columns(self.COLUMNS, width, self.hidden_columns)
-        has_heading = self.HAS_HEADING or self.choosing_sort
+        has_heading = self.HAS_HEADING or self.awaits_key
         lines = [self._heading_line()] if has_heading else [self.rule(width, headings=self.RULE_HEADINGS)]
         page = self.page_lines
         self._first_visible = max(0, min(self._first_visible, self._cursor, len(self.rows) - page))
@@ -173,9 +171,7 @@ class LineTable(ScrollPane):
 
     def _heading_line(self) -> Line:
         spans: list[Span] = [(" ▌ " if self.has_focus else "   ", "title")]
-        letters = (
-            {placed.place: letter for letter, placed in self._sort_letters().items()} if self.choosing_sort else {}
-        )
+        letters = {placed.place: letter for letter, placed in self._sort_letters().items()} if self.awaits_key else {}
         for index, column, _, width in self._placed:
             sorted_by = index == self.sort_column
             arrow = ("↓" if self.reverse else "↑") if sorted_by else ""
@@ -242,23 +238,14 @@ class LineTable(ScrollPane):
 
     def action_sort(self) -> None:
         """Show a letter on each heading; the next key sorts by it."""
-        self.choosing_sort = bool(self._sort_letters())
+        self.await_key("sort: a letter chooses its column, any other key leaves" if self.rows else "no rows to sort")
         self.redraw()
 
-    def on_key(self, event: events.Key) -> None:
-        """Sort by the column of a letter; any other key only leaves the choice."""
-        if self.choosing_sort:
-            event.stop()
-            event.prevent_default()
-            self.choosing_sort = False
-            placed = self._sort_letters().get(event.key)
-            if placed is not None:
-                self._sort_by(placed)
-            self.redraw()
-
-    def on_blur(self, event: events.Blur) -> None:
-        self.choosing_sort = False
-        super().on_blur(event)
+    def take_key(self, key: str) -> None:
+        """Sort by the column of a letter."""
+        placed = self._sort_letters().get(key)
+        if placed is not None:
+            self._sort_by(placed)
 
     def _sort_by(self, placed: PlacedColumn) -> None:
         """Sort by a column, numbers from the largest on; a second time in reverse."""

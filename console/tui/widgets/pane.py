@@ -14,6 +14,8 @@ class Pane(Canvas):
 
     can_focus = True
     TITLE = ""
+    awaits_key = False
+    """Whether the next key ends what the last one began: it is no command."""
 
     def title(self) -> str:
         return self.TITLE
@@ -34,7 +36,25 @@ class Pane(Canvas):
         self.redraw()
 
     def on_blur(self, _event: events.Blur) -> None:
+        self.await_key("")
         self.redraw()
+
+    def await_key(self, note: str) -> None:
+        """Keep the next key from being a command; the hint bar says what it does. An empty note ends that."""
+        if note or self.awaits_key:
+            self.awaits_key = bool(note)
+            self.console_app.show_note(note)
+
+    def on_key(self, event: events.Key) -> None:
+        if self.awaits_key:
+            event.stop()
+            event.prevent_default()
+            self.await_key("")
+            self.take_key(event.key)
+            self.redraw()
+
+    def take_key(self, key: str) -> None:
+        """The key that `await_key` kept."""
 
 
 class ListPane(Pane):

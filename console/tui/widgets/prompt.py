@@ -40,6 +40,10 @@ class Prompt(Input):
         self.screen.set_focus(self)
         self.selection = Selection(0, len(value))  # what is typed takes its place; an arrow key keeps it
 
+    def refuse(self, label: str) -> None:
+        """Say why nothing is asked for. The text that the operator types nevertheless goes nowhere."""
+        self.ask(label, "", lambda _: None)
+
     def submit(self, value: str) -> None:
         """Call the callback and close the prompt. A text that is not accepted stays: no key of it becomes a command."""
         if self._callback is not None:
