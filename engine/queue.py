@@ -12,6 +12,7 @@ these purposes. The requirement `huey>=3.5.4,<3.6` pins them, and `test_queue` f
 import contextlib
 import json
 import logging
+import os
 import random
 import socket
 import sys
@@ -248,8 +249,8 @@ class Doorbells:
         else:
             path = folder / QUEUE_FILE
             try:
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
                 self._huey = build(storage_class=_Storage, filename=str(path))
-                path.chmod(0o600)
             except (sqlite3.Error, OSError) as error:
                 raise StorageError(f"{path}: {error}", "Free some disk space, or delete the file.") from error
         self._wakeup = self._huey.wakeup = wakeup or threading.Event()

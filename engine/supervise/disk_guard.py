@@ -15,11 +15,10 @@ from engine.model.output_type import is_object
 from engine.runtime.beat_file import SUPERVISOR_BEAT, Beat, BeatWriter
 from engine.runtime.disk_space import DiskSpaceMonitor, data_paths
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.db.schema import CRAWL, PAGES
+from engine.store.db.file_header import CRAWL, LOCK_NAME, PAGES
 from engine.store.tables.output import outputs
 from engine.store.tables.run import events, runs
 from engine.store.tables.run.events import Event
-from engine.supervise.lock import LOCK_NAME
 
 if TYPE_CHECKING:
     from engine.supervise.retention.data_limit import DataLimit

@@ -1,7 +1,9 @@
 """The lock of a data dir. Imports only the standard library, because it is taken before heavy imports."""
 
+import contextlib
 import json
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -10,8 +12,7 @@ from msgspec import Struct
 from engine.errors import LockHeld, StorageError
 from engine.runtime.file_lock import try_lock_file
 from engine.runtime.process_identity import identity_of
-
-LOCK_NAME = "supervisor.lock"
+from engine.store.db.file_header import LOCK_NAME
 
 
 class LockHolder(Struct, frozen=True):
@@ -40,6 +41,7 @@ class Lock:
         path = folder / LOCK_NAME
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _keep_private(folder)
             fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
             fix = ", or fix its permissions" if isinstance(error, PermissionError) else ""
@@ -65,6 +67,22 @@ class Lock:
 
     def release(self) -> None:
         os.close(self._fd)
+
+
+def _keep_private(folder: Path) -> None:
+    """Let no other user into a data dir. Raises StorageError where others may replace its files, OSError.
+
+    A folder of root is left as it is: containers mount volumes so, and files have mode 0600.
+    """
+    status, user = folder.stat(), os.geteuid()
+    if not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return
+    if status.st_mode & stat.S_ISVTX or (status.st_uid not in (0, user) and user):
+        whose = "that all users share" if status.st_mode & stat.S_ISVTX else f"of another user (uid {status.st_uid})"
+        raise StorageError(f"{folder}: a folder {whose}", "Name a folder of your own with --data.")
+    if user in (0, status.st_uid):
+        with contextlib.suppress(PermissionError):  # a file system without modes
+            folder.chmod(0o700)
 
 
 def read_holder(folder: Path) -> LockHolder | None:

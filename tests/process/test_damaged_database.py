@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.store.db.file_header import APPLICATION_ID
 from tests.sample import sampled
 
 from .library import Library
@@ -105,9 +106,13 @@ def test_a_database_that_fails_while_jobs_are_leased_ends_the_run(project: Proje
 def test_a_foreign_or_newer_database_is_refused(project: Project, site: Site) -> None:
     project.write(Library(site).defs())
     project.data.mkdir()
-    for sql in ("CREATE TABLE mine (x)", "PRAGMA user_version = 99"):
+    newer = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99"
+    for sql, reason in (
+        ("CREATE TABLE mine (x)", "of another program"),
+        (newer, "made by a newer version of crawl-console (format 99;"),
+    ):
         with sqlite3.connect(project.data / "crawl.db") as db:
-            db.execute(sql)
+            db.executescript(sql)
         db.close()
         before, names = file_states(project.data), sorted(project.data.rglob("*"))
         commands = ("status", "jobs", "runs", "state", "pause", "retry")
@@ -118,7 +123,7 @@ def test_a_foreign_or_newer_database_is_refused(project: Project, site: Site) ->
         )
         for code, done in refused:
             assert done.code == code, done.err
-            assert "crawl.db: of another program or an unreleased version" in done.err
+            assert f"crawl.db: {reason}" in done.err
             assert file_states(project.data) == before
             assert sorted(project.data.rglob("*")) == names
 

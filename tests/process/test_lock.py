@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from engine.supervise.lock import LOCK_NAME, Lock
+from engine.store.db.file_header import LOCK_NAME
+from engine.supervise.lock import Lock
 
 from .killed_crawl import kill
 from .library import Library

@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from console.client import explain_host, read_body, read_job, supervisor_pid
+from console.client import explain_host, has_supervisor, read_body, read_job, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.store.db.connector import Database, connect
 from engine.store.db.data_dir import has_store
-from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
+from engine.store.db.file_header import CRAWL, PAGES, OtherDatabase, check_data_dir
 from engine.store.db.filter import EventFilter, JobFilter
 from engine.store.read import browse, failures, history, host_rows, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
@@ -90,12 +90,19 @@ class DataSource:
         """The connection. Raises OtherDatabase, StorageError."""
         if self._db is None:
             check_data_dir(self.data)
-            self._db = connect(self.data / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS)
+            db = connect(self.data / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS)
+            if db.file != db.path and has_supervisor(db):
+                db.close()
+                raise OtherDatabase(
+                    f"{self.data}: a supervisor of an older version of crawl-console works on it",
+                    "Use the console of that version, or end it with SIGTERM and start again.",
+                )
+            self._db = db
         return self._db
 
     def snapshot(self, limit: int) -> Snapshot:
         """The newest run, with at most `limit` sequences and hosts; cached until the database changes."""
-        if not has_store(self.data) or not self.db.has_tables():
+        if not self._has_store() or not self.db.has_tables():
             return EMPTY_SNAPSHOT
         key = (self.db.data_version, limit)
         if key != self._snapshot_key or self._has_waits:
@@ -150,7 +157,7 @@ class DataSource:
 
     def run_reports(self) -> list[RunReport]:
         """The newest runs with their results. An ended run is read again only if it changed."""
-        if not has_store(self.data):
+        if not self._has_store():
             return []
         with self.db.snapshot():  # a run may be deleted meanwhile
             for past in (past_runs := history.list_runs(self.db, _MAX_RUNS)):
@@ -168,7 +175,13 @@ class DataSource:
 
     def document_body(self, document: int) -> bytes | None:
         """A stored body; None if it is missing."""
-        return read_body(self.data, document) if has_store(self.data, PAGES) else None
+        return read_body(self.data, document) if self._has_store(PAGES) else None
+
+    def _has_store(self, name: str = CRAWL) -> bool:
+        if self._db is None:
+            return has_store(self.data, name)
+        # the first bytes are not read again: closing the file would end the locks of the connection
+        return self._db.is_shared or (self.data / name).exists()
 
     def close(self) -> None:
         if self._db is not None:

@@ -206,7 +206,7 @@ class SqliteWriter(Writer):
             self.close()
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, self._mode))
-            self._db = SqliteDatabase.open(self._path, busy_seconds=_BUSY_SECONDS)
+            self._db = SqliteDatabase.open(self._path, creates=True, busy_seconds=_BUSY_SECONDS)
             self._inode = self._path.stat().st_ino
         return self._db
 

@@ -1,6 +1,7 @@
 """Opens the store of a data dir: its SQLite files, or a schema of PostgreSQL."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from engine.store.db.database import Database as Database
 from engine.store.db.database import id_list as id_list
 from engine.store.db.database import placeholders as placeholders
 from engine.store.db.database import source_states as source_states
+from engine.store.db.file_header import OLDEST_NUMBER, SCHEMA_NUMBER
 from engine.store.db.location import Location, read_location
 from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
 from engine.store.db.sqlite import SqliteDatabase
@@ -36,13 +38,21 @@ def connect(
     location = read_location(path.parent)
     if location is not None:
         return connect_postgres(location, path, durable=durable, busy_seconds=busy_seconds)
-    return SqliteDatabase.open(
+    open_file = partial(
+        SqliteDatabase.open,
         path,
         durable=durable,
         read_only=read_only,
-        immutable=immutable,
         busy_seconds=busy_seconds,
         small_cache=small_cache,
+    )
+    db = open_file(immutable=immutable)
+    if not OLDEST_NUMBER <= db.user_version < SCHEMA_NUMBER:
+        return db
+    from engine.store.db.migrate import migrate_or_copy
+
+    return migrate_or_copy(
+        db, lambda: open_file(immutable=immutable and has_no_wal(path)), read_only=read_only or immutable
     )
 
 

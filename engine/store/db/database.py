@@ -21,6 +21,8 @@ class Database(ABC):
     def __init__(self, path: Path, busy_seconds: float, durable: bool = True) -> None:
         self.path = path
         """The file; on PostgreSQL the one that the data dir would have."""
+        self.file = path
+        """What is open: `path`, or a temporary copy of it."""
         self.busy_seconds = busy_seconds
         self.blocked_since: float | None = None
         """Monotonic second since which other writers have blocked every transaction of this connection."""

@@ -6,27 +6,40 @@ from pathlib import Path
 from engine.errors import StorageError, UsageError
 
 CRAWL, PAGES = "crawl.db", "pages.db"
+LOCK_NAME = "supervisor.lock"
+"""Whoever holds this file is alone in the data dir."""
 APPLICATION_ID = 0x63776C63
 """`PRAGMA application_id` of our databases."""
-SCHEMA_NUMBER = 28
-"""`PRAGMA user_version` of our databases. Raise it by one with each change of `schema.sql` or `pages.sql`."""
+OLDEST_NUMBER, SCHEMA_NUMBER = 28, 29
+"""`PRAGMA user_version`: of the oldest databases that are migrated (engine.store.db.migrate), and of ours."""
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
 
 
 class OtherDatabase(UsageError):
-    """The database is of another program, or of an unreleased version of this one."""
+    """The database is of another program, or of a version of this one that it cannot read."""
 
 
 def check_numbers(path: Path, header: bytes) -> None:
-    """Raise OtherDatabase if this is the header of a database that is not ours, or has another schema."""
-    numbers = int.from_bytes(header[68:72]), int.from_bytes(header[60:64])
-    if header.startswith(SQLITE_MAGIC) and numbers != (APPLICATION_ID, SCHEMA_NUMBER):
-        raise OtherDatabase(
-            f"{path}: of another program or an unreleased version",
-            "Nothing was changed. Use another --data directory.",
-        )
+    """Raise OtherDatabase if this is the header of a database that is not ours, and cannot be migrated."""
+    application, number = int.from_bytes(header[68:72]), int.from_bytes(header[60:64])
+    if not header.startswith(SQLITE_MAGIC) or (
+        application == APPLICATION_ID and OLDEST_NUMBER <= number <= SCHEMA_NUMBER
+    ):
+        return
+    if application != APPLICATION_ID:
+        raise OtherDatabase(f"{path}: of another program", "Nothing was changed. Use another --data directory.")
+    raise other_format(str(path), number, "Use that version, or another --data directory.")
+
+
+def other_format(name: str, number: int, remedy: str) -> OtherDatabase:
+    """The error for a database of another format than ours."""
+    age = "a newer" if number > SCHEMA_NUMBER else "an older"
+    return OtherDatabase(
+        f"{name}: made by {age} version of crawl-console (format {number}; this one has {SCHEMA_NUMBER})",
+        f"Nothing was changed. {remedy}",
+    )
 
 
 def check_data_dir(folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from engine.errors import StorageError
-from engine.store.db.file_header import SCHEMA_NUMBER, OtherDatabase
+from engine.store.db.file_header import SCHEMA_NUMBER, OtherDatabase, other_format
 
 STATE = """
 SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
@@ -90,9 +90,10 @@ class ServerState(Struct, frozen=True):
                 f"{name}: the schema has tables of another program", "Nothing was changed. Use another --project."
             )
         if self.mark is not None and int(number) != SCHEMA_NUMBER:
-            raise OtherDatabase(
-                f"{name}: of {'a newer' if int(number) > SCHEMA_NUMBER else 'an older'} version of crawl-console",
-                "Nothing was changed. Use the version that the other machines have, or another --project.",
+            raise other_format(
+                name,
+                int(number),
+                "Use that version. Its `store copy` to a data directory gives files that a newer version migrates.",
             )
 
     def check_writable(self, name: str) -> None:

@@ -12,6 +12,7 @@ from engine.store.db.file_header import CRAWL as CRAWL
 from engine.store.db.file_header import HEADER_BYTES, SQLITE_MAGIC, check_numbers
 from engine.store.db.file_header import PAGES as PAGES
 from engine.store.db.location import read_location
+from engine.store.db.migrate import migrate
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.sqlite import SqliteDatabase, sqlite3
 
@@ -54,11 +55,10 @@ def open_databases(folder: Path, *, processes: int = 0) -> Database:
 
 
 def _open_created(folder: Path, name: str) -> SqliteDatabase:
-    database = SqliteDatabase.open(folder / name, page_size=_PAGE_SIZES[name])
+    database = SqliteDatabase.open(folder / name, creates=True, page_size=_PAGE_SIZES[name])
     try:
         create = partial(_create_tables, database, _SCRIPTS[name])
         retry_busy(create, seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS)
-        (folder / name).chmod(0o600)
     except BaseException:
         database.close()
         raise
@@ -67,6 +67,7 @@ def _open_created(folder: Path, name: str) -> SqliteDatabase:
 
 def _create_tables(database: SqliteDatabase, scripts: Sequence[str]) -> None:
     if database.has_tables():
+        migrate(database)
         return
     with database.transaction():
         if not database.has_tables():

@@ -5,6 +5,7 @@ A limit is written `LIMIT +?`: SQLite compiles a query with `LIMIT ?` again at e
 
 import contextlib
 import importlib
+import os
 import sqlite3 as stdlib_sqlite3
 import sys
 import time
@@ -13,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from engine.errors import CrawlError, StorageError
+from engine.errors import CrawlError, StorageError, reason_of
 from engine.runtime.disk_space import is_full
 from engine.store.db.database import BUSY_SECONDS, Database
 from engine.store.db.file_header import APPLICATION_ID, SCHEMA_NUMBER
@@ -45,9 +46,13 @@ class SqliteDatabase(Database):
 
     is_shared = False
 
-    def __init__(self, connection: Any, path: Path, busy_seconds: float, durable: bool = True) -> None:
+    def __init__(
+        self, connection: Any, path: Path, busy_seconds: float, durable: bool = True, copy: Path | None = None
+    ) -> None:
+        """`copy`: the temporary file that is open in place of `path`, and is deleted when this is closed."""
         super().__init__(path, busy_seconds, durable)
         self._connection = connection
+        self.file = copy or path
         self._synchronous: bool | None = None
         """Whether commits wait for the disk now; None: as SQLite was built."""
         self._statements: dict[tuple[str, int, int], str] = {}
@@ -60,19 +65,27 @@ class SqliteDatabase(Database):
         durable: bool = True,
         read_only: bool = False,
         immutable: bool = False,
+        creates: bool = False,
         busy_seconds: float = BUSY_SECONDS,
         page_size: int | None = None,
         small_cache: bool = False,
     ) -> "SqliteDatabase":
         """Open a database file. `durable`: commits survive a power loss (synchronous FULL), else only a crash.
 
-        `immutable`: nothing writes the file meanwhile; neither reads nor creates a write-ahead log. `page_size`:
-        that of a new file, which is numbered as ours. `small_cache`: for a connection that reads little.
-        Raises StorageError, naming the file, if it cannot be opened or is not a database.
+        `immutable`: nothing writes the file meanwhile; neither reads nor creates a write-ahead log. `creates`: it may
+        be missing or empty. `page_size`: that of a new file, which is numbered as ours. `small_cache`: for a connection
+        that reads little. Raises StorageError, naming the file, if it cannot be opened or is not a database.
         """
         read_only = read_only or immutable
-        uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' if immutable else ''}"
+        uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}{'&immutable=1' if immutable else ''}"
         try:
+            if creates:  # SQLite gives the mode of this file to its write-ahead log
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            elif not path.exists() or not (read_only or path.stat().st_size):
+                raise StorageError(
+                    f"{path}: {'empty' if path.exists() else 'missing'}",
+                    "Restore the data directory, or use another one. A new run makes what is missing.",
+                )
             connection = sqlite3.connect(
                 uri,
                 uri=True,
@@ -81,8 +94,9 @@ class SqliteDatabase(Database):
                 check_same_thread=False,
                 cached_statements=_CACHED_STATEMENTS,
             )
-        except sqlite3.Error as error:
-            raise StorageError(f"{path}: {error}", "Check that the folder exists and may be written.") from error
+        except (sqlite3.Error, OSError) as error:
+            reason = reason_of(error)
+            raise StorageError(f"{path}: {reason}", "Check that the folder exists and may be written.") from error
         database = cls(connection, path, busy_seconds, durable)
         if read_only:
             database.execute("PRAGMA query_only = 1")
@@ -104,6 +118,8 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         """Close the connection; safe to repeat."""
         self._connection.close()
+        if self.file != self.path:
+            self.file.unlink(missing_ok=True)
 
     def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
         """A cursor on one statement. Raises DatabaseBusy, StorageError."""
@@ -207,8 +223,22 @@ class SqliteDatabase(Database):
 
         Raises DatabaseBusy, StorageError; DiskFull names the copy.
         """
-        target = SqliteDatabase(sqlite3.connect(path, isolation_level=None), path, self.busy_seconds)
-        with contextlib.closing(target), self.snapshot():
+        with contextlib.closing(SqliteDatabase(_connect_plain(path), path, self.busy_seconds)) as target:
+            self._copy_into(target)
+
+    def copy_aside(self, path: Path) -> "SqliteDatabase":
+        """A copy as `copy_to` makes it, that is used in place of this one; its file is deleted with it."""
+        copy = SqliteDatabase(_connect_plain(path), self.path, self.busy_seconds, copy=path)
+        try:
+            self._copy_into(copy)
+            copy.execute("PRAGMA journal_mode = OFF")
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+    def _copy_into(self, target: "SqliteDatabase") -> None:
+        with self.snapshot():
             # the read must be open before: without it, each write of others restarts the copy
             self.execute("SELECT 1 FROM sqlite_schema")
             try:
@@ -219,6 +249,11 @@ class SqliteDatabase(Database):
     def has_tables(self) -> bool:
         """Whether the file has tables; False while another process creates them."""
         return bool(self.value("SELECT count(*) FROM sqlite_schema"))
+
+    @property
+    def user_version(self) -> int:
+        """The number of its format; 0: it is new."""
+        return int(self.value("PRAGMA user_version"))
 
     @property
     def data_version(self) -> int:
@@ -307,3 +342,7 @@ class SqliteDatabase(Database):
         if "readonly" in text or "unable to open" in text:
             return StorageError(f"{self.path}: {text}", "Check the permissions of the data directory.")
         return StorageError(f"{self.path}: {text}", "This is a bug in crawl-console or a disk error; see data/logs.")
+
+
+def _connect_plain(path: Path) -> Any:
+    return sqlite3.connect(path, isolation_level=None)

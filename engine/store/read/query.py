@@ -76,7 +76,7 @@ def open_query(
 class _Statement:
     """One statement, its connection, and the reasons why SQLite stopped it."""
 
-    def __init__(self, crawl: Database, decoder: Decoder, immutable: bool, seconds: float) -> None:
+    def __init__(self, crawl: SqliteDatabase, decoder: Decoder, immutable: bool, seconds: float) -> None:
         self._crawl = crawl
         self._decoder = decoder
         self._seconds = seconds
@@ -86,7 +86,7 @@ class _Statement:
         self._error: CrawlError | None = None
         self._pages: PageStore | None = None
         self._connection = sqlite3.connect(
-            _uri(crawl.path, immutable), uri=True, timeout=_BUSY_SECONDS, isolation_level=None
+            _uri(crawl.file, immutable), uri=True, timeout=_BUSY_SECONDS, isolation_level=None
         )
         try:
             self._prepare(immutable)

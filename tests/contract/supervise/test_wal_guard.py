@@ -23,7 +23,7 @@ ROUNDS = 60
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "crawl.db"
-    db = connect(path, durable=False)
+    db = SqliteDatabase.open(path, creates=True, durable=False)
     db.execute("CREATE TABLE t (x BLOB)")
     yield path
     db.close()

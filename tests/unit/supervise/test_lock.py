@@ -4,9 +4,11 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,8 @@ import pytest
 
 from engine.errors import LockHeld, StorageError
 from engine.runtime.process_identity import identity_of
-from engine.supervise.lock import LOCK_NAME, Lock, read_holder
+from engine.store.db.file_header import LOCK_NAME
+from engine.supervise.lock import Lock, read_holder
 from tests.process.stopwatch import Stopwatch
 
 _HOLD = """
@@ -107,6 +110,42 @@ def test_only_the_owner_can_read_the_data_dir(tmp_path: Path) -> None:
     Lock.acquire(folder).release()
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_data_dir_that_others_may_enter_is_closed_to_them(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    Lock.acquire(tmp_path).release()
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with pytest.raises(StorageError, match="a folder that all users share"):
+        Lock.acquire(tmp_path)
+    assert tmp_path.stat().st_mode & 0o7777 == 0o1777
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize(("owner", "mode", "taken"), [(4000, 0o755, False), (0, 0o777, True), (4001, 0o750, True)])
+def test_a_folder_of_another_user(tmp_path: Path, owner: int, mode: int, taken: bool) -> None:
+    """Root's is taken as a container mounts it; the files of any other's could be replaced."""
+    script = """
+import os, pathlib, sys
+from engine.supervise.lock import Lock
+os.setuid(4001)
+Lock.acquire(pathlib.Path(sys.argv[1]))
+"""
+    data = Path(tempfile.mkdtemp())
+    try:
+        os.chown(data, owner, -1)
+        data.chmod(mode)
+        done = subprocess.run([sys.executable, "-c", script, str(data)], capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) is taken, done.stderr
+        assert taken or f"a folder of another user (uid {owner})" in done.stderr
+        assert not taken or (data / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+    finally:
+        shutil.rmtree(data)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"pid": "x", "identity": "", "run": ""}', b'{"pid": 1}'])

@@ -38,7 +38,7 @@ class RowEntries:
     """The rows of two runs, and what differs between them. `path`: of a new file, which the caller deletes."""
 
     def __init__(self, path: Path) -> None:
-        self._db = SqliteDatabase.open(path, durable=False)
+        self._db = SqliteDatabase.open(path, creates=True, durable=False)
         # it lives as long as one command: nothing has to survive a crash
         for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", *_TABLES):
             self._db.execute(statement)

@@ -98,9 +98,8 @@ class RowKeys:
 
     def _open(self, path: Path) -> Database:
         # not durable: what a power failure loses is rebuilt; a crash of the process loses nothing
-        db = SqliteDatabase.open(path, durable=False, busy_seconds=5)
+        db = SqliteDatabase.open(path, creates=True, durable=False, busy_seconds=5)
         try:
-            path.chmod(0o600)
             db.execute("PRAGMA cache_size = -32000")
             retry_busy(lambda: self._ensure_tables(db), seconds=30)
         except BaseException:

@@ -1,4 +1,4 @@
-"""A database of another program or an unreleased version is refused by name; its data dir stays as it was."""
+"""A database of another program, or of a format that cannot be read, is refused by name; nothing changes."""
 
 import os
 import signal
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import StorageError
+from engine.queue import Doorbells
 from engine.store.db.connector import connect
 from engine.store.db.file_header import APPLICATION_ID, SCHEMA_NUMBER, OtherDatabase, check_data_dir
 from engine.store.db.schema import CRAWL, PAGES, open_databases
@@ -54,14 +55,22 @@ def killed(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", [CRAWL, PAGES])
 @pytest.mark.parametrize(
-    "make",
-    [of_schema(0), of_schema(13), of_schema(SCHEMA_NUMBER + 1), of_another_program, of_another_application, killed],
+    ("make", "reason"),
+    [
+        (of_schema(13), r"made by an older version of crawl-console \(format 13; this one has \d+\)"),
+        (of_schema(SCHEMA_NUMBER + 1), rf"made by a newer version of crawl-console \(format {SCHEMA_NUMBER + 1};"),
+        (of_another_program, "of another program"),
+        (of_another_application, "of another program"),
+        (killed, "of another program"),
+    ],
 )
-def test_it_is_refused_and_nothing_changes(tmp_path: Path, make: Callable[[Path, str], None], name: str) -> None:
+def test_it_is_refused_and_nothing_changes(
+    tmp_path: Path, make: Callable[[Path, str], None], reason: str, name: str
+) -> None:
     make(tmp_path, name)
     before = file_states(tmp_path)
     for use in (open_databases, check_data_dir):
-        with pytest.raises(OtherDatabase, match=rf"{name}: of another program or an unreleased version"):
+        with pytest.raises(OtherDatabase, match=f"{name}: {reason}"):
             use(tmp_path)
         assert file_states(tmp_path) == before
 
@@ -81,6 +90,34 @@ def test_a_new_file_has_its_numbers_before_its_tables(tmp_path: Path, monkeypatc
     with closing(connect(tmp_path / PAGES, read_only=True)) as db:
         assert db.has_tables()
         assert (db.value("PRAGMA page_size"), db.value("PRAGMA journal_mode")) == (16384, "wal")
+
+
+@pytest.mark.parametrize("name", [CRAWL, PAGES])
+def test_a_database_that_is_gone_is_named_and_not_made_again(tmp_path: Path, name: str) -> None:
+    open_databases(tmp_path).close()
+    path = tmp_path / name
+    path.unlink()
+    for state in ("missing", "empty"):
+        with pytest.raises(StorageError, match=f"{name}: {state}"):
+            connect(path)
+        assert path.exists() is (state == "empty")
+        assert not (tmp_path / f"{name}-wal").exists()
+        path.touch()
+
+
+def test_no_file_beside_a_database_can_be_read_by_others(tmp_path: Path) -> None:
+    """SQLite gives a write-ahead log the mode that its database has when it is opened."""
+    umask = os.umask(0)
+    try:
+        with closing(open_databases(tmp_path)) as db, closing(Doorbells.open_empty(tmp_path)) as doorbells:
+            doorbells.ring()
+            with db.transaction():
+                db.execute("INSERT INTO meta (name, value) VALUES ('cookie', 'secret')")
+            modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    finally:
+        os.umask(umask)
+    assert {"crawl.db-wal", "crawl.db-shm", "queue.db"} <= modes.keys()
+    assert set(modes.values()) == {0o600}
 
 
 def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+-- crawl.db from format 28 to 29: what `schema.sql` and `triggers.sql` have now and had not then.
