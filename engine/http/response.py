@@ -1,10 +1,7 @@
-"""The response to one request, and the parsing of its Location and Retry-After headers."""
+"""The response to one request, and the parsing of its Location header."""
 
 import re
-import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -15,10 +12,6 @@ from engine.model.retry_policy import REDIRECT_STATUSES
 
 FILE_STATUSES = (200, 206)
 """The statuses of an answer that is a file, or a part of one."""
-_WAITS = re.compile(r"[A-Za-z]+,[^,]+|[^,]+")
-"""The items of a list of Retry-After; a date has a comma behind its day of the week."""
-_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\s*s(?:ec(?:ond)?s?)?)?", re.IGNORECASE)
-"""Some servers write the unit, too."""
 _ASCII = "".join(map(chr, range(128)))
 REDACTED = "[not stored]"
 """Stands for a value that is not stored."""
@@ -53,7 +46,9 @@ class FetchResponse(Struct):
     location_problem: str | None
     """Why the redirect's target cannot be followed."""
     retry_after: float | None
-    """Seconds the server asks to wait, ≥ 0, not capped."""
+    """Seconds the server asks to wait, > 0, not capped."""
+    exceeds_rate: bool = False
+    """Whether it says that the crawler asks too often."""
     refusal: str | None = None
     """Why it is a refusal of the crawler, not a page."""
     refuses_host: bool = False
@@ -137,33 +132,3 @@ def redirect_target(status: int, location: bytes | None, sent_url: str) -> tuple
     if target is None:
         return None, one_line(f"redirect to a URL that is not http or https: {urls.without_credentials(reference)}")
     return urls.without_credentials(target), None
-
-
-def parse_retry_after(retry_after: bytes | None, date: bytes | None) -> float | None:
-    """The seconds of Retry-After, the longest wait of several; None: it asks for no wait that lies ahead.
-
-    `retry_after`: all headers of that name as one list. A date is compared with the server's Date header if it has one.
-    """
-    if retry_after is None:
-        return None
-    server = parse_http_date(decode_header(date)) if date is not None else None
-    now = time.time() if server is None else server
-    waits = [_read_wait(item.strip(), now) for item in _WAITS.findall(decode_header(retry_after))]
-    longest = max((wait for wait in waits if wait is not None), default=0.0)
-    return longest if longest > 0 else None
-
-
-def _read_wait(text: str, now: float) -> float | None:
-    if seconds := _SECONDS.fullmatch(text):
-        return float(seconds[1][:12])
-    until = parse_http_date(text)
-    return None if until is None else until - now
-
-
-def parse_http_date(text: str) -> float | None:
-    """The Unix time that the date of a header stands for; None if it is not a date."""
-    try:
-        date = parsedate_to_datetime(text)
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None

@@ -44,7 +44,7 @@ from engine.plugins.files import PLUGINS
 from engine.processes.launcher import TemplateLink
 from engine.queue import Doorbells
 from engine.runtime.file_folder import FileFolder
-from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
+from engine.runtime.host_clock import open_host_clock
 from engine.runtime.wakeup import notify_fd
 from engine.settings import Settings
 from engine.store.db.connector import connect
@@ -208,7 +208,7 @@ def _build_pipeline(
     shared_jars: SharedJars,
 ) -> Pipeline:
     """Build the pipeline, on the fetch loop's thread: its HTTP client belongs to that loop."""
-    host_gates = HostGates(_open_host_clock(folder, settings))
+    host_gates = HostGates(open_host_clock(folder, os.environ, shared=settings.host_clock))
     run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created_at))
     db_access = DbAccess(folder)
     answer_budget = ByteBudget(
@@ -244,17 +244,6 @@ def _build_pipeline(
             page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=run.id
         ),
     )
-
-
-def _open_host_clock(folder: Path, settings: Settings) -> HostClock:
-    """The clock that all crawls of the machine share; if it is off or unusable, the clock of this data dir."""
-    user = str(folder.resolve())
-    if settings.host_clock:
-        try:
-            return HostClock(machine_path(os.environ), user)
-        except OSError as error:
-            _log.warning("the machine's host clock cannot be used: %s", error)
-    return HostClock(data_dir_path(folder), user)
 
 
 class _ImmediateExit:

@@ -54,6 +54,8 @@ class HostGate:
         self._share_key = (0, -1.0)
         self._hold_seconds = 0.0
         self._own_backoff = self._own_next_at = 0.0
+        self._rest_end = 0.0
+        """The end of the last backoff, as read last; 0: the host has answered since."""
         self._is_damaged = False
         self.users = 0
         """Jobs that wait for the host or hold a slot."""
@@ -61,25 +63,30 @@ class HostGate:
         self._kept_at = float("-inf")
         self._is_joined = False
 
-    @property
-    def backoff_until(self) -> float:
-        """The boot-time second at which the host's backoff ends; 0: it has ended."""
-        until = self._clock.backoff(self._record) or self._own_backoff  # most hosts have neither
-        if not until:
-            return 0.0
-        until = max(until, self._own_backoff)
-        return until if until > store_time() else 0.0
+    def check_backoff(self) -> bool:
+        """Whether the host is on trial: it has not answered since its last backoff. Raises HostBackingOff during one.
 
-    def check_backoff(self) -> None:
-        """Raise HostBackingOff while the host is in backoff."""
-        until = self.backoff_until
-        if until:
+        A host on trial gets one request at a time.
+        """
+        self._rest_end = until = self._read_backoff()
+        if until > store_time():
             raise HostBackingOff(until)
+        return until > 0
+
+    def _read_backoff(self) -> float:
+        return self._own_backoff if self._is_damaged else self._clock.backoff(self._record)
 
     def try_enter(self, concurrency: int) -> int | None:
         """A slot for a request to a host without delay; None: the request must wait. Raises HostBackingOff."""
-        self.check_backoff()
-        return None if self._queue else self._try_slot(concurrency)
+        is_on_trial = self.check_backoff()
+        return None if self._queue else self._try_slot(1 if is_on_trial else concurrency)
+
+    def note_answer(self, sent_at: float) -> None:
+        """Note an answer to a request of `sent_at` that is no refusal: it ends the trial that it was sent in."""
+        if 0 < self._rest_end <= sent_at:
+            self._rest_end = self._own_backoff = 0.0
+            self._try(lambda: self._clock.clear_backoff(self._record), None)
+            self._wake_first()
 
     async def enter(self, send_at: float | None, delay: float, concurrency: int) -> tuple[int, float]:
         """Wait until a request may be sent; returns the slot it holds, and the moment of its turn (0: no delay).
@@ -136,7 +143,7 @@ class HostGate:
         self._own_backoff = max(self._own_backoff, until if first else asked_until)
         for waiting in [*self._sleepers, *(waiter.woken for waiter in self._queue)]:
             _wake(waiting)
-        return first, self.backoff_until
+        return first, self._read_backoff()
 
     def keep(self, now: float) -> None:
         """Mark the host's record as in use, once a minute."""
@@ -156,7 +163,7 @@ class HostGate:
         A data dir whose requests wait counts among those that share the slots; all others take what is free.
         """
         if not self._queue:
-            slot = self._try_slot(concurrency)
+            slot = self._try_slot(1 if self.check_backoff() else concurrency)
             if slot is not None:
                 return slot
         if not self._is_joined:
@@ -167,11 +174,11 @@ class HostGate:
         self._queue.append(waiter)
         try:
             while True:
-                self.check_backoff()
+                is_on_trial = self.check_backoff()
                 if self._queue[0] is not waiter:
                     await waiter.woken
                 else:
-                    slot = self._try_slot(concurrency)
+                    slot = self._try_slot(1 if is_on_trial else concurrency)
                     if slot is not None:
                         return slot
                     await self._wait(waiter.woken, self._poll_seconds)

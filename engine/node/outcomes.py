@@ -12,7 +12,7 @@ from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.model.host import NO_RETRY_RULE, RetryRule
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
-from engine.model.retry_policy import OVERLOAD_STATUSES, StatusClass, classify_status, retry_wait
+from engine.model.retry_policy import StatusClass, classify_status, retry_wait
 from engine.node.extraction.result import PageExtraction
 from engine.runtime.clock import store_time
 from engine.store.tables.host.hosts import HostFailure
@@ -184,7 +184,7 @@ class OutcomeBuilder:
 
     def retry_status(self, job: LeasedJob, url: str, response: FetchResponse) -> JobOutcome:
         """As `retry`, for the status of a response."""
-        when = _describe_rest(response) if response.status in OVERLOAD_STATUSES else ""
+        when = _describe_rest(response) if response.exceeds_rate else ""
         return self.retry(job, url, f"HTTP {response.status}", when=when)
 
     def refused(self, job: LeasedJob, url: str, response: FetchResponse) -> JobOutcome:

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import logging
 import os
 import struct
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.runtime.clock import boot_id, store_time
+
+_log = logging.getLogger(__name__)
 
 _FILE_NAME = "hosts.clock"
 _MAGIC = b"CCHOSTS1"
@@ -102,8 +105,20 @@ class HostClock:
         return probed[0]  # shared with another host: both are slower than necessary
 
     def backoff(self, record: HostRecord) -> float:
-        """The boot-time second at which the host's backoff ends, or 0."""
+        """The boot-time second at which the host's last backoff ends or ended; 0 once an answer came after it."""
         return self._time(record, _BACKOFF)
+
+    def clear_backoff(self, record: HostRecord) -> None:
+        """Forget a backoff that has ended: the host has answered. Raises OSError."""
+        with self._locked(record.offset, patience=_MUTEX_PAUSE):
+            if self._time(record, _BACKOFF) <= store_time():
+                self._write(record.offset + _BACKOFF, _TIME.pack(0.0))
+
+    def end_backoff(self, record: HostRecord) -> None:
+        """End the host's backoff now, if it has one. Raises OSError."""
+        with self._locked(record.offset):
+            if self._time(record, _BACKOFF):
+                self._write(record.offset + _BACKOFF, _TIME.pack(store_time()))
 
     def strike(self, record: HostRecord, sent_at: float, until: float, asked_until: float) -> bool:
         """Note an answer of 429 or 503 to a request of `sent_at`; returns whether it is the first of its burst.
@@ -263,6 +278,29 @@ class HostClock:
         answer = _FLOCK.unpack(fcntl.fcntl(self._fd, fcntl.F_GETLK, query))
         at, size, pid, kind = (*answer[:3], answer[3]) if darwin else (*answer[2:], answer[0])
         return None if kind == fcntl.F_UNLCK else (at, size, pid)
+
+
+def open_host_clock(folder: Path, environment: Mapping[str, str], *, shared: bool) -> HostClock:
+    """The clock that all crawls of the machine share; if it is off or unusable, the clock of this data dir."""
+    user = str(folder.resolve())
+    if shared:
+        try:
+            return HostClock(machine_path(environment), user)
+        except OSError as error:
+            _log.warning("the machine's host clock cannot be used: %s", error)
+    return HostClock(data_dir_path(folder), user)
+
+
+def end_rest(folder: Path, environment: Mapping[str, str], host_key: str, *, shared: bool) -> None:
+    """End the backoff of a host for all crawls that share its clock. For a process that holds no clock open."""
+    try:
+        clock = open_host_clock(folder, environment, shared=shared)
+        try:
+            clock.end_backoff(clock.find(host_key))
+        finally:
+            clock.close()
+    except OSError as error:
+        _log.warning("the rest of %s cannot be ended: %s", host_key, error)
 
 
 def data_dir_path(folder: Path) -> Path:

@@ -21,7 +21,7 @@ from engine.model.host import product_token
 from engine.model.run import RunState
 from engine.processes.spawner import Spawner
 from engine.robots.host_policy import resolve_host_policy
-from engine.runtime.host_clock import HostClock, machine_path
+from engine.runtime.host_clock import HostClock, end_rest, machine_path
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -172,7 +172,13 @@ def build_supervisor(
         ),
         defs_sync=defs_sync,
         commands=CommandHandlers(
-            db, run=run.seq, epoch=begun.epoch, grace=settings.job_grace, node_pool=node_pool, defs_sync=defs_sync
+            db,
+            run=run.seq,
+            epoch=begun.epoch,
+            grace=settings.job_grace,
+            node_pool=node_pool,
+            defs_sync=defs_sync,
+            end_rest=partial(end_rest, folder, os.environ, shared=settings.host_clock),
         ),
         disk=disk,
         lock_watch=LockWatch(db, node_pool),

@@ -1,7 +1,7 @@
 """Carries out the commands of operators; does not trust the content of their rows."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -28,10 +28,13 @@ from engine.supervise.stages import ExitReason
 _MAX_KEYS_LISTED = 1_000
 
 
-def control_host(db: Database, run: int, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+def control_host(
+    db: Database, run: int, arguments: Mapping[str, Any], end_rest: Callable[[str], None]
+) -> tuple[bool, str]:  # fmt: skip
     """Change the limits of a host; returns whether that was done, and a sentence for the operator.
 
     `arguments`: `host`, and the changes: `paused`, `delay` (seconds), `concurrency`, or `reset` to the defs' values.
+    `end_rest`: ends the rest of a host (`name:port`) for all crawls that share its clock.
     """
     name = arguments["host"]
     changes = {key: arguments[key] for key in ("paused", "delay", "concurrency") if key in arguments}
@@ -46,9 +49,13 @@ def control_host(db: Database, run: int, arguments: Mapping[str, Any]) -> tuple[
         if arguments.get("reset"):
             host_control.reset(db, run, keys[0], now)
         host_control.set_limits(db, run, keys[0], now, **changes)
+        rests = False
+        if arguments.get("reset") or changes.get("paused") is False:
+            rests = host_control.end_rest(db, run, keys[0], now)
+            end_rest(keys[0])
         control = host_control.read(db, run, keys[0])
         waits = "; a longer wait that has begun ends first" if control.delay < before.delay else ""
-        return True, f"{keys[0]}: {_describe(control)}{waits}"
+        return True, f"{keys[0]}: {_describe(control)}{waits}{'; its rest has ended' if rests else ''}"
 
 
 def _find_problem(changes: Mapping[str, Any], *, reset: bool) -> str:
@@ -193,15 +200,20 @@ class CommandHandlers:
     """Handles the commands of one supervisor's epoch."""
 
     def __init__(
-        self, db: Database, *, run: int, epoch: int, grace: float, node_pool: NodePool, defs_sync: DefsSync | None
-    ) -> None:
-        """`defs_sync`: of the leader; the other machines get commands that name their nodes."""
+        self, db: Database, *, run: int, epoch: int, grace: float, node_pool: NodePool, defs_sync: DefsSync | None,
+        end_rest: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        """`defs_sync`: of the leader; the other machines get commands that name their nodes.
+
+        `end_rest`: ends the rest of a host (`name:port`) on this machine's clock.
+        """
         self._db = db
         self._run = run
         self._epoch = epoch
         self._grace = grace
         self._node_pool = node_pool
         self._defs_sync = defs_sync
+        self._end_rest = end_rest
         self._unrecorded: dict[int, _Answer] = {}
         """Answers by command id that are not in the database yet, so that each command is carried out once."""
 
@@ -246,7 +258,7 @@ class CommandHandlers:
             case "stop":
                 return self._stop(arguments["sequence"])
             case "host":
-                return control_host(self._db, self._run, arguments)
+                return control_host(self._db, self._run, arguments, self._end_rest)
         raise AssertionError(command.name)
 
     def _hand_over(self, command: Command, node: str) -> bool:

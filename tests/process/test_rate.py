@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -89,6 +90,45 @@ def test_a_burst_of_429_counts_once_and_nothing_is_sent_before_retry_after(proje
     assert min(after) >= 1.95
     assert len(site.exchanges) - len(after) <= 8 + 2 * slow
     assert project.query("SELECT throttled > 1 FROM hosts") == [(1,)]
+
+
+def test_after_a_burst_of_429_one_request_goes_before_the_others(project: Project, site: Site) -> None:
+    """The site names the end of its limit too early: only the probe finds that out."""
+    first: list[float] = []
+
+    def limited(request: Request) -> Page:
+        first.append(time.time())
+        if first[-1] - first[0] < 3:
+            reset = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{first[-1] + 1:.3f}"}
+            return Page("slow down", 403, reset, delay=0.2)
+        return Page(html("x"), delay=0.1)
+
+    site.fallback = limited
+    project.write(defs(*addresses(site, 30), host="robots: false, concurrency: 8"))
+    done = project.crawl("--set", "max_attempts=10", nodes=2)
+    assert done.jobs == {"done": 30}
+    burst = min(v.ended or 0.0 for v in site.exchanges)
+    refused = [v for v in site.exchanges if v.started > burst + 0.05 and v.ended and v.ended - v.started > 0.15]
+    probes = sorted(v.started for v in refused)
+    assert 1 <= len(probes) <= 4, probes
+    assert all(later - earlier > 0.6 for earlier, later in pairwise([burst, *probes])), probes
+    assert max_concurrent(site) > 1
+
+
+def test_an_operator_ends_the_rest_that_a_site_asked_for(project: Project, site: Site) -> None:
+    site.fallback = lambda request: (
+        Page("slow down", 429, {"Retry-After": "3000"}) if request.attempt == 1 else Page(html("x"))
+    )
+    project.write(defs(site.url("/0"), host="robots: false"))
+    for flag in ("--resume", "--reset"):
+        site.clear_log()
+        running = project.start("--fresh")
+        assert until(lambda: len(site.paths) == 1)
+        assert until(lambda: (project.status()["hosts"][0]["backoff"] or 0) > 2000)
+        answer = project.run_with_data("host", "127.0.0.1", flag)
+        assert answer.code == 0
+        assert "its rest has ended" in answer.out
+        assert running.wait().code == 0
 
 
 @pytest.mark.parametrize(

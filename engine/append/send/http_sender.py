@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -19,6 +18,7 @@ import httpx
 from engine.append.loop.lifeline import StopSignal
 from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.append.send.delivery_batch import DeliveryBatch
+from engine.http.rate_limit import read_rate_limit
 from engine.model.variables import UnusableVariable, render_secrets
 
 _SLICE_SECONDS = 0.1
@@ -132,12 +132,6 @@ def _describe_refusal(response: httpx.Response) -> str:
 
 
 def _retry_after(response: httpx.Response) -> float:
-    """The seconds of `Retry-After`, a number or a date (RFC 9110, 10.2.3); 0 if it is missing or invalid."""
-    value = response.headers.get("Retry-After", "").strip()
-    seconds = 0.0
-    if value.isascii() and value.isdigit():
-        seconds = float(value[:9])
-    else:
-        with suppress(ValueError, TypeError, OverflowError):
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-    return max(0.0, min(seconds, _MAX_RETRY_AFTER))
+    """The seconds that the receiver asks to wait; 0 if it does not say, or not validly."""
+    wait = read_rate_limit(response.status_code, response.headers.multi_items()).wait
+    return min(wait or 0.0, _MAX_RETRY_AFTER)

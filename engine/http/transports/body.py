@@ -10,13 +10,13 @@ from engine.http.deadline import Deadline, Deadlines
 from engine.http.decompress import decompress_start, open_decompressor
 from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest, RequestTransport, WireBody, WireResponse
+from engine.http.rate_limit import LIMITING_STATUSES, RateLimit, read_rate_limit
 from engine.http.response import (
     FILE_STATUSES,
     FetchResponse,
     decode_header,
     decode_headers,
     join_values,
-    parse_retry_after,
     redirect_target,
 )
 from engine.model.retry_policy import REDIRECT_STATUSES
@@ -68,11 +68,13 @@ class BodyTransport(httpx.AsyncBaseTransport):
         named = dict(headers)
         if "content-encoding" in named:
             named["content-encoding"] = decode_header(join_values(pairs, b"content-encoding"))
-        location = problem = retry_after = answer = None
-        if status in REDIRECT_STATUSES or "retry-after" in named:
+        location = problem = answer = None
+        if status in REDIRECT_STATUSES:
             raw = {name.lower(): value for name, value in pairs}
             location, problem = redirect_target(status, raw.get(b"location"), request.target)
-            retry_after = parse_retry_after(join_values(pairs, b"retry-after"), raw.get(b"date"))
+        limit = RateLimit()
+        if status in LIMITING_STATUSES or "retry-after" in named:
+            limit = read_rate_limit(status, headers)
         if terms.answer_challenge is not None and status == UNAUTHORIZED:
             answer = terms.answer_challenge(pairs)
         body, download = response.body, terms.download
@@ -95,7 +97,8 @@ class BodyTransport(httpx.AsyncBaseTransport):
             location=location,
             location_problem=problem,
             challenge_answer=answer,
-            retry_after=retry_after,
+            retry_after=limit.wait,
+            exceeds_rate=limit.is_exceeded,
             is_file=download is not None and status in FILE_STATUSES,
             file_problem=None if download is None else download.problem,
         )

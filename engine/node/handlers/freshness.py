@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from engine.http.rate_limit import parse_http_date
 from engine.http.redirects import RedirectChain, build_target_request
-from engine.http.response import parse_http_date
 from engine.model.job import JobKind, LeasedJob, Request, StoredPage, document_key
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache

@@ -41,7 +41,7 @@ class RobotsHandler(Struct, frozen=True):
         return await self._outcome(job, fetched.response, fetched.chain)
 
     async def _outcome(self, job: LeasedJob, response: FetchResponse, chain: RedirectChain) -> JobOutcome:
-        if classify_status(response.status) == "retry":
+        if response.exceeds_rate or classify_status(response.status) == "retry":
             outcome = self.outcomes.retry_status(job, chain.url, response)
             return self._close_host(outcome, response.status) if outcome.state is JobState.FAILED else outcome
         text = robots_text(response)

@@ -12,7 +12,8 @@ from engine.http.byte_budget import BodyShare
 from engine.http.decompress import body_too_large
 from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest
-from engine.http.response import FetchResponse, parse_retry_after, redirect_target
+from engine.http.rate_limit import read_rate_limit
+from engine.http.response import FetchResponse, redirect_target
 from engine.model.definition import Definitions, TaskGroup
 from engine.model.retry_policy import FOUND
 from engine.model.step import ChainStep, Outcome, StepResult
@@ -158,9 +159,11 @@ class PageLoader:
     def _to_response(self, url: str, request: OutgoingRequest, answer: Loaded, seconds: float) -> FetchResponse:
         """The response. Raises _NoUrl."""
         headers = dict(reversed(answer.headers))  # the first of several headers of one name counts
-        encoded = {name: value.encode("utf-8", "replace") for name, value in headers.items()}
+        written = headers.get("location")
+        target = None if written is None else written.encode("utf-8", "replace")
         final = None if answer.url is None else _final_url(request.target, answer.url)
-        location, problem = redirect_target(answer.status, encoded.get("location"), final or request.target)
+        location, problem = redirect_target(answer.status, target, final or request.target)
+        limit = read_rate_limit(answer.status, answer.headers)
         body = b"" if location is not None or problem is not None else answer.body
         return FetchResponse(
             url=urls.without_credentials(url),
@@ -172,7 +175,8 @@ class PageLoader:
             content_type=headers.get("content-type", ""),
             location=location,
             location_problem=problem,
-            retry_after=parse_retry_after(encoded.get("retry-after"), encoded.get("date")),
+            retry_after=limit.wait,
+            exceeds_rate=limit.is_exceeded,
             loaded_url=None if location else final,
         )
 

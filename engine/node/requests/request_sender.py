@@ -20,7 +20,7 @@ from engine.http.transports.middleware import MiddlewareLoader, NamedMiddleware
 from engine.model.definition import HostRule
 from engine.model.host import CookieJarMode, seconds_until_open
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
-from engine.model.retry_policy import OVERLOAD_STATUSES, host_backoff
+from engine.model.retry_policy import host_backoff
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
@@ -243,8 +243,10 @@ class RequestSender:
         if job.kind is not JobKind.ROBOTS and response.challenge_answer is None:
             stats.answers.append((response.status, response.elapsed))
             self._judge(job, host_key, response)
-        if response.refuses_host or response.status in OVERLOAD_STATUSES:
+        if response.refuses_host or response.exceeds_rate:
             self._back_off(job, stats, sent_at, response)
+        elif (gate := self._host_gates.gate_of(job)) is not None:
+            gate.note_answer(sent_at)
         return response
 
     def _judge(self, job: LeasedJob, host_key: str, response: FetchResponse) -> None:
@@ -255,7 +257,7 @@ class RequestSender:
         another.
         """
         rule = self._def_cache.host_rule(job.defs_version, host_key)
-        if response.status in OVERLOAD_STATUSES:
+        if response.exceeds_rate:
             response.refusal, response.refuses_host = f"HTTP {response.status}", True
         elif (reason := find_challenge(response, rule)) is not None:
             response.refusal, response.refuses_host = reason, True
@@ -390,7 +392,7 @@ class RequestSender:
         now, retry_after = store_time(), response.retry_after
         until = now + host_backoff(self._db_access.strikes(job.host) + 1, retry_after)
         first, end = gate.strike(sent_at, until, until if retry_after is not None else now)
-        stats.throttled = stats.throttled or response.status in OVERLOAD_STATUSES
+        stats.throttled = stats.throttled or response.exceeds_rate
         stats.strike = stats.strike or first
         stats.backoff_until = end or None
         stats.refusal = response.refusal or f"HTTP {response.status}"

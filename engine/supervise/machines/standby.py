@@ -2,12 +2,15 @@
 
 import contextlib
 import logging
+import os
 import time
+from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError
 from engine.model.run import Stage
 from engine.processes.spawner import Spawner
+from engine.runtime.host_clock import end_rest
 from engine.store.db.connector import DatabaseBusy
 from engine.store.tables.job import jobs
 from engine.store.tables.run.machines import MachineView
@@ -40,8 +43,9 @@ class Standby:
         self._is_stopping = False
         self._recorded_at = 0.0
         self._commands = CommandHandlers(
-            parts.db, run=run, epoch=epoch, grace=parts.settings.job_grace, node_pool=parts.node_pool, defs_sync=None
-        )
+            parts.db, run=run, epoch=epoch, grace=parts.settings.job_grace, node_pool=parts.node_pool, defs_sync=None,
+            end_rest=partial(end_rest, folder, os.environ, shared=parts.settings.host_clock),
+        )  # fmt: skip
         self.exit_reason: ExitReason | None = None
         """Why this machine leaves the run; None while it stays."""
         self.reason: str | None = None

@@ -68,8 +68,9 @@ class Console:
             self.db, self.run, options, lambda _: None, reloader=None, extract_only=False, notices=[]
         )  # fmt: skip
         self.handlers = CommandHandlers(
-            self.db, run=self.run, epoch=self.epoch, grace=1.0, node_pool=pool, defs_sync=defs_sync
-        )
+            self.db, run=self.run, epoch=self.epoch, grace=1.0, node_pool=pool, defs_sync=defs_sync,
+            end_rest=lambda _: None,
+        )  # fmt: skip
 
     def send(self, name: object, arguments: object) -> tuple[str, str, list[str]]:
         """State and answer of a row with these columns, and what it ordered."""

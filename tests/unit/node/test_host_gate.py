@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from engine.node import host_gate
 from engine.node.host_gate import HostBackingOff, HostGate, HostGates
 from engine.runtime.clock import boottime
-from engine.runtime.host_clock import HostClock
+from engine.runtime.host_clock import HostClock, machine_path
 from tests.unit.node.leased_jobs import change, leased
 
 pytestmark = pytest.mark.asyncio
@@ -201,3 +203,56 @@ async def test_a_host_is_joined_while_its_requests_wait_and_its_record_is_found_
     for host_key in ("b:80", "a:80"):
         await send(host_key)
     assert calls.count("find") == 3, "the gate that was used last is kept"
+
+
+async def test_after_a_backoff_one_request_goes_before_the_others(gate: HostGate) -> None:
+    old, _ = await gate.enter(None, 0.0, 8)
+    rest_end = boottime() + 0.05
+    gate.strike(boottime() - 0.1, rest_end, rest_end)
+    await asyncio.sleep(0.06)
+    gate.release(old)
+    probe, _ = await gate.enter(None, 0.0, 8)
+    waiting = [asyncio.create_task(gate.enter(None, 0.0, 8)) for _ in range(7)]
+    await asyncio.sleep(0.05)
+    assert not any(task.done() for task in waiting)
+    gate.note_answer(rest_end - 0.01)
+    await asyncio.sleep(0.03)
+    assert not any(task.done() for task in waiting), "an answer to a request from before the backoff"
+    gate.note_answer(boottime())
+    await asyncio.wait_for(asyncio.gather(*waiting), 1)
+    assert probe == 0
+
+
+async def test_a_probe_that_is_refused_keeps_the_others_back_and_one_that_gets_lost_frees_the_next(
+    gate: HostGate,
+) -> None:
+    gate.strike(boottime() - 0.1, boottime() + 0.02, boottime())
+    await asyncio.sleep(0.03)
+    probe, _ = await gate.enter(None, 0.0, 8)
+    waiting = [asyncio.create_task(gate.enter(None, 0.0, 8)) for _ in range(2)]
+    await asyncio.sleep(0.03)
+    gate.release(probe)  # without an answer
+    second, _ = await asyncio.wait_for(waiting[0], 0.5)
+    await asyncio.sleep(0.03)
+    assert not waiting[1].done()
+    gate.strike(boottime(), boottime() + 5, boottime())
+    with pytest.raises(HostBackingOff):
+        await asyncio.wait_for(waiting[1], 0.5)
+    gate.release(second)
+
+
+async def test_an_operator_ends_the_rest_of_a_host_for_all_crawls_of_the_machine(tmp_path: Path) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    gate = HostGate(HostClock(machine_path(state), "a"), "a:80")
+    gate.strike(boottime(), boottime() + 3000, boottime() + 3000)
+    with pytest.raises(HostBackingOff):
+        gate.check_backoff()
+    for data in ("mine", "another"):
+        program = "import sys, pathlib as p; from engine.runtime.host_clock import end_rest; "
+        program += "end_rest(p.Path(sys.argv[1]), {'XDG_STATE_HOME': sys.argv[2]}, sys.argv[3], shared=True)"
+        host = "a:80" if data == "another" else "b:80"
+        arguments = [sys.executable, "-c", program, str(tmp_path / data), state["XDG_STATE_HOME"], host]
+        assert (await asyncio.to_thread(subprocess.run, arguments, check=False)).returncode == 0
+    assert gate.check_backoff(), "one request goes first"
+    gate.note_answer(boottime())
+    assert not gate.check_backoff()

@@ -4,6 +4,7 @@ import pytest
 
 from engine.http.response import FetchResponse
 from engine.model.record import Rejection
+from engine.model.retry_policy import OVERLOAD_STATUSES
 from engine.node.extraction.result import PageExtraction
 from engine.node.outcomes import OutcomeBuilder, describe_rejections
 from engine.store.tables.run.events import Event
@@ -31,7 +32,7 @@ def test_five_rejections_are_described_and_the_rest_counted() -> None:
 def test_a_retry_says_when_it_comes(status: int, retry_after: float | None, when: str) -> None:
     response = FetchResponse(
         url="http://a/1", status=status, headers=(), body=b"", received=0, elapsed=0.0, content_type="",
-        location=None, location_problem="", retry_after=retry_after,
+        location=None, location_problem="", retry_after=retry_after, exceeds_rate=status in OVERLOAD_STATUSES,
     )  # fmt: skip
     outcome = OutcomeBuilder(source="n1", max_attempts=3).retry_status(leased(1), "http://a/1", response)
     [event] = outcome.find_all(Event)

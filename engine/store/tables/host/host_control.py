@@ -15,6 +15,10 @@ UPDATE hosts SET paused = coalesce(:paused, paused), operator_delay = coalesce(:
 WHERE run = :run AND key = :key
 """
 _RESET = "UPDATE hosts SET paused = 0, operator_delay = NULL, operator_concurrency = NULL WHERE run = ? AND key = ?"
+_END_REST = """
+UPDATE hosts SET backoff_until = NULL, strikes = 0, rest_reason = NULL
+WHERE run = :run AND key = :key AND backoff_until > :now RETURNING id
+"""
 # a send time reserved under a longer delay comes earlier: no job has it yet
 _BRING_FORWARD = f"""
 UPDATE hosts AS h SET next_at = min(next_at, :now + {EFFECTIVE_DELAY})
@@ -69,6 +73,11 @@ def reset(db: Database, run: int, key: str, now: float) -> None:
     """Go back to the defs' values, not paused. `now`: boot-time seconds."""
     db.execute(_RESET, (run, key))
     db.execute(_BRING_FORWARD, {"now": now, "run": run, "key": key})
+
+
+def end_rest(db: Database, run: int, key: str, now: float) -> bool:
+    """End the rest of a host that refused requests; False: it does not rest. `now`: boot-time seconds."""
+    return bool(db.all(_END_REST, {"run": run, "key": key, "now": now}))
 
 
 def read(db: Database, run: int, key: str) -> HostControl:
