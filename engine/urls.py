@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import translate
 from hashlib import blake2b
 from pathlib import Path
-from urllib.parse import unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 from ada_url import URL, join_url, normalize_url
 
@@ -41,6 +41,8 @@ _HOST_WITHOUT_SCHEME = late_regex(
 )
 """A host, and what follows it in a URL. `page.html` is a file."""
 _PASSWORD_KEY = late_regex(r"([?&](?:ssl)?password)=[^&#\s]*", re.IGNORECASE)
+_PATH_PARAMETER = late_regex(r";([^;/=]*)=[^;/]*")
+"""`;jsessionid=7`, which a segment of a path may hold besides its name."""
 _NO_RULE = object()
 
 
@@ -261,8 +263,8 @@ class QueryStripper:
 
     def strip_url(self, url: str) -> str:
         """A normalized URL without fragment and the keys that its host drops; the rest stays byte for byte."""
-        mark = url.find("?")
-        if mark < 0:
+        bare, mark, query = url.partition("?")
+        if not mark and ";" not in bare:
             return url
         host = host_key(url)
         keys = self._keys_by_host.get(host, _NO_RULE)
@@ -270,12 +272,22 @@ class QueryStripper:
             keys = self._keys_by_host.get(host[: host.rindex(":")])
         if not isinstance(keys, re.Pattern):
             return url
-        pairs = url[mark + 1 :].split("&")
+        if ";" in bare:
+            bare = _strip_path(bare, keys)
+        pairs = query.split("&") if mark else []
         kept = [pair for pair in pairs if not keys.fullmatch(_key_of(pair))]
-        if len(kept) == len(pairs):
-            return url
-        query = "&".join(kept)
-        return f"{url[:mark]}?{query}" if query else url[:mark]
+        if len(kept) < len(pairs):
+            query = "&".join(kept)
+            mark = "?" if query else ""
+        return f"{bare}{mark}{query}"
+
+
+def _strip_path(url: str, keys: re.Pattern[str]) -> str:
+    """A normalized URL without query and without the path parameters of these keys."""
+    start = url.index("/", url.index("://") + 3)
+    path = _PATH_PARAMETER.sub(lambda found: "" if keys.fullmatch(unquote(found[1])) else found[0], url[start:])
+    stripped = url[:start] + path
+    return stripped if stripped == url else normalize(stripped) or stripped  # `/a/..;x=1` was no way up
 
 
 def _key_of(pair: str) -> str:

@@ -376,8 +376,8 @@ class HostRule(Struct, frozen=True, kw_only=True):
     drop: Annotated[
         tuple[QueryKey, ...],
         DefKey(
-            "Query keys, with `*` and `?` as wildcards, to remove from URLs of links, sitemaps and redirects.",
-            examples=(["utm_*", "gclid", "sessionid"],),
+            "Keys of queries and paths, with `*` and `?` as wildcards, to remove from URLs that pages name.",
+            examples=(["utm_*", "gclid", "jsessionid"],),
         ),
     ] = ()
     middleware: Annotated[

@@ -7,7 +7,16 @@ from typing import Annotated, Literal, NamedTuple, get_args
 import orjson
 from msgspec import Meta, Struct
 
-from engine.model.declaration import DefKey, NonNegativeInteger, PatternText, Priority, SelectorText, Shape, Text
+from engine.model.declaration import (
+    DefKey,
+    NonNegativeInteger,
+    PatternText,
+    Priority,
+    Replacement,
+    SelectorText,
+    Shape,
+    Text,
+)
 from engine.model.stored_form import NO_POSITION, SourcePosition
 from engine.model.variables import SEED
 
@@ -71,6 +80,13 @@ class Link(Struct, frozen=True, kw_only=True):
             examples=("detail",),
         ),
     ] = None
+    replace: Annotated[
+        tuple[Replacement, ...],
+        DefKey(
+            "Pairs of a regular expression and the text to write for its matches in the URL, before it is judged.",
+            examples=([["^http:", "https:"]],),
+        ),
+    ] = ()
     allow: Annotated[
         tuple[PatternText, ...],
         DefKey("Follow only URLs that match one of these regular expressions.", examples=(["/catalogue/"],)),

@@ -56,11 +56,14 @@ def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[
 
 
 def _reason(finder: LinkFinder, href: str, budget: Budget) -> str:
-    url = urls.join(budget.page.base, href)
+    written = urls.join(budget.page.base, href)
+    url = finder.find_url(href, budget)
     if url is None:
+        if written is not None and len(written) > MAX_URL_CHARACTERS:
+            return f"its URL has more than {MAX_URL_CHARACTERS:,} characters"
         return "it is not an http URL"
-    if len(url) > MAX_URL_CHARACTERS:
-        return f"its URL has more than {MAX_URL_CHARACTERS:,} characters"
     if finder.link.same_host and host_name(url) != budget.page.host:
         return f"another host, {host_name(url)}; `sameHost: false` would follow it"
-    return "none of `allow` matches its URL" if not finder.allows(url, budget) else "one of `deny` matches its URL"
+    shown = "" if written is None or not finder.link.replace else f", after `replace` {url[:_MAX_SHOWN]}"
+    rule = "one of `deny`" if finder.allows(url, budget) else "none of `allow`"
+    return f"{rule} matches its URL{shown}"

@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborNode
 
 from engine.extract.page.budget import Budget
 from engine.extract.page.page import MAX_URL_CHARACTERS, host_name, resolve_url
-from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
+from engine.extract.page.patterns import PatternTimeout, Replacement, TimeBudget, TimedPattern
 from engine.extract.select.css import Speed
 from engine.extract.select.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from engine.extract.select.scope import Scope
@@ -58,6 +58,7 @@ class LinkFinder:
         self._compile_error: str | None = None
         self._selector: Selector | None = None
         self._wide_selector: Selector | None = None
+        self._replacements: tuple[Replacement, ...] = ()
         self._allow: tuple[TimedPattern, ...] = ()
         self._deny: tuple[TimedPattern, ...] = ()
         # A relative href resolves by the folder of the base URL; whether the link is kept depends on host and group.
@@ -70,6 +71,7 @@ class LinkFinder:
             if tag.isalnum() and not self._reads_slowly:
                 # An element without the attribute gives no link, and `a` is found sooner than `a[href]`.
                 self._wide_selector = compile_selector(tag)
+            self._replacements = tuple(Replacement(pattern, text) for pattern, text in link.replace)
             self._allow = tuple(TimedPattern(text) for text in link.allow)
             self._deny = tuple(TimedPattern(text) for text in link.deny)
         except ValueError as error:
@@ -129,7 +131,7 @@ class LinkFinder:
     def _collect_hrefs(
         self, nodes: "Sequence[SelectedNode]", check_rel: bool, time_budget: TimeBudget
     ) -> dict[str, None]:
-        """The distinct hrefs of the elements, without fragments, in document order."""
+        """The distinct hrefs of the elements, in document order; without fragments, unless a `replace` may read a script."""
         name = self.link.attribute
         written: dict[str | None, None] = {}
         if self._reads_slowly or not (nodes and isinstance(nodes[0], LexborNode)):
@@ -143,7 +145,8 @@ class LinkFinder:
             if check_rel:
                 attributes = [each for each in attributes if not has_nofollow(each.get("rel"))]
             written = dict.fromkeys([each.get(name) for each in attributes])
-        return dict.fromkeys([href.partition("#")[0] for href in written if href is not None])
+        hrefs = [href for href in written if href is not None]
+        return dict.fromkeys(hrefs if self._replacements else [href.partition("#")[0] for href in hrefs])
 
     def _add_links(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], budget: Budget) -> None:
         page, group = budget.page, self.link.group or budget.context.group
@@ -151,7 +154,8 @@ class LinkFinder:
         folder = base.partition("?")[0].rpartition("/")[0]
         by_href = self._cache_for(folder, page.host, group)
         by_url = self._cache_for("", page.host, group)
-        is_cached = len(links) + len(hrefs) <= _MAX_CACHED_OF_PAGE
+        # what `replace` makes of an href may depend on the whole base
+        is_cached = not self._replacements and len(links) + len(hrefs) <= _MAX_CACHED_OF_PAGE
         for href in hrefs:
             link = by_href.get(href, _NOT_CACHED)
             if link is _NOT_CACHED:
@@ -180,16 +184,31 @@ class LinkFinder:
         return cache
 
     def resolve_href(self, href: str, budget: Budget) -> ExtractedLink | None:
-        """The link of an href; None: not followed. Raises `PatternTimeout`."""
+        """The link of an href; None: not followed. Raises `PatternTimeout`, and `ValueError` (`replace`)."""
         return self._resolve(href, "", budget, {})
+
+    def find_url(self, href: str, budget: Budget) -> str | None:
+        """The URL of an href as the rules judge it; None: not an http URL. Raises as `resolve_href`.
+
+        `replace` gets the absolute URL, or what is not one as it is written, such as `javascript:open('/tea')`.
+        """
+        url = resolve_url(budget.page.base, href, self._query_stripper)
+        if not self._replacements:
+            return url
+        text = url or href
+        for replacement in self._replacements:
+            text = replacement.apply(text, budget.time_budget)
+        if text == url:
+            return url
+        return resolve_url(budget.page.base, text, self._query_stripper) if text.strip() else None
 
     def _resolve(
         self, href: str, joined: str, budget: Budget, by_url: "dict[str, ExtractedLink | None]"
     ) -> ExtractedLink | None:
         """The link of an href, whose URL may be `joined` already; otherwise that is empty."""
         url: str | None = joined
-        if not joined or self._query_stripper is not None or len(joined) > MAX_URL_CHARACTERS:
-            url = resolve_url(budget.page.base, href, self._query_stripper)
+        if not joined or self._replacements or self._query_stripper is not None or len(joined) > MAX_URL_CHARACTERS:
+            url = self.find_url(href, budget)
         if url is None:
             return None
         link = by_url.get(url, _NOT_CACHED)

@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import urldefrag, urljoin, urlsplit
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,6 +39,59 @@ def test_links_are_absolute_normalized_unique_and_in_order() -> None:
         "https://shop.example/catalogue/page-1.html?n",
         "https://shop.example/catalogue/page-1.html",
     ]
+
+
+@pytest.mark.parametrize(
+    ("replace", "hrefs", "expected"),
+    [
+        ([("^http://m[.]", "https://")], ["http://m.shop.example/a", "/b"], ["a", "b"]),
+        ([("[?&]from=[^&]*", "")], ["/a?from=x", "/a?from=y", "/a?from=z&q=1"], ["a", "a&q=1"]),
+        ([("/(sale|new)/", "/"), ("/$", "")], ["/sale/new/a/", "/sale/a/", "/a"], ["new/a", "a"]),
+        (
+            [(r"javascript:open\('([^']*)'.*", r"\1")],
+            ["javascript:open('../a', 1)", "javascript:open('/b#c')"],
+            ["a", "b"],
+        ),
+        ([("^.*/a$", "?a=1")], ["/a", "//shop.example/a"], ["catalogue/page-1.html?a=1"]),
+        ([(".*/a$", "")], ["/a", "/b"], ["b"]),
+        ([("^", "  ")], ["/a"], ["a"]),
+        ([("/a", "/b")], ["/a", "/b", "/a/a"], ["b", "b/b"]),
+        ([("/b$", "/c"), ("/a$", "/b")], ["/b", "/a"], ["c", "b"]),
+    ],
+)
+def test_urls_are_rewritten_before_they_are_judged(replace: Any, hrefs: list[str], expected: list[str]) -> None:
+    assert urls(anchors(*hrefs), replace=replace) == [f"https://shop.example/{path}" for path in expected]
+
+
+def test_a_rewritten_url_obeys_all_rules() -> None:
+    made: dict[str, Any] = {"replace": [("^.*[?]to=", "")]}
+    text = anchors("/go?to=//other.example/a", "/go?to=/b", "/go?to=ftp://shop.example/")
+    assert urls(text, **made) == ["https://shop.example/b"]
+    assert urls(text, **made, same_host=False) == ["https://other.example/a", "https://shop.example/b"]
+    assert urls(text, **made, same_host=False, allow=["other"]) == ["https://other.example/a"]
+    assert urls(text, **made, deny=["go"]) == ["https://shop.example/b"]
+    rejected = extract(DataDef(name="d", links=(Link(selector="a", replace=(("(", ""),)),)), text).rejected
+    assert [(one.field, "cannot be compiled" in one.reason) for one in rejected] == [("links", True)]
+
+
+def test_the_explanation_of_a_link_shows_the_rewritten_url() -> None:
+    link = Link(selector="a", replace=(("/go/", "/to/"),), allow=("/go/",))
+    document = page(anchors("/go/1"))
+    extractor = RecordExtractor(DataDef(name="d", links=(link,)))
+    extractor.extract(document, msgspec.structs.replace(CONTEXT, explains_links=True))
+    (fault,) = document.faults
+    expected = "not followed: /go/1: none of `allow` matches its URL, after `replace` https://shop.example/to/1"
+    assert fault.partition(" (")[0] == expected
+
+
+def test_pages_in_other_folders_do_not_share_rewritten_urls() -> None:
+    link = Link(selector="a", replace=((r"javascript:go\((\d)\)", r"?page=\1"),))
+    extractor = RecordExtractor(DataDef(name="d", links=(link,)))
+    for path in ("a", "b", "c/d"):
+        document = page(anchors("javascript:go(2)"), url=f"https://shop.example/{path}")
+        assert [one.url for one in extractor.extract(document, CONTEXT).links] == [
+            f"https://shop.example/{path}?page=2"
+        ]
 
 
 def test_credentials_of_a_page_are_dropped() -> None:
