@@ -154,6 +154,13 @@ class LoginRule(Struct, frozen=True, kw_only=True):
         SelectorText | None,
         DefKey("Selects the form; default: the first one that has these fields.", examples=("form#login",)),
     ] = None
+    submit: Annotated[
+        Text | None,
+        DefKey(
+            "The button that sends it, by its name or id, or none, as scripts send it; default: the first one.",
+            examples=("signin", "none"),
+        ),
+    ] = None
     check: Annotated[
         LoginCheck | None,
         DefKey(

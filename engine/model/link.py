@@ -6,6 +6,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 import orjson
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from engine.model.declaration import (
     DefKey,
@@ -22,6 +23,8 @@ from engine.model.variables import SEED
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 JSON_TYPE = "application/json"
+NO_BUTTON = "none"
+"""In place of the button of a form: it is sent as a script sends it."""
 
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -68,6 +71,13 @@ class Link(Struct, frozen=True, kw_only=True):
     ] = ()
     request: Annotated[RequestTemplate | None, Shape.INLINE] = None
     """None: a GET of the URL of the element."""
+    submit: Annotated[
+        Text | None,
+        DefKey(
+            "The button that sends a form, by its name or id, or none, as scripts send it; default: the first one.",
+            examples=("none", "search"),
+        ),
+    ] = None
     attribute: Annotated[
         Text, DefKey("The attribute that holds the URL; default href.", examples=("href", "src", "srcset"))
     ] = "href"
@@ -127,6 +137,7 @@ RELATION_PATH = "$[3]"
 MAX_CARRIED_BYTES = 4_096
 """Bytes of the values that a job carries, as JSON."""
 _MAX_DIGEST = 64
+_MAX_CARRIED = MAX_CARRIED_BYTES + 2 * _MAX_DIGEST
 
 Relation = Literal["link", "next", "canonical"]
 """How a page leads to another: a link to follow, its next page, or its canonical URL."""
@@ -174,10 +185,12 @@ class Carried(Struct, frozen=True, kw_only=True):
     """By name of their field."""
     blocks: str = ""
     """For a series that ends with an empty page: a digest of the blocks. The next page must not repeat it."""
+    form_page: str = ""
+    """For the link of a form: a digest of the page with the form. The answer should not repeat it."""
 
     def to_json(self) -> str:
         """The stored form."""
-        return orjson.dumps([dict(self.values), self.blocks]).decode()
+        return orjson.dumps([dict(self.values), self.blocks, self.form_page]).decode()
 
     @property
     def of_seed(self) -> "Carried | None":
@@ -188,15 +201,15 @@ class Carried(Struct, frozen=True, kw_only=True):
     def add_to(self, text: str | None) -> str:
         """The stored form of these values, and of those of a stored text."""
         other = Carried.from_json(text)
-        return Carried(values={**self.values, **other.values}, blocks=other.blocks).to_json()
+        return replace(other, values={**self.values, **other.values}).to_json()
 
     @classmethod
     def from_json(cls, text: str | None) -> "Carried":
         """The values of a stored text."""
         if text is None:
             return NOTHING_CARRIED
-        values, blocks = orjson.loads(text)
-        return cls(values=MappingProxyType(values), blocks=blocks)
+        values, blocks, form_page = orjson.loads(text)
+        return cls(values=MappingProxyType(values), blocks=blocks, form_page=form_page)
 
 
 NOTHING_CARRIED = Carried()
@@ -236,10 +249,10 @@ class LinkDetails(NamedTuple):
 
 
 def _check_carried(text: str) -> None:
-    values, blocks = orjson.loads(text)
-    if type(values) is not dict or type(blocks) is not str or any(type(value) is not str for value in values.values()):
+    values, *digests = orjson.loads(text)
+    if type(values) is not dict or any(type(value) is not str for value in (*values.values(), *digests)):
         raise TypeError("not carried values")
-    if len(blocks) > _MAX_DIGEST or len(text.encode()) > MAX_CARRIED_BYTES + _MAX_DIGEST:
+    if len(digests) != 2 or max(map(len, digests)) > _MAX_DIGEST or len(text.encode()) > _MAX_CARRIED:
         raise ValueError("more than a link carries")
 
 

@@ -40,6 +40,7 @@ class JobContexts:
         if job.lineage.carried is not None:
             carried = Carried.from_json(job.lineage.carried)
             context.carried, context.blocks_before = dict(carried.values), carried.blocks
+            context.form_page = carried.form_page
         if job.lineage.page_number is not None:
             context.until_empty = True
         if (

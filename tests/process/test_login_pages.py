@@ -86,6 +86,26 @@ def test_what_a_login_page_writes_is_no_variable(project: Project, site: Site) -
     assert "canary03" not in str([exchange.request for exchange in site.exchanges])
 
 
+@pytest.mark.parametrize("submit", [None, "none", "signin", "gone"])
+def test_a_login_sends_the_button_that_it_names(project: Project, site: Site, submit: str | None) -> None:
+    member_pages(site)
+    buttons = "<button name=cancel value=1>cancel</button><button name=b id=signin value=in>sign in</button>"
+    site["/login"] = html(f'<form method=post action="/in"><input name=user><input name=password>{buttons}</form>')
+
+    def answer(request: Request) -> Page:
+        return Page(html("cancelled")) if b"cancel" in request.body else welcome()
+
+    site["/in"] = answer
+    write_member_defs(project, site, 2, check='check: ".logout"' + (f", submit: {submit}" if submit else ""))
+    done = project.crawl(code=0 if submit in ("none", "signin") else 1)
+    if submit == "gone":
+        assert "the login page has no form with the button `gone`" in done.err
+    elif submit is not None:
+        assert_all_rows(project, 2)
+        (body,) = [exchange.request.body.decode() for exchange in site.exchanges if exchange.request.path == "/in"]
+        assert body.endswith("&b=in") == (submit == "signin")
+
+
 @pytest.mark.sweep
 def test_a_form_that_is_sent_with_get_shows_its_fields_nowhere(project: Project, site: Site) -> None:
     member_pages(site)

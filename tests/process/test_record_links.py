@@ -232,6 +232,38 @@ hosts: {{"127.0.0.1": {{robots: false, concurrency: 8}}}}
 """
 
 
+PAGER = """\
+locatorGroups: {{list: {{locators: [{{url: "{url}"}}]}}}}
+taskGroups: {{list: {{rows: {{dataDef: row}}, pager: {{dataDef: pager}}}}}}
+dataDefs:
+  row: {{query: {{block: tr}}, fields: {{name: {{selector: td}}}}}}
+  pager:
+    fields: {{next: {{selector: a.next, attribute: href, match: "'(.*)'", required: true}}}}
+    links: [{{selector: form, form: {{target: "%{{field.next}}"}}{submit}}}]
+hosts: {{"127.0.0.1": {{robots: false}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("submit", "pages"), [("", [1, 1]), (", submit: none", [1, 2, 3]), (", submit: go", [1, 2, 3])]
+)
+def test_a_pager_that_a_script_submits(project: Project, site: Site, submit: str, pages: list[int]) -> None:
+    def answer(request: Request) -> Page:
+        sent = dict(urllib.parse.parse_qsl(request.body.decode(), keep_blank_values=True))
+        number = 1 if "search" in sent or not sent.get("target") else int(sent["target"])
+        buttons = "<button name=search>search</button><button name=go>go</button>"
+        form = f"<form method=post><input type=hidden name=target><input type=hidden name=n value={number}>{buttons}"
+        link = f"<a class=next href=\"javascript:post('{number + 1}')\">next</a>" if number < 3 else ""
+        return Page(html(f"{form}<table><tr><td>{number}</td></tr></table>{link}</form>"))
+
+    site.fallback = answer
+    project.write(PAGER.format(url=site.url("/list"), submit=submit))
+    project.crawl()
+    assert sorted(int(row["name"]) for row in project.rows("row")) == pages
+    warnings = [(one["code"], one["data_def"]) for one in project.status()["warnings"]]
+    assert warnings == ([] if submit else [("form-page", "pager")])
+
+
 def test_forms_and_json_are_sent_with_the_values_of_each_record(
     project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

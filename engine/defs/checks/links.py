@@ -67,6 +67,11 @@ class _LinkCheck:
         if self._in_block and self._block is None:
             message = "`inBlock` needs the `query.block` of the dataDef: without it, the page is the only record"
             self._add("inBlock", "missing-key", message)
+        if "submit" in link.entries and ("form" not in link.entries or "url" in link.entries):
+            message = (
+                "`submit` chooses the button of a form that `selector` selects; add `form`, `{}` to send it as it is"
+            )
+            self._add("submit", "missing-key", message)
         self._check_carry()
         for name, field in link.entries_of("form"):
             if any(map(_expands_elsewhere, iter_scalars(field.node))):

@@ -17,7 +17,7 @@ from engine.extract.links.form_encoding import (
     charset_name,
 )
 from engine.extract.page.page import Page
-from engine.model.link import FORM_TYPE
+from engine.model.link import FORM_TYPE, NO_BUTTON
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -47,13 +47,19 @@ def is_form(node: "SelectedNode") -> bool:
     return isinstance(tag, str) and tag.lower() == "form"
 
 
-def read_form(node: "SelectedNode", page: Page, written: Sequence[tuple[str, ...]] = ()) -> HtmlForm:
-    """The form of a node that `is_form`. `written`: names and values of the defs, which choose its button."""
+def read_form(
+    node: "SelectedNode", page: Page, written: Sequence[tuple[str, ...]] = (), submit: str | None = None
+) -> HtmlForm | None:
+    """The form of a node that `is_form`; None if it lacks the button `submit`. `written`: fields of the defs."""
     form = _find_element(node, page)
     if form is None:
         return HtmlForm("", "GET", ())
     controls = [*_iter_controls(form)]
-    button = _choose_button(controls, written)
+    buttons = [] if submit == NO_BUTTON else [control for control in controls if _may_submit(control, submit)]
+    if not buttons and submit not in (None, NO_BUTTON):
+        page.faults[f"a form has no button `{submit}` that may be pressed, and is not sent"] = None
+        return None
+    button = _choose_button(buttons, written)
 
     def read(name: str) -> str:
         """An attribute of the form; a button may have its own."""
@@ -85,9 +91,14 @@ def with_query(url: str, fields: str) -> str:
     return f"{bare}?{fields}" if fields else bare
 
 
-def _choose_button(controls: "Sequence[_Element]", written: Sequence[tuple[str, ...]]) -> "_Element | None":
+def _may_submit(control: "_Element", submit: str | None) -> bool:
+    """Whether a control is a button of that name or id, or any button if that is None."""
+    is_named = submit is None or submit in (control.get("name"), control.get("id"))
+    return is_named and is_submit(control) and not is_disabled(control)
+
+
+def _choose_button(buttons: "Sequence[_Element]", written: Sequence[tuple[str, ...]]) -> "_Element | None":
     """The button with a name and value of the defs, else with a name of theirs, else the first."""
-    buttons = [control for control in controls if is_submit(control) and not is_disabled(control)]
     pairs, names = {tuple(pair) for pair in written}, {pair[0] for pair in written}
     for button in buttons:
         if (button.get("name"), button.get("value") or "") in pairs:

@@ -131,7 +131,7 @@ class LinkFinder:
     def _collect_hrefs(
         self, nodes: "Sequence[SelectedNode]", check_rel: bool, time_budget: TimeBudget
     ) -> dict[str, None]:
-        """The distinct hrefs of the elements, in document order; without fragments, unless a `replace` may read a script."""
+        """The distinct hrefs of the elements, in document order; with fragments if `replace` may read a script."""
         name = self.link.attribute
         written: dict[str | None, None] = {}
         if self._reads_slowly or not (nodes and isinstance(nodes[0], LexborNode)):

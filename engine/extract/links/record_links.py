@@ -1,6 +1,7 @@
 """Finds the links of records, with the values they carry and the requests they send."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,10 +18,19 @@ from engine.extract.links.request_template import fill_body, sends_secret_elsewh
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import PatternTimeout
 from engine.extract.select.css import Speed
+from engine.extract.select.page_blocks import read_form_page
 from engine.extract.select.scope import Scope
 from engine.model.definition import DataDef
 from engine.model.job import request_key
-from engine.model.link import MAX_CARRIED_BYTES, Carried, Link, LinkDetails, LinkRequest, RequestTemplate
+from engine.model.link import (
+    MAX_CARRIED_BYTES,
+    NOTHING_CARRIED,
+    Carried,
+    Link,
+    LinkDetails,
+    LinkRequest,
+    RequestTemplate,
+)
 from engine.model.record import ExtractedLink, Rejection, to_text
 from engine.model.variables import has_secrets
 from engine.urls import QueryStripper
@@ -79,11 +89,16 @@ class PageRecordLinks:
         self._data_def = data_def
         self._finders = finders
         self._budget = budget
-        self._max_links = max_links
+        self.max_links = max_links
         self._by_key: dict[bytes, ExtractedLink] = {}
         self._rejected: dict[Link, Rejection] = {}
         self.dropped = 0
         """Links beyond the limit of a page."""
+
+    @cached_property
+    def form_page(self) -> str:
+        """The digest of the page that the links of its forms carry."""
+        return read_form_page(self._budget.page)
 
     @property
     def links(self) -> Collection[ExtractedLink]:
@@ -104,10 +119,10 @@ class PageRecordLinks:
             if finder.link in self._rejected:
                 continue
             try:
-                for link in finder.find(scope, row, self._budget, self._max_links):
+                for link in finder.find(scope, row, self._budget, self):
                     if link.key in self._by_key:
                         continue
-                    if len(self._by_key) < self._max_links:
+                    if len(self._by_key) < self.max_links:
                         self._by_key[link.key] = link
                     else:
                         self.dropped += 1
@@ -127,19 +142,21 @@ class _RecordLinkFinder:
     def field_names(self) -> set[str]:
         return set(self.link.carry) if self.link.request is None else set(self._joins)
 
-    def find(self, scope: Scope, row: Mapping[str, Any], budget: Budget, max_links: int) -> Iterator[ExtractedLink]:
+    def find(
+        self, scope: Scope, row: Mapping[str, Any], budget: Budget, found: PageRecordLinks
+    ) -> Iterator[ExtractedLink]:
         """The links in a block. Raises ValueError and PatternTimeout."""
         if self.finder.is_barred(budget):
             return
-        carried = self._carry(row) if self.link.carry else None
-        if carried is not None and len(carried.encode()) > MAX_CARRIED_BYTES:
+        carried = self._carry(row) if self.link.carry else NOTHING_CARRIED
+        if len(carried.to_json().encode()) > MAX_CARRIED_BYTES:
             fault = f"a link of {self.link.group or budget.context.group} is not followed: what it carries"
             budget.page.faults[f"{fault} takes more than {MAX_CARRIED_BYTES:,} bytes"] = None
             return
         if self.link.request is None:
-            plain, _ = self.finder.find_links(budget, max_links, scope)
+            plain, _ = self.finder.find_links(budget, found.max_links, scope)
             for link in plain.values():
-                yield link if carried is None else replace(link, details=LinkDetails(carried=carried))
+                yield replace(link, details=LinkDetails(carried=carried.to_json())) if self.link.carry else link
             return
 
         def look_up(name: str) -> Any:
@@ -149,18 +166,21 @@ class _RecordLinkFinder:
                 return to_text(value, self._joins.get(field, "|")) if isinstance(value, list) else value
             return budget.context.look_up(name, budget.page)
 
-        for link in self._find_requests(self.link.request, scope, look_up, budget):
+        for link, node in self._find_requests(self.link.request, scope, look_up, budget):
             request = (link.details or LinkDetails()).request
-            yield replace(link, details=LinkDetails(request, carried)) if carried or not request.is_plain_get else link
+            if not self.link.request.only_read and node is not None and html_form.is_form(node):
+                carried = replace(carried, form_page=found.form_page)
+            text = None if carried == NOTHING_CARRIED and not self.link.carry else carried.to_json()
+            yield replace(link, details=LinkDetails(request, text)) if text or not request.is_plain_get else link
 
-    def _carry(self, row: Mapping[str, Any]) -> str:
+    def _carry(self, row: Mapping[str, Any]) -> Carried:
         values = {name: to_text(row.get(name), self._joins.get(name, "|")) for name in self.link.carry}
-        return Carried(values={name: text for name, text in values.items() if text}).to_json()
+        return Carried(values={name: text for name, text in values.items() if text})
 
     def _find_requests(
         self, template: RequestTemplate, scope: Scope, look_up: Lookup, budget: Budget
-    ) -> Iterator[ExtractedLink]:
-        """A link for each element, or for the URL of the template. A missing value gives no link."""
+    ) -> "Iterator[tuple[ExtractedLink, SelectedNode | None]]":
+        """A link for each element, or for the URL of the template, with that element. A missing value gives none."""
         nodes: Iterator[SelectedNode | None] = iter((None,))
         if template.url is None:
             nodes = self.finder.select_followed(scope, budget)
@@ -170,14 +190,16 @@ class _RecordLinkFinder:
             except MissingValue:
                 continue
             if link is not None:
-                yield link
+                yield link, node
 
     def _make_link(
         self, template: RequestTemplate, node: "SelectedNode | None", look_up: Lookup, budget: Budget
     ) -> ExtractedLink | None:
         form = None
         if node is not None and html_form.is_form(node):
-            form = html_form.read_form(node, budget.page, template.form)
+            form = html_form.read_form(node, budget.page, template.form, self.link.submit)
+            if form is None:
+                return None
         if template.only_read:
             return None if form is None else self._describe(form, budget)
         if template.url is not None:

@@ -31,6 +31,8 @@ class Context(Struct, kw_only=True):
     """Whether the page is one of a series that ends with an empty page."""
     blocks_before: str = ""
     """The digest of the blocks of the previous page; empty: this is the first page."""
+    form_page: str = ""
+    """The digest of the page with the form that this page answers; empty: it answers none."""
     requested_url: str = ""
     """The URL of the job, before redirects."""
     explains_links: bool = False

@@ -1,4 +1,4 @@
-"""Digests of what a page gives, to find repeats: of its blocks in a series, and of all its text."""
+"""Digests of what a page gives, to find repeats: of its blocks in a series, of its text, of all it shows."""
 
 import hashlib
 import re
@@ -66,6 +66,12 @@ def read_digest(page: Page, values: Sequence[Any]) -> int:
     digest = xxh3_64(text)
     digest.update(_json_bytes(values))
     return (digest.intdigest() >> 1) or 1
+
+
+def read_form_page(page: Page) -> str:
+    """A digest of what a page shows, by which it is recognized in the answer to its form, whatever the defs are."""
+    body = page.tree.body if page.tree is not None else None
+    return f"{read_digest(page, [] if body is None else _addresses_of(body)):x}"
 
 
 def _shown_texts(page: Page, text: str) -> Iterator[str]:

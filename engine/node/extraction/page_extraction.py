@@ -22,7 +22,7 @@ from engine.extract.page.refresh import find_refresh
 from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.select.login_check import is_logged_out
-from engine.extract.select.page_blocks import read_blocks, read_digest
+from engine.extract.select.page_blocks import read_blocks, read_digest, read_form_page
 from engine.http.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type, sent_codec
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
@@ -132,6 +132,10 @@ def apply_data_defs(
         name = data_defs[0][0].name
         text = f"{name}: pages are JSON, and their type is {quote_text(page.wrong_type)}; they are read as JSON"
         page.warn(name, "", "json-type", text)
+    if context.form_page and data_defs and context.form_page == read_form_page(page):
+        name = next((one.name for one, _ in data_defs if one.sends_values), data_defs[0][0].name)
+        text = f"{name}: the answer to a form is the page with the form; `submit: none` sends it without its button"
+        page.warn(name, "", "form-page", f"{text}, as scripts do, and `submit: NAME` with another one")
     given: list[list[Any]] = []
     leads_on = context.until_empty or any(extractor.next_page is not None for extractor, _ in data_defs)
     values: list[list[Any]] = []

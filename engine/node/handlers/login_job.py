@@ -16,6 +16,7 @@ from engine.http.robots_request import ask_for_robots
 from engine.model.definition import HostRule
 from engine.model.host import LoginRule
 from engine.model.job import JobKind, JobState, LeasedJob, Request
+from engine.model.link import NO_BUTTON
 from engine.model.retry_policy import classify_status
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
@@ -262,9 +263,10 @@ class LoginHandler:
 
 
 def _choose_form(forms: list[HtmlForm], rule: LoginRule) -> HtmlForm:
+    with_button = "" if rule.submit in (None, NO_BUTTON) else f" with the button `{rule.submit}`"
     if rule.selector is not None:
         if not forms:
-            raise LoginFailed("no form of the login page matches `selector`")
+            raise LoginFailed(f"no form{with_button} of the login page matches `selector`")
         return forms[0]
     for form in forms:
         if _has_fields(form, rule):
@@ -274,7 +276,7 @@ def _choose_form(forms: list[HtmlForm], rule: LoginRule) -> HtmlForm:
     names = ", ".join(rule.form)
     if forms:
         raise LoginFailed(f"none of the {len(forms)} forms of the login page has the fields {names}; write `selector`")
-    raise LoginFailed("the login page has no form")
+    raise LoginFailed(f"the login page has no form{with_button}")
 
 
 def _has_fields(form: HtmlForm, rule: LoginRule) -> bool:

@@ -1,6 +1,5 @@
 """Login pages: recognized behind a redirect, and read and judged in an extraction process."""
 
-from collections.abc import Sequence
 from zlib import crc32
 
 import msgspec
@@ -68,22 +67,22 @@ class LoginPageReader:
 
         Raises UnsupportedContent and UnreadablePage.
         """
-        answer, forms = await self._extract(url, response, body, rule.selector or _ANY_FORM, "", tuple(rule.form))
+        template = RequestTemplate(form=tuple((name, "") for name in rule.form), only_read=True)
+        link = Link(selector=rule.selector or _ANY_FORM, same_host=False, submit=rule.submit, request=template)
+        answer, forms = await self._extract(url, response, body, link)
         return forms if answer.page_kind == "html" else []
 
     async def is_logged_out(self, url: str, response: FetchResponse, body: Body, check: str) -> bool:
         """Whether an HTML page lacks what `check` selects. Raises UnsupportedContent and UnreadablePage."""
-        answer, _ = await self._extract(url, response, body, _ANY_FORM, check)
+        answer, _ = await self._extract(url, response, body, Link(selector=_ANY_FORM), check)
         return answer.replaced_by == LOGGED_OUT
 
     async def _extract(
-        self, url: str, response: FetchResponse, body: Body, selector: str, check: str, names: Sequence[str] = ()
+        self, url: str, response: FetchResponse, body: Body, link: Link, check: str = ""
     ) -> tuple[wire.PageAnswer, list[HtmlForm]]:
         check_supported(body.read(), content_type_at(response.content_type, url))
-        template = RequestTemplate(form=tuple((name, "") for name in names), only_read=True)
-        link = Link(selector=selector, same_host=False, request=template)
         definitions = Definitions(data_defs=(DataDef(name=_NAME, links=(link,)),))
-        key = -1 - crc32(repr((selector, names)).encode())  # def versions are positive
+        key = -1 - crc32(repr(link).encode())  # def versions are positive
         task = PageTask(
             defs=key,
             data_defs=((_NAME, False),),

@@ -73,6 +73,12 @@ LINKS = [
     ("conflict", "{selector: a, method: GET, §json: {a: b}}", "a GET sends no body"),
     ("unknown-variable", "{selector: a, json: {a: [{b: §'x %{nope}'}]}}", "write `%%{`"),
     ("unknown-key", "{selector: a, §inblock: true}", "inBlock"),
+    ("missing-key", "{selector: form, §submit: none}", "add `form`"),
+    ("missing-key", "{url: /x, form: {a: b}, §submit: go}", "that `selector` selects"),
+    ("wrong-type", "{selector: form, form: {}, submit: §[go]}", "a text"),
+    ("bad-pattern", "{selector: a, replace: [[§'(', x]]}", ""),
+    ("bad-pattern", "{selector: a, replace: [§[a, '\\1']]}", ""),
+    ("wrong-type", "{selector: a, replace: [§a]}", "pairs of a regular expression"),
 ]
 
 NEXTS = [

@@ -2,6 +2,7 @@
 
 from urllib.parse import parse_qsl
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +13,9 @@ from engine.extract.records import RecordExtractor
 from engine.extract.select.scope import Scope
 from engine.extract.select.selectors import compile_selector
 from engine.model.definition import DataDef
-from engine.model.link import PLAIN_LINK, Link, LinkRequest, RequestTemplate
+from engine.model.link import PLAIN_LINK, Carried, Link, LinkRequest, RequestTemplate
 from engine.model.record import ExtractedLink
+from engine.node.extraction.page_extraction import apply_data_defs
 from tests.unit.extract.pages import CONTEXT, URL, extract, page
 
 
@@ -22,19 +24,24 @@ def fields_of(controls: str, selector: str = "form") -> list[tuple[str, str]]:
     node = compile_selector(selector).first(Scope(document))
     assert node is not None
     assert is_form(node)
-    return [(field.name, field.value) for field in read_form(node, document).fields]
+    form = read_form(node, document)
+    assert form is not None
+    return [(field.name, field.value) for field in form.fields]
 
 
-def links_of(text: str, selector: str = "form", **request: object) -> tuple[ExtractedLink, ...]:
+def links_of(
+    text: str, selector: str = "form", submit: str | None = None, **request: object
+) -> tuple[ExtractedLink, ...]:
     template = RequestTemplate(**{"has_form": True, **request})  # type: ignore[arg-type]
-    extraction = extract(DataDef(name="d", links=(Link(selector=selector, request=template),)), text)
+    link = Link(selector=selector, request=template, submit=submit)
+    extraction = extract(DataDef(name="d", links=(link,)), text)
     assert extraction.rejected == ()
     return extraction.links
 
 
-def sent(text: str, selector: str = "form", **request: object) -> tuple[str, LinkRequest]:
+def sent(text: str, selector: str = "form", submit: str | None = None, **request: object) -> tuple[str, LinkRequest]:
     """The URL and the request of the only link."""
-    (link,) = links_of(text, selector, **request)
+    (link,) = links_of(text, selector, submit, **request)
     return link.url, link.details.request if link.details else PLAIN_LINK
 
 
@@ -131,7 +138,9 @@ def test_a_form_has_the_controls_that_name_it(text: str, fields: list[str]) -> N
     document = page(text)
     node = compile_selector("form").first(Scope(document))
     assert node is not None
-    assert [field.name for field in read_form(node, document).fields] == fields
+    form = read_form(node, document)
+    assert form is not None
+    assert [field.name for field in form.fields] == fields
 
 
 FORM = """<form id=s action="{action}" method="{method}"><input type=hidden name=token value=t1>
@@ -189,6 +198,66 @@ def test_the_fields_of_the_defs_choose_the_button() -> None:
     assert (url, request.method, request.body) == ("https://shop.example/other", "POST", "q=ab%7E*&go=2")
     url, request = sent(BUTTONS, form=(("up", "x"),))
     assert (url, request.content_type, request.body) == (f"{URL[:20]}/s?old=1", "text/plain", "q=ab~*\r\nup=x\r\n")
+
+
+PAGER = """<form method=post action=/list><input type=hidden name=__EVENTTARGET value=""><input name=q value=tea>
+<input type=submit name=search value=Search formaction=/found><button id=more formmethod=get>more</button>
+<input type=image id=go name=go><button name=off disabled>off</button><button type=button name=b>b</button></form>"""
+
+
+@pytest.mark.parametrize(
+    ("submit", "form", "url", "body"),
+    [
+        (None, (), "found", "__EVENTTARGET=&q=tea&search=Search"),
+        ("none", (), "list", "__EVENTTARGET=&q=tea"),
+        ("none", (("__EVENTTARGET", "grid"), ("go", "1")), "list", "__EVENTTARGET=grid&q=tea&go=1"),
+        ("search", (("go", "1"),), "found", "__EVENTTARGET=&q=tea&search=Search&go=1"),
+        ("go", (), "list", "__EVENTTARGET=&q=tea&go.x=0&go.y=0"),
+        ("more", (("q", "oil"),), "list?__EVENTTARGET=&q=oil", None),
+    ],
+)
+def test_the_button_is_the_one_that_submit_names(
+    submit: str | None, form: tuple[tuple[str, str], ...], url: str, body: str | None
+) -> None:
+    made, request = sent(PAGER, submit=submit, form=form)
+    assert (made, request.body) == (f"https://shop.example/{url}", body)
+
+
+@pytest.mark.parametrize("submit", ["up", "off", "b", "q"])
+def test_a_form_without_the_button_is_not_sent(submit: str) -> None:
+    document = page(PAGER)
+    link = Link(selector="form", request=RequestTemplate(has_form=True), submit=submit)
+    assert RecordExtractor(DataDef(name="d", links=(link,))).extract(document, CONTEXT).links == ()
+    assert [*document.faults] == [f"a form has no button `{submit}` that may be pressed, and is not sent"]
+
+
+def test_of_buttons_with_one_name_the_fields_choose() -> None:
+    assert sent(BUTTONS, submit="go")[0].endswith("&go=1")
+    assert sent(BUTTONS, submit="go", form=(("go", "2"),))[0].endswith("/other")
+    assert sent(BUTTONS, submit="go", form=(("up", "x"),))[0].endswith("&go=1&up=x")
+
+
+def answer_to(text: str, answer: str, **request: object) -> list[str]:
+    """The codes of the warnings of a page that answers the form of another."""
+    (link,) = links_of(text, **request)
+    assert link.details is not None
+    carried = Carried.from_json(link.details.carried)
+    context = msgspec.structs.replace(CONTEXT, form_page=carried.form_page)
+    other = RecordExtractor(DataDef(name="other", links=(Link(selector="a"),)))
+    warnings = apply_data_defs(page(answer), context, [(other, True)], 100).warnings
+    assert all(one.data_def == "other" and "`submit: none`" in one.text for one in warnings)
+    return [one.code for one in warnings]
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_an_answer_that_is_the_page_of_the_form_is_a_warning(method: str) -> None:
+    def shop(token: str = "1", rest: str = "<img src=1.png>", title: str = "teas") -> str:
+        state = f"<input type=hidden name=state value={token}>"
+        return f"<h1>{title}</h1><form method={method}>{state}<button name=go>go</button></form>{rest}"
+
+    assert answer_to(shop(), shop()) == answer_to(shop(), shop(token="2")) == ["form-page"]
+    assert answer_to(shop(), shop(title="oils")) == answer_to(shop(), shop(rest="<img src=2.png>")) == []
+    assert links_of(shop(), only_read=True)[0].details.carried is None  # type: ignore[union-attr]
 
 
 def test_line_breaks_are_sent_as_crlf() -> None:
