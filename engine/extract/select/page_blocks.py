@@ -1,4 +1,4 @@
-"""Digests of what a page gives, to find repeats: of its blocks in a series, of its text, of all it shows."""
+"""Digests of pages, to find repeats: of blocks in a series, of the text, of all that a page shows."""
 
 import hashlib
 import re
