@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from engine.errors import CrawlError
 from engine.helpers.helper_process import HelperProcess, log_path
-from engine.processes.heartbeat import CRASH_LIMIT, HEALTHY_SECONDS, restart_delay
+from engine.processes.heartbeat import CRASH_LIMIT, count_crash, restart_delay
 from engine.processes.spawner import Spawner
 from engine.processes.user_command import UserCommand
 from engine.runtime.process_identity import identity_of
@@ -173,8 +173,7 @@ class HelperPool:
     def _handle_end(self, entry: _HelperEntry, reason: str) -> None:
         """Schedule a restart of a helper that ended, or fail: at its first start, or after too many crashes."""
         name, now = entry.helper.name, time.monotonic()
-        healthy = entry.process is not None and now - entry.process.started_at >= HEALTHY_SECONDS
-        entry.crashes = 1 if healthy else entry.crashes + 1
+        entry.crashes = count_crash(entry.crashes, now if entry.process is None else entry.process.started_at)
         remedy = f"see {log_path(self._folder, name)}, and {_REMEDY.format(name=name)}"
         if not entry.has_been_ready:
             self.failure = f"helper '{name}': {reason}; {remedy}"

@@ -27,6 +27,11 @@ HEALTHY_SECONDS = 60.0
 _MIN_RESTART_DELAY, _MAX_RESTART_DELAY = 0.2, 5.0
 
 
+def count_crash(before: int, started_at: float) -> int:
+    """Crashes in a row, with that of a process that was started at this monotonic second; `before`: those before it."""
+    return 1 if time.monotonic() - started_at >= HEALTHY_SECONDS else before + 1
+
+
 def restart_delay(crashes: int) -> float:
     """Seconds before a restart, after so many crashes in a row."""
     return min(_MAX_RESTART_DELAY, _MIN_RESTART_DELAY * 2.0 ** (crashes - 1))
@@ -133,10 +138,6 @@ class MonitoredChild(Struct):
             self.kill_reason = self.kill_reason or f"no beat for {self.heartbeat.age(now):.1f} s; killed"
             code = self.process.kill()
         return code
-
-    def count_crash(self, crashes: int) -> int:
-        """Crashes in a row, with its own; `crashes`: those before it."""
-        return 1 if time.monotonic() - self.started_at >= HEALTHY_SECONDS else crashes + 1
 
     def stop(self) -> None:
         """Request a graceful stop (SIGTERM)."""

@@ -16,6 +16,7 @@ from engine.processes.orders import (
     Ended,
     KillOrder,
     MessageReader,
+    Ping,
     Report,
     Started,
     StartOrder,
@@ -45,6 +46,8 @@ class Launcher:
         self.control = control
         self._reader = MessageReader(control)
         self._last_number = 0
+        self.heard = 0
+        """Messages of the template so far."""
 
     def start(
         self, entry: str, name: str, arguments: Mapping[str, Any], files: Mapping[str, int],
@@ -85,6 +88,11 @@ class Launcher:
         except OSError:
             return  # the template is gone, and its processes with it
 
+    def ping(self) -> None:
+        """Ask the template for a sign of life."""
+        with suppress(OSError):  # `receive` says that it is gone
+            send_message(self.control, Ping())
+
     def receive(self) -> list[Report]:
         """The reports that are there, without waiting. Raises TemplateLost."""
         try:
@@ -96,6 +104,7 @@ class Launcher:
         messages = self._reader.receive()
         if messages is None:
             raise TemplateLost
+        self.heard += len(messages)
         return [report for report, _ in messages if isinstance(report, Report)]
 
     def close(self) -> None:
@@ -244,6 +253,12 @@ class OwnTemplate(TemplateLink):
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = Child(pid=create(theirs))
+
+    def kill(self) -> None:
+        """Kill a template that hangs, without waiting: its clients notice, and the next need starts another."""
+        with self._lock:
+            if self._process is not None:
+                self._process.signal(signal.SIGKILL)
 
     def close(self) -> None:
         """End the template, if one runs, with what it has forked for clients; they must be closed before."""

@@ -45,6 +45,12 @@ class KillOrder(Struct, frozen=True, tag="kill"):
     files: ClassVar[Sequence[str]] = ()
 
 
+class Ping(Struct, frozen=True, tag="ping"):
+    """Answer this with the same message: the template is alive."""
+
+    files: ClassVar[Sequence[str]] = ()
+
+
 class Started(Struct, frozen=True, tag="started"):
     """A process runs."""
 
@@ -76,7 +82,7 @@ def describe_status(status: int) -> str:
 
 
 Report = Started | Ended
-Message = StartOrder | AdoptOrder | KillOrder | Report
+Message = StartOrder | AdoptOrder | KillOrder | Ping | Report
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 

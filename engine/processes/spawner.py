@@ -1,6 +1,7 @@
 """Starts the processes of a supervisor: forks of a template, or interpreters of their own."""
 
 import contextlib
+import logging
 import socket
 import sys
 import threading
@@ -10,15 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import CrawlError, reason_of
+from engine.model.node import HeartbeatState
 from engine.processes.child import Child, reap_orphans
 from engine.processes.child_limits import become_subreaper
-from engine.processes.heartbeat import CRASH_LIMIT
+from engine.processes.heartbeat import CRASH_LIMIT, HeartbeatMonitor, count_crash
 from engine.processes.launcher import Launcher, OwnTemplate, TemplateLost
 from engine.processes.orders import Started, StartOrder
 from engine.processes.start import spawn_child
+from engine.runtime.beat_file import Beat
 from engine.runtime.log_file import open_log
 
 _START_SECONDS = 2.0
+_PING_SECONDS, _SILENT_SECONDS = 1.0, 2.0
+"""Between two pings of the template; without an answer, which counts as a missed timeout."""
+_log = logging.getLogger(__name__)
 
 
 class Spawner:
@@ -42,6 +48,8 @@ class Spawner:
         """Processes that the template has not reported yet, by number."""
         self._children: list[Child] = []
         self._crashes = 0
+        self._started_at = self._pinged_at = 0.0
+        self._heartbeat = HeartbeatMonitor(timeout=_SILENT_SECONDS)
 
     @property
     def is_refused(self) -> bool:
@@ -58,6 +66,7 @@ class Spawner:
 
         `forks`: it may be a fork of this process, which has no open database, and shares the modules imported so far.
         """
+        self._started_at, self._heartbeat = time.monotonic(), HeartbeatMonitor(timeout=_SILENT_SECONDS)
         try:
             if forks and sys.platform == "linux" and threading.active_count() == 1:
                 self._template.fork()
@@ -66,8 +75,10 @@ class Spawner:
             raise _cannot_start("the template", error) from error
 
     def check(self) -> None:
-        """Hear of starts, reap what others left, follow a template that died by another. Never waits."""
-        if not self._hear() and self.failure is None:
+        """Hear of starts, reap what others left, follow a template that died or hangs by another. Never waits."""
+        if self._hear():
+            self._watch_template()
+        elif self.failure is None:
             with contextlib.suppress(CrawlError):  # the next check tries again
                 self._follow_template()
         self._children = [child for child in self._children if child.poll() is None]
@@ -129,16 +140,26 @@ class Spawner:
             if child is None:
                 continue
             if isinstance(report, Started):
-                self._crashes = 0
                 child.on_started(report.pid)
             else:
                 child.on_lost()
         return reports is not None
 
+    def _watch_template(self) -> None:
+        """Kill the template if it no longer answers; the next check follows it."""
+        assert self._launcher is not None
+        now, beat = time.monotonic(), Beat(number=self._launcher.heard, state="READY")
+        if self._heartbeat.observe(beat if beat.number else None, now) is HeartbeatState.ASYSTOLE:
+            _log.warning("the process that forks all others hangs; it is replaced")
+            self._template.kill()
+        elif now - self._pinged_at >= _PING_SECONDS:
+            self._pinged_at = now
+            self._launcher.ping()
+
     def _follow_template(self) -> None:
         """Start a template, perhaps in place of one that died; tell the processes that used that."""
         if self._launcher is not None:
-            self._crashes += 1
+            self._crashes = count_crash(self._crashes, self._started_at)
             self._launcher.close()
             self._launcher = None
             for child in self._starting.values():

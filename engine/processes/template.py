@@ -31,6 +31,7 @@ from engine.processes.orders import (
     Ended,
     KillOrder,
     MessageReader,
+    Ping,
     Report,
     Started,
     StartOrder,
@@ -50,7 +51,7 @@ class _Client:
         self.connection = connection
         self.orders = MessageReader(connection)
 
-    def tell(self, report: Report) -> None:
+    def tell(self, report: Report | Ping) -> None:
         with suppress(OSError):  # it is gone, and needs no report
             send_message(self.connection, report)
 
@@ -98,6 +99,8 @@ class Template:
                 case AdoptOrder():
                     adopted = _Client(socket.socket(fileno=files[0]))
                     self._clients[files[0]] = adopted
+                case Ping():
+                    client.tell(order)
                 case KillOrder():
                     for pid, running in self._running.items():
                         if running.client is client and running.number == order.number:

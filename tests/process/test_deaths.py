@@ -247,6 +247,25 @@ def test_a_stopped_appender_is_replaced(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+def test_a_template_that_hangs_is_replaced_and_the_crawl_goes_on(project: Project, site: Site) -> None:
+    """The node that dies meanwhile is started by the next template."""
+    library = library_of(project, site, delay=0.25)
+    running = project.start(nodes=1)
+    assert until(lambda: len(site.paths) > 2)
+    [template], [node] = project.children("template"), project.children("node")
+    os.kill(template, signal.SIGSTOP)
+    kill(node)
+    watch = Stopwatch()
+    assert until(lambda: project.children("node") not in ([node], []), 30)
+    assert watch.seconds() < 15
+    assert project.children("template") not in ([template], [])
+    done = running.wait()
+    assert done.code == 0, done.err
+    assert "hangs; it is replaced" in done.err + project.logs()
+    project.assert_clean(done)
+    assert project.count_rows("entry", "book") == library.rows()
+
+
 @pytest.mark.parametrize("how", sampled(["dies", "hangs"], 0))
 def test_an_appender_lost_at_the_very_end_is_replaced(project: Project, site: Site, how: str) -> None:
     library = Library(site, shelves=1, books=4)

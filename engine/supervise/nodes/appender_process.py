@@ -8,6 +8,7 @@ from engine.processes.heartbeat import (
     CRASH_LIMIT,
     HeartbeatMonitor,
     MonitoredChild,
+    count_crash,
     create_beat_file,
     restart_delay,
 )
@@ -72,7 +73,7 @@ class AppenderProcess:
         code = child.check(now)
         if code is None:
             return
-        crashes = child.count_crash(self._crashes)
+        crashes = count_crash(self._crashes, child.started_at)
         final = crashes >= CRASH_LIMIT
         outcome = child.kill_reason or f"died: {code}"
         with self._db.transaction():

@@ -14,6 +14,7 @@ from engine.processes.heartbeat import (
     CRASH_LIMIT,
     HeartbeatMonitor,
     MonitoredChild,
+    count_crash,
     create_beat_file,
     restart_delay,
 )
@@ -303,7 +304,7 @@ class NodePool:
 
     def _reap_node(self, child: MonitoredChild, reason: str, crashed: bool, *, replace: bool) -> None:
         """Handle the end of a node: fence it, requeue its jobs, promote a backup, schedule its replacement."""
-        crashes = 1 if child.killed_by_operator else child.count_crash(child.crashes)
+        crashes = 1 if child.killed_by_operator else count_crash(child.crashes, child.started_at)
         blame = crashed and not child.killed_by_operator and not child.reported_failure
         final = crashed and crashes >= CRASH_LIMIT
         missing = child.role

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CrawlError
+from engine.processes import heartbeat
 from engine.processes import launcher as launcher_module
 from engine.processes import spawner as spawner_module
 from engine.processes.child import Child
@@ -118,6 +119,58 @@ def test_a_template_that_died_is_followed_by_another_which_its_processes_use(spa
     until(spawner, lambda: not children_of(template))
     other, _ = spawn(spawner, tmp_path, "other")
     assert other.poll() is None
+
+
+def lose_template(spawner: Spawner, number: signal.Signals) -> None:
+    """Send a signal to the template; returns when another follows."""
+    lost = spawner._template.pid
+    assert lost is not None
+    os.kill(lost, number)
+    until(spawner, lambda: spawner._template.pid not in (None, lost) and spawner._launcher and spawner._launcher.heard)
+
+
+def test_deaths_of_a_template_that_lived_long_enough_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "HEALTHY_SECONDS", 0.3)
+    monkeypatch.setattr(spawner_module, "_PING_SECONDS", 0.05)
+    spawner = Spawner(tmp_path, [])
+    spawner.start_template()
+    for _ in range(CRASH_LIMIT + 1):
+        time.sleep(0.3)
+        lose_template(spawner, signal.SIGKILL)
+    assert spawner.failure is None
+    monkeypatch.setattr(heartbeat, "HEALTHY_SECONDS", 60.0)
+    for _ in range(CRASH_LIMIT - 2):
+        lose_template(spawner, signal.SIGKILL)
+    assert spawner.failure is None
+    assert spawner._template.pid is not None
+    os.kill(spawner._template.pid, signal.SIGKILL)
+    until(spawner, lambda: spawner.failure)
+    spawner.close()
+
+
+def test_a_template_that_hangs_is_replaced_and_starts_what_waits(
+    spawner: Spawner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spawner_module, "_SILENT_SECONDS", 0.5)
+    child, _ = spawn(spawner, tmp_path)
+    spawner._heartbeat.timeout = 0.5
+    lose_template(spawner, signal.SIGSTOP)
+    assert child.poll() is None
+    other, _ = spawn(spawner, tmp_path, "other")
+    assert other.poll() is None
+
+
+def test_a_spawner_that_was_stopped_does_not_blame_the_template(spawner: Spawner, tmp_path: Path) -> None:
+    """Silence counts only while the observer ran: both may have been frozen."""
+    spawn(spawner, tmp_path)
+    template = spawner._template.pid
+    spawner._heartbeat.observed_at = time.monotonic() - 600
+    spawner.check()
+    assert spawner._template.pid == template
+    until(spawner, lambda: spawner._heartbeat.missed == 0)
+    assert spawner._template.is_running
 
 
 def test_a_template_that_never_starts_a_process_fails_in_the_end(tmp_path: Path) -> None:
