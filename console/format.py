@@ -21,7 +21,7 @@ _RIGHT = (0x80, 0x20, 0x10, 0x08)
 _UNITS = ("", "k", "M", "G", "T")
 _MAX_DAYS_AGO = 30
 _URL = re.compile(r"https?://\S*[^\s;,:]")
-_MIN_URL, _MIN_BEFORE = 27, 10
+_MIN_URL, _MIN_BEFORE, _MIN_SUBJECT = 27, 10, 6
 
 
 def format_count(number: float) -> str:
@@ -246,8 +246,15 @@ def shorten_url(url: str, width: int) -> str:
     if len(url) <= width:
         return url
     host, slash, path = url.partition("/")
-    end = width - len(host) - 3
-    return f"{host}{slash}…{path[-end:]}" if slash and end > 3 else url[: max(1, width - 1)] + "…"
+    end = width - len(host) - 2
+    return f"{host}{slash}…{path[-end:]}" if slash and end > 2 else shorten_name(url, width)
+
+
+def shorten_subject(text: str, width: int) -> str:
+    """A name or URL, with what is said of it behind ` · `, in at most `width` characters; other text as it is."""
+    subject, dot, rest = text.partition(" · ")
+    room = width - len(dot) - len(rest)
+    return text if " " in subject or room < _MIN_SUBJECT else shorten_url(subject, room) + dot + rest
 
 
 def shorten_line(text: str, width: int) -> str:

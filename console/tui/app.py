@@ -218,8 +218,10 @@ class Console(App[int], inherit_bindings=False):
             self.post_message(PollFailed(reason))
 
     def on_console_polled(self, message: Polled) -> None:
-        self.poll_failure = None
+        self.poll_failure, before = None, self.last_poll
         self.last_poll = message.result
+        if before is None or (before.supervisor_pid is None) != (message.result.supervisor_pid is None):
+            self.navigation.refresh_breadcrumbs()  # of the keys, some need a supervisor
         self.rates.update(message.result)
         if message.result.log is not None:
             self.log_buffer.add(*message.result.log)

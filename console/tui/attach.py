@@ -18,6 +18,7 @@ from engine.errors import LockHeld
 from engine.settings import Settings
 
 _EXIT_TIMEOUT = 5.0
+_ERASE_LINE = "\x1b[K"
 
 
 class AttachOptions(Struct, frozen=True, kw_only=True):
@@ -41,13 +42,15 @@ def attach(options: AttachOptions) -> int:
     from console.client import lock_holder_pid
 
     child = None
+    sys.stderr.write("starting ...\r")  # on a busy machine the first screen takes seconds
+    sys.stderr.flush()
     if not options.read_only:
         pid = lock_holder_pid(options.data)
         if pid is None:
             try:
                 child = spawn.start_supervisor(options.data, options.arguments, options.environment)
             except spawn.StartFailed as failure:
-                sys.stderr.write("".join(f"{clean(line)}\n" for line in failure.output.splitlines()))
+                sys.stderr.write(_ERASE_LINE + "".join(f"{clean(line)}\n" for line in failure.output.splitlines()))
                 return failure.exit_code
         elif options.fresh:
             raise LockHeld(
@@ -57,6 +60,7 @@ def attach(options: AttachOptions) -> int:
     try:
         code, signalled = _run_console(options, owner=child is not None)
     finally:
+        sys.stderr.write(_ERASE_LINE)
         _print_exit_summary(options, sys.stderr)
     return code if child is None or signalled else _final_exit_code(child, code)
 

@@ -93,6 +93,10 @@ ASCII_KEY_LABELS = {"↵": "enter", "⇧tab": "S-tab", "↓ j": "j", "↑ k": "k
 """Labels for terminals without UTF-8."""
 KEYS_BY_ID = {key.id: key for key in KEYS}
 SCREEN_NAMES = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots", "runs")
+SUPERVISOR_KEYS = (
+    "cancel", "kill", "drain", "add", "retire", "pause", "host_delay", "host_concurrency", "host_reset", "reload",
+)  # fmt: skip
+"""Keys that do nothing without a supervisor."""
 READ_ONLY_ACTIONS = ("mark", "mark_all")
 """Keys of the group `Act` that change nothing in the run."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from textual.containers import Container
 from textual.widget import Widget
 
-from console.tui.bindings import SCREEN_NAMES, changes_run, key_label
+from console.tui.bindings import SCREEN_NAMES, SUPERVISOR_KEYS, changes_run, key_label
 from console.tui.host import AppHost
 from console.tui.screens import create_view
 from console.tui.screens.base import View
@@ -176,7 +176,11 @@ class Navigation:
     def refresh_breadcrumbs(self) -> None:
         """Take breadcrumbs and key hints from the views on the stack."""
         self._tabs.breadcrumbs = " > ".join(view.breadcrumb() for view in self.view_stack)
-        self._hints.hints = self._label_keys(self.view_stack[-1].HINTS)
+        poll, hints = self._app.last_poll, self.view_stack[-1].HINTS
+        if poll is not None and poll.supervisor_pid is None:
+            start = [("restart", "start")] if self._app.options.start_supervisor is not None else []
+            hints = [*start, *((key_id, text) for key_id, text in hints if key_id not in SUPERVISOR_KEYS)]
+        self._hints.hints = self._label_keys(hints)
         self._hints.general_hints = self._label_keys((("help", "keys"), ("quit", "quit")))
         self._tabs.redraw()
         self._hints.redraw()

@@ -106,7 +106,7 @@ async def test_trouble_stands_first_and_a_letter_sorts(tmp_path):
             await console.press(*pressed)
             await console.until(lambda expected=expected: keys() == expected)
             assert console.control_client.commands == [], "a letter is no command"
-            assert not console.app.navigation.top.table.choosing_sort
+            assert not console.app.navigation.top.table.awaits_key
 
 
 async def test_the_keys_are_searched(tmp_path):

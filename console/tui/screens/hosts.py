@@ -21,7 +21,7 @@ from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.host_spans import bad_span, has_trouble, latency_trend, next_span
+from console.tui.widgets.host_spans import bad_span, host_rank, latency_trend, next_span
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from engine.errors import UsageError
@@ -183,10 +183,7 @@ class HostsView(View):
             rates = self.console_app.rates.update_hosts(pages, poll.at)
             is_live = poll.supervisor_pid is not None
             self.table.show_filtered(
-                [
-                    self._row(host, rates.get(host.host, 0.0), is_live=is_live)
-                    for host in sorted(hosts, key=lambda host: not has_trouble(host))
-                ]
+                [self._row(host, rates.get(host.host, 0.0), is_live=is_live) for host in sorted(hosts, key=host_rank)]
             )
             self.console_app.navigation.refresh_breadcrumbs()
         self.show_wanted(self.table, was_read=self.wanted == data.name)

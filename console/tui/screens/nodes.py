@@ -47,7 +47,7 @@ _LATE_SUPERVISOR_SECONDS = 3.0
 """It beats once a second."""
 _SHOWN_AGE_SECONDS = 2.0
 """From here on the age of a request is shown."""
-_SIDE_WIDTH, _WIDE_MIN_WIDTH, _SPLIT_MIN_HEIGHT = 62, 130, 9
+_SIDE_WIDTH, _WIDE_MIN_WIDTH, _SPLIT_MIN_HEIGHT = 64, 130, 9
 _ENDED_STATES = ("TERMINATED", "DEAD", "FAILED")
 _MAX_ENDED_SHOWN = 4
 
@@ -325,13 +325,13 @@ class NodesView(View):
     def arrange_panes(self) -> None:
         """Place the panes, if something changed."""
         width, height = self.size
-        if not width or self.last_poll is None:
+        if not width:
             return
         focused = self.screen.focused
         alone = focused if (self.zoomed or height < _SPLIT_MIN_HEIGHT) and focused in self.panes() else None
-        alarm_lines = min(6, self.alarms.line_count(_SIDE_WIDTH - 1))
+        alarm_lines = min(6, self.alarms.line_count(_SIDE_WIDTH - 2))
         sizes = (self.nodes.rows, self.outputs.items, self.data.items, self.hosts.items)
-        nodes, outputs, data_defs, hosts = map(len, sizes)
+        nodes, outputs, data_defs, hosts = (len(items or ()) for items in sizes)
         counts = (nodes, outputs, alarm_lines, data_defs, hosts)
         summary_lines = self.summary.line_count if self._lower_pane is self.summary else 0
         arrangement = (width, height, alone, self._lower_pane, summary_lines, *counts)
@@ -351,7 +351,7 @@ class NodesView(View):
             lower = self.log_pane if side else self._lower_pane or self.log_pane
             places[lower] = (0, upper, width - side, height - upper)
             if side:
-                places |= self._side_places(width - side + 1, side - 1, height, counts)
+                places |= self._side_places(width - side + 1, side - 2, height, counts)
         for pane in self.panes():
             place = places.get(pane)
             pane.display = place is not None

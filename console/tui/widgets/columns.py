@@ -39,7 +39,7 @@ def place_columns(columns: Sequence[Column], pane_width: int, hidden: Collection
     fitting = [(index, column) for index, column in enumerate(columns) if pane_width >= column.min_pane_width]
     shown = [(index, column) for index, column in fitting if column.title not in hidden] or fitting[:1]
     widths = [c.wide_width if c.wide_width and pane_width >= _WIDE_PANE else c.width for _, c in shown]
-    rest = max(_MIN_REST, pane_width - _POINTER_WIDTH - sum(widths) - len(shown))
+    rest = max(_MIN_REST, pane_width - _POINTER_WIDTH - sum(widths) - len(shown) + 1)
     if 0 not in widths and widths:
         widths[-1] += max(0, rest - _MIN_REST)
     placed, start = [], _POINTER_WIDTH

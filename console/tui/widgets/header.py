@@ -123,7 +123,7 @@ class Header(Canvas):
         )
         run = self.last_poll.snapshot.run if self.last_poll else None
         if self.last_poll is None or run is None:
-            parts.append((True, [("  no run yet" if self.last_poll else "  loading…", "dim")]))
+            parts.append((True, [("  no run yet" if self.last_poll else "  starting …", "dim")]))
             return parts + [(True, [("  ", ""), badge]) for badge in self.badges]
         snapshot = self.last_poll.snapshot
         word, role = run_state_span(self.last_poll)

@@ -31,6 +31,12 @@ def has_trouble(host: HostRow) -> bool:
     return bool(host.backoff or host.login == "failed" or (host.bad_share or 0) >= FAILING_SHARE)
 
 
+def host_rank(host: HostRow) -> tuple[bool, bool, int]:
+    """Trouble first, then work, the most that is left first; not by exact numbers, which change with every poll."""
+    has_work = bool(host.running or host.waiting)
+    return not has_trouble(host), not has_work, -(host.running + host.waiting).bit_length()
+
+
 def bad_span(host: HostRow) -> Span:
     """The share of a host's answers that are bad, in percent."""
     share = host.bad_share

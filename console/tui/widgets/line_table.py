@@ -9,7 +9,7 @@ from textual import events
 from textual.actions import SkipAction
 from textual.message import Message
 
-from console.format import shorten_name
+from console.format import shorten_subject
 from console.tui.state.log_buffer import compile_pattern
 from console.tui.widgets.columns import Column, PlacedColumn, place_columns
 from console.tui.widgets.line_canvas import Line, Span, fit
@@ -42,6 +42,8 @@ class LineTable(ScrollPane):
     """At the right of the rule, for tables without a line of headings."""
     always_show_cursor = False
     """Whether the cursor is also shown without focus."""
+    is_read = False
+    """Whether the owner has set rows: until then no row means nothing."""
 
     class RowOpened(Message):
         """A row was opened with Enter or a double click."""
@@ -94,9 +96,13 @@ class LineTable(ScrollPane):
         return marked or ([self.row] if self.row else [])
 
     def show(self, rows: Sequence[Row], *, keep: bool = True) -> None:
-        """Set the rows and sort them. With `keep`, the row under the cursor stays where it is."""
-        rows = self._sort_rows(rows)
-        if keep and (row := self.row) is not None:
+        """Set the rows and sort them. With `keep`, the row under the cursor stays where it is.
+
+        A table without focus whose cursor was never moved shows its first rows: no key acts on them.
+        """
+        rows, self.is_read = self._sort_rows(rows), True
+        at_top = not self._cursor and not self.has_focus and not self.always_show_cursor
+        if keep and not at_top and (row := self.row) is not None:
             moved = next((i for i, r in enumerate(rows) if r.key == row.key), self._cursor)
             if self._first_visible:  # at the start of the list the rows that come first stay visible
                 self._first_visible = max(0, self._first_visible + moved - self._cursor)
@@ -157,7 +163,7 @@ class LineTable(ScrollPane):
     # --- drawing
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        self._placed = place_columns(self.COLUMNS, width, self.hidden_columns)
+        self._placed = place_columns(self.COLUMNS, self.text_width, self.hidden_columns)
         has_heading = self.HAS_HEADING or self.awaits_key
         lines = [self._heading_line()] if has_heading else [self.rule(width, headings=self.RULE_HEADINGS)]
         page = self.page_lines
@@ -165,6 +171,7 @@ class LineTable(ScrollPane):
         self._first_visible = max(self._first_visible, self._cursor - page + 1)
         if not self.rows:
             text = f"no row matches {self.filter_text}" if self.filter_text else self.empty_text or self.EMPTY
+            text = text if self.is_read else "reading …"
             return [*lines, Line((("   " + text, "dim"),))]
         visible = range(self._first_visible, min(len(self.rows), self._first_visible + page))
         return lines + [self._row_line(number) for number in visible]
@@ -206,7 +213,7 @@ class LineTable(ScrollPane):
                               row.cells[last][1]))  # fmt: skip
                 break
             text, role = row.cells[index]
-            text = shorten_name(text, width) if column.keeps_end and " " not in text.partition(" · ")[0] else text
+            text = shorten_subject(text, width) if column.keeps_end else text
             spans += [(fit(text, width, right=column.right), role), (" ", "")]
         return Line(spans, "cursor" if is_cursor and (self.has_focus or self.always_show_cursor) else "")
 

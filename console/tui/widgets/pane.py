@@ -62,7 +62,8 @@ class ListPane(Pane):
 
     HEADINGS = ""
     EMPTY = ""
-    items: Sequence[Any] = ()
+    items: Sequence[Any] | None = None
+    """None: not read yet."""
 
     def show(self, items: Iterable[Any]) -> None:
         self.items = list(items)
@@ -79,7 +80,8 @@ class ListPane(Pane):
     def paint(self, width: int, height: int) -> list[Line]:
         lines = [self.rule(width, note=self.note(), headings=self.HEADINGS)]
         if not self.items:
-            return [*lines, Line(((f"   {self.EMPTY}", "dim"),))] if self.EMPTY else lines
+            text = "reading …" if self.items is None else self.EMPTY
+            return [*lines, Line(((f"   {text}", "dim"),))] if text else lines
         name_width = max(6, width - 3 - len(self.HEADINGS))
         for item in self.items[: height - 1]:
             name, figures = self.spans(item)

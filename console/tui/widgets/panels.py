@@ -14,7 +14,7 @@ from console.format import (
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.host_spans import bad_span, has_trouble, latency_trend, next_span
+from console.tui.widgets.host_spans import bad_span, host_rank, latency_trend, next_span
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.pane import ListPane, Pane
@@ -45,20 +45,26 @@ class SequencesTable(LineTable):
 
     def update_from(self, poll: PollResult) -> None:
         self.sequence_count = poll.snapshot.sequence_count
-        self.show_filtered([_sequence_row(s) for s in poll.snapshot.sequences])
+        self.show_filtered([_sequence_row(s) for s in sorted(poll.snapshot.sequences, key=_sequence_rank)])
+
+
+def _sequence_rank(s: SequenceRow) -> tuple[bool, bool, int]:
+    """What works first, then what waits, then what has ended; an order that does not change with every poll."""
+    return s.paused or not s.taken, not (s.ready or s.delayed or s.taken), s.id
 
 
 def _sequence_row(s: SequenceRow) -> Row:
     waiting = s.ready + s.delayed
     left = waiting + s.taken
     ratio = done_ratio({name: getattr(s, name) for name in _JOB_COUNTERS} | {"ready": waiting})
-    name = f"{'‖ ' if s.paused else ''}{s.group} · {s.host}"
+    is_lost = s.failed > 0 and not (s.done or left)
+    name = f"{'‖ ' if s.paused else '✗ ' if is_lost else ''}{s.group} · {s.host}"
     progress = f"{progress_bar(ratio, 9)} {ratio * 100:3.0f}%"
     return Row(
         s.id,
         (
-            (name, "warn" if s.paused else "text"),
-            (progress, "good" if ratio >= 1 else "accent"),
+            (name, "bad" if is_lost else "warn" if s.paused else "text"),
+            (progress, "bad" if is_lost else "good" if ratio >= 1 else "accent"),
             (format_count(left), "text"),
             (format_count(s.taken), "strong" if s.taken else "dim"),
         ),
@@ -101,13 +107,15 @@ class HostsPane(ListPane):
     _is_live = False
     HEADINGS = f"{'DONE':>7}{'BAD%':>6}{'P50':>6}{'P95':>6}  {'TREND':<{_TREND_CELLS}}{'NEXT':>9}"
 
+    host_count = 0
+
     def title(self) -> str:
-        return f"hosts {len(self.items)}" if self.items else "hosts"
+        return f"hosts {self.host_count:,}" if self.host_count else "hosts"
 
     def update_from(self, poll: PollResult) -> None:
-        """Show the hosts of a poll: those with trouble first, then the busiest."""
         self._is_live = poll.supervisor_pid is not None
-        self.show(sorted(poll.snapshot.hosts, key=lambda h: (not has_trouble(h), -h.running, -h.waiting)))
+        self.host_count = max(poll.snapshot.host_count, len(poll.snapshot.hosts))
+        self.show(sorted(poll.snapshot.hosts, key=host_rank))
 
     def spans(self, item: HostRow) -> tuple[str, Sequence[Span]]:
         bad, following = bad_span(item), next_span(item, is_live=self._is_live)

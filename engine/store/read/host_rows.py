@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from engine.model.host import count_by_class
 from engine.runtime.clock import store_time
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, id_list
 from engine.store.tables.host import host_speeds, hosts
 
 _HOSTS = f"""
@@ -23,6 +23,12 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
 FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ?
 """
 _FIRST_HOSTS = f"{_HOSTS} ORDER BY h.id LIMIT +?"
+_CHOSEN_HOSTS = f"{_HOSTS} AND h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id"
+_BUSY = """
+SELECT DISTINCT host FROM sequences WHERE run = ? AND kind <> 'extract' AND {} LIMIT +?
+"""
+_AT_WORK, _WAITING = _BUSY.format("taken > 0"), _BUSY.format("ready + delayed > 0")
+_FIRST_IDS = "SELECT id FROM hosts WHERE run = ? ORDER BY id LIMIT +?"
 _ONE_HOST = f"{_HOSTS} AND h.key = ?"
 _RUNNING = f"""
 SELECT total(min(taken, concurrency)) FROM (
@@ -92,9 +98,18 @@ class HostRow(Struct, frozen=True):
         return self.paused or self.operator_delay is not None or self.operator_concurrency is not None
 
 
-def list_hosts(db: Database, run: int, limit: int) -> list[HostRow]:
-    """The first hosts of a run, in the order in which they were named."""
-    return _to_rows(db, db.all(_FIRST_HOSTS, (run, limit)))
+def list_hosts(db: Database, run: int, limit: int, count: int) -> list[HostRow]:
+    """The hosts of a run, in the order in which they were named; if `count`, of all, is above `limit`, the busy ones.
+
+    The first ones take the room that is left.
+    """
+    if count <= limit:
+        return _to_rows(db, db.all(_FIRST_HOSTS, (run, limit)))
+    chosen: dict[int, None] = {}
+    for query in (_AT_WORK, _WAITING, _FIRST_IDS):
+        if len(chosen) < limit:
+            chosen |= dict.fromkeys(int(row[0]) for row in db.all(query, (run, limit)))
+    return _to_rows(db, db.all(_CHOSEN_HOSTS, (run, id_list(list(chosen)[:limit]))))
 
 
 def get_host(db: Database, run: int, host: str) -> HostRow | None:

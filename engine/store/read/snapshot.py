@@ -225,7 +225,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             nodes=nodes,
             sequences=_read_sequences(db, current.seq, limit),
             sequence_count=count,
-            hosts=host_rows.list_hosts(db, current.seq, limit),
+            hosts=host_rows.list_hosts(db, current.seq, limit, int(host_count)),
             metrics=metrics.build_metrics(
                 [GroupTotals(g, d, f, s, i, r + t) for g, d, f, s, i, r, t, *_ in groups],
                 metrics.list_fetch_stats(db, current.seq),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.format import braille_plot, filled_plot, scale, trend
+from console.format import braille_plot, filled_plot, progress_bar, scale, trend
 from console.terminal import to_ascii
 
 
@@ -40,4 +40,5 @@ def test_scale() -> None:
 
 def test_ascii() -> None:
     assert to_ascii("plain") == "plain"
+    assert to_ascii(progress_bar(0.5, 4)) == "==--", "full and empty differ"
     assert to_ascii("⣿⣀─→ é 北") == "@:-> ? ??"

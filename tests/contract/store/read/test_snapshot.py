@@ -101,6 +101,20 @@ def test_a_host_is_read_beyond_the_limit(new_store: NewStore) -> None:
     assert host_rows.get_host(store.db, store.run, "c:80") is None
 
 
+def test_the_hosts_with_work_are_read_first(new_store: NewStore) -> None:
+    """The first thousand of ten thousand hosts may have ended long ago."""
+    store = _busy(new_store)
+    with store.db.transaction():
+        for key, taken in (("a:80", 0), ("b:80", 1)):
+            store.db.execute(
+                "UPDATE sequences SET ready = 0, delayed = 0, taken = ?"
+                " WHERE host = (SELECT id FROM hosts WHERE key = ?)",
+                (taken, key),
+            )
+    assert [host.host for host in snapshot.read(store.db, limit=1).hosts] == ["b:80"]
+    assert [host.host for host in snapshot.read(store.db, limit=2).hosts] == ["a:80", "b:80"]
+
+
 def test_an_ended_node_has_no_request(new_store: NewStore) -> None:
     """Neither one that ended, nor one whose supervisor is gone."""
     store = new_store(nodes_=2)

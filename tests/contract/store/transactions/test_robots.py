@@ -62,7 +62,7 @@ def state(store: StoreHarness, host: str = "a:80") -> tuple[Any, ...] | None:
 
 
 def signals(store: StoreHarness) -> dict[str, dict[str, str]]:
-    return {row.host: row.content_signal for row in host_rows.list_hosts(store.db, store.run, 9)}
+    return {row.host: row.content_signal for row in host_rows.list_hosts(store.db, store.run, 9, 1)}
 
 
 def next_run(store: StoreHarness, policy: HostPolicy = POLICY) -> None:
