@@ -1,9 +1,12 @@
 """JSON values of documents: parsed so that numbers keep their digits, and every text can be stored."""
 
 import json
+import re
 from typing import Any
 
 import orjson
+
+from engine.late_regex import late_regex
 
 
 class Missing:
@@ -34,6 +37,12 @@ _LENIENT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=l
 
 _WRAPPERS = ("<!--", "-->"), ("//<![CDATA[", "//]]>"), ("/*<![CDATA[*/", "/*]]>*/"), ("<![CDATA[", "]]>")
 """Comments in which old pages wrap a script."""
+_STRING = r'"(?:[^"\\]|\\.)*+"?'
+_COMMENT = late_regex(
+    rf"({_STRING})|//[^\n\r]*|/\*(?:.*?\*/|.*)|<!--(?:[^\n\r]*?-->|[^\n\r]*)|-->[^\n\r]*|<!\[CDATA\[|\]\]>", re.DOTALL
+)
+"""A string, which is kept, or a comment of a script. What lacks its end goes on to that of the text or line."""
+_LAST_COMMA = late_regex(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def parse_json(text: str) -> Any:
@@ -44,13 +53,20 @@ def parse_json(text: str) -> Any:
 def parse_embedded_json(text: str) -> Any:
     """The value of a JSON text inside an HTML page, as `parse_json`.
 
-    A byte order mark before it, comments around it, a `;` behind it and raw line breaks are allowed.
+    A byte order mark before it, comments around and in it, a comma behind the last value, a `;` behind it and raw line
+    breaks are allowed.
     """
     text = text.strip().removeprefix("\ufeff").lstrip()
+    bare = text
     for start, end in _WRAPPERS:
-        if text.startswith(start):
-            text = text.removeprefix(start).removesuffix(end).strip()
-    return _parse(text.removesuffix(";"), _LENIENT)
+        if bare.startswith(start):
+            bare = bare.removeprefix(start).removesuffix(end).strip()
+    value = _parse(bare.removesuffix(";"), _LENIENT)
+    if value is not MISSING:
+        return value
+    for pattern in (_COMMENT, _LAST_COMMA):
+        text = pattern.sub(lambda found: found[1] or " ", text)
+    return _parse(text.strip().removesuffix(";"), _LENIENT)
 
 
 def _parse(text: str, decoder: json.JSONDecoder) -> Any:

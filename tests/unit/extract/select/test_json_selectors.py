@@ -1,6 +1,7 @@
 """JSON inside HTML pages: JSON-LD by type, and JMESPath on the JSON in an element."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -48,6 +49,25 @@ def ld(*blocks: str) -> str:
         (ld('{"@type": "3DModel", "name": null}'), "jsonld: 3DModel.name", []),
         (ld("\ufeff" + TEA, "\n \ufeff\n" + TEA + ";"), "jsonld: Product.name", ["Tea", "Tea"]),
         (ld("<!--\n" + TEA + "\n-->", "//<![CDATA[\n" + TEA + ";\n//]]>"), "jsonld: Product.name", ["Tea", "Tea"]),
+        (
+            ld("<!-- a -->\n" + TEA + "\n<!-- b -->", "// <![CDATA[\n" + TEA + "\n// ]]>"),
+            "jsonld: Product.name",
+            ["Tea"] * 2,
+        ),
+        (ld("<!--//--><![CDATA[//><!--\n" + TEA + "\n//--><!]]>"), "jsonld: Product.name", ["Tea"]),
+        (ld("/* a */ " + TEA.replace(",", ", // it's \"5\n", 1) + "; // b"), "jsonld: Product.name", ["Tea"]),
+        (
+            ld('{"@type": "Product", /* "name": 1 */ "name": "//a /*b*/ <!--c--> \\"//,]", "x": [1,], }'),
+            "jsonld: Product.name",
+            ['//a /*b*/ <!--c--> "//,]'],
+        ),
+        (
+            ld('{"@type": "Product", "name": "a" /* never closed }', '{"@type": "Product", "name": "b'),
+            "jsonld: Product.name",
+            [],
+        ),
+        ("<script id=d>{a: 1}</script><script id=e>{'a': 1}</script>", "jmespath(#d): a", []),
+        ('<script id=d>// state\n{"a": "http://x"}</script>', "jmespath(#d): a", ["http://x"]),
         (ld('{"@type": "Product", "name": "two\nlines \\ud800"}'), "jsonld: Product.name", ["two lines �"]),
         (ld(TEA).replace("ld+json", "LD+JSON; charset=utf-8"), "jsonld: Product.name", ["Tea"]),
         (ld(TEA).replace("ld+json", "json"), "jsonld: Product.name", []),
@@ -200,3 +220,10 @@ def test_any_json(written: Any) -> None:
     for selector in ("jsonld: Product.a", "jsonld: Product.a[].a", "jmespath(script): a.a", "jsonld: Product"):
         found = extract(DataDef(name="d", fields=(Field(name="f", selector=selector, all=True),)), markup)
         assert not found.rejected
+
+
+@pytest.mark.parametrize("piece", ["/*", "<!--", '"\\"', '"\\', "//", '",', "[,", "<!-- -->", ",  ", "/**"])
+def test_broken_json_costs_no_more_than_its_length(piece: str) -> None:
+    began = time.perf_counter()
+    json_ld.parse_embedded_json(piece * 100_000)
+    assert time.perf_counter() - began < 1.0
