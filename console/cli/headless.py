@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -44,6 +45,8 @@ class HeadlessOptions(Struct, frozen=True, kw_only=True):
     only_new: bool = False
     json: bool = False
     progress: str = "auto"
+    log_time: bool = False
+    """Whether lines of the log begin with their time even on a terminal."""
     extract_only: bool = False
     """Re-extract the stored pages of the latest run, fetch nothing."""
     arguments: dict[str, str] = {}
@@ -71,6 +74,10 @@ def run_headless(options: HeadlessOptions) -> int:
         for module in SHARED:
             importlib.import_module(module)
         spawner.start_template(forks=True)  # it imports the rest while this process does
+        from console.cli.progress import LOG_TIME, Progress
+
+        if times := options.log_time or not sys.stderr.isatty():  # a fork would keep the format
+            logging.basicConfig(format="%(asctime)s %(message)s", datefmt=LOG_TIME)
         supervisor = _build_supervisor(options, lock, spawner, signals)
     except BaseException as error:
         spawner.close()
@@ -83,13 +90,12 @@ def run_headless(options: HeadlessOptions) -> int:
     finally:
         gc.freeze()
         gc.enable()
-    from console.cli.progress import Progress
     from console.cli.user_commands import AlarmCommand, run_user_command
     from engine.store.db.connector import DatabaseBusy, connect
     from engine.store.db.schema import CRAWL, checkpoint_wal
     from engine.store.read.snapshot import read_summary
 
-    progress = Progress(options.progress, options.data / CRAWL)
+    progress = Progress(options.progress, options.data / CRAWL, times=times)
     db = connect(options.data / CRAWL, read_only=True)
     progress.start(db, supervisor.run.seq, extract_only=options.extract_only)
     for notice in supervisor.notices:

@@ -18,6 +18,7 @@ from engine.store.read.snapshot import Snapshot
 from engine.store.tables.run import events, runs
 from engine.urls import without_credentials
 
+LOG_TIME = "%Y-%m-%dT%H:%M:%S%z"
 _MAX_LISTED = 5
 _BAR = 12
 _SHOWN_KINDS = ("seed", "defs", "appender", "host", "tidy")
@@ -32,11 +33,12 @@ _REFRESH_SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
 class Progress:
     """Reports progress; its errors never fail the run."""
 
-    def __init__(self, mode: str, path: Path) -> None:
-        """`mode`: auto, tty, plain, json or quiet. `path`: the database to read."""
+    def __init__(self, mode: str, path: Path, *, times: bool = False) -> None:
+        """`mode`: auto, tty, plain, json or quiet. `path`: the database to read. `times`: lines begin with theirs."""
         if mode == "auto":
             mode = "tty" if sys.stderr.isatty() else "plain"
         self._mode = mode
+        self._times = times and mode != "json"
         self._path = path
         self._db: Database | None = None
         self._shown_at = time.monotonic()
@@ -91,7 +93,7 @@ class Progress:
     def print_message(self, text: str) -> None:
         """Print a message in place of the progress line; nothing in the modes quiet and json."""
         if self._mode not in ("quiet", "json"):
-            self._write(("\r\x1b[K" if self._mode == "tty" else "") + text + "\n")
+            self._write(text + "\n", in_place=self._mode == "tty")
 
     def refresh(self) -> None:
         """Print progress if it is due."""
@@ -117,7 +119,7 @@ class Progress:
                 + "\n"
             )
         elif self._mode == "tty":
-            self._write(f"\r\x1b[K{_line_in_place(view, rate)}")
+            self._write(_line_in_place(view, rate), in_place=True)
         else:
             self._write(_line(view, rate) + "\n")
 
@@ -157,9 +159,13 @@ class Progress:
         if view.run.state in ("CANCELLED", "KILLED", "FAILED"):
             self._write("`crawl-console run` resumes it\n")
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, *, in_place: bool = False) -> None:
+        """Write lines, or replace the last line by one."""
+        if self._times:
+            now = time.strftime(LOG_TIME)
+            text = "".join(f"{now} {line}" for line in text.splitlines(keepends=True))
         with contextlib.suppress(OSError):
-            sys.stderr.write(text)
+            sys.stderr.write(f"\r\x1b[K{text}" if in_place else text)
             sys.stderr.flush()
 
 

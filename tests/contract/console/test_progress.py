@@ -1,5 +1,6 @@
 """The first line of a headless run: whether it resumes an unfinished one, of which day, and how to begin a new one."""
 
+import re
 import time
 from datetime import datetime, timedelta
 
@@ -48,3 +49,20 @@ def test_a_resumed_run_says_of_which_day_it_is(store: StoreHarness, capsys: pyte
         assert line.startswith(f"resuming run {id_} of {word} (`--fresh` begins a new one): ")
         assert line.endswith("2 jobs left")
     assert first_line(store, capsys, extract_only=True).startswith(f"resuming run {id_} of 2 days ago: ")
+
+
+def test_lines_begin_with_their_time_where_no_terminal_shows_it(
+    store: StoreHarness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    time_of_line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} ")
+    progress = Progress("plain", store.folder / CRAWL, times=True)
+    progress.start(store.db, store.run)
+    progress.print_message("one\ntwo")
+    progress.finish(store.db, store.run, None, 0)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 4
+    assert all(time_of_line.match(line) for line in lines), lines
+    assert [time_of_line.sub("", line) for line in lines[1:3]] == ["one", "two"]
+    json_lines = Progress("json", store.folder / CRAWL, times=True)
+    json_lines.finish(store.db, store.run, None, 0)
+    assert capsys.readouterr().err.startswith("{")

@@ -47,6 +47,7 @@ from engine.model import bounds
     show_default=True,
     help="How progress is shown on stderr.",
 )
+@click.option("--log-time", is_flag=True, help="Begin the lines on stderr with their times, also on a terminal.")
 @click.option("--grace", type=Seconds(bounds.GRACE), metavar="S", help="Seconds running jobs may take after a cancel.")
 @click.option(
     "--stop-within", type=Seconds(bounds.STOP), metavar="S", help="Seconds a stop may take in all; default 28."
@@ -74,8 +75,8 @@ from engine.model import bounds
 @click.pass_context
 def run(
     context: click.Context, /, defs: Path, data: Path, assigned: dict[str, str], fresh: bool, no_ui: bool,
-    as_json: bool, arguments: dict[str, str], progress: str, output: Path | None, format_: str | None, only_new: bool,
-    read_only: bool, **flags: Any,
+    as_json: bool, arguments: dict[str, str], progress: str, log_time: bool, output: Path | None, format_: str | None,
+    only_new: bool, read_only: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Resume the unfinished run, else start a new one; attach the console."""
     settings, warnings = load_settings_of(defs, assigned, **flags)
@@ -116,7 +117,7 @@ def run(
             defs=defs, data=data, settings=settings, setting_warnings=warnings, fresh=fresh,
             output=None if rows_to_stdout else output, rows_to_stdout=(format_ or "jsonl") if rows_to_stdout else None,
             only_new=only_new, json=as_json, arguments=arguments,
-            progress=progress,
+            progress=progress, log_time=log_time,
         )
     )  # fmt: skip
 
