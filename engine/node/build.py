@@ -156,6 +156,7 @@ def build_node(
         ringer=ringer,
         capacity=capacity,
         leaser=leaser,
+        give_back=loop.give_back,
         on_idle=_do_nothing if wakeup_fd is None else partial(notify_fd, wakeup_fd),
         on_fenced=exit_now.on_fenced,
         on_error=exit_now.on_error,

@@ -94,6 +94,7 @@ class Committer(threading.Thread):
         ringer: Ringer,
         capacity: Capacity,
         leaser: Leaser | None,
+        give_back: Callable[[frozenset[int]], None] = lambda _: None,
         on_idle: Callable[[], None] = lambda: None,
         on_fenced: Callable[[], None],
         on_error: Callable[[CrawlError], None],
@@ -102,6 +103,7 @@ class Committer(threading.Thread):
     ) -> None:
         """`leaser` leases in the place of committed jobs; None: freed slots stay free until a doorbell.
 
+        `give_back` gives back the unsent jobs of hosts that another machine has now.
         `on_idle` is called after a commit that leaves the node without a job. `reextract_stale`: re-extract pages whose
         defs changed while they were worked. `page_store`: where large bodies go, instead of into the database.
         """
@@ -117,6 +119,9 @@ class Committer(threading.Thread):
         self._page_store = page_store
         self._capacity = capacity
         self._leaser = leaser
+        self._give_back = give_back
+        self._handed_over: frozenset[int] = frozenset()
+        """Hosts of which the node holds jobs and leases no more, by the last commit."""
         self._on_idle = on_idle
         self._on_fenced = on_fenced
         self._on_error = on_error
@@ -154,6 +159,8 @@ class Committer(threading.Thread):
 
     def _lease_next_page(self, db: Database, outcome: JobOutcome) -> bool:
         """Lease the page to which a finished one leads, so that its request need not wait. False: there is no job."""
+        if outcome.job.host in self._handed_over:
+            return False
         leaser = self._leaser
         with self._capacity.lease_lock:
             request = leaser.lease_request([]) if leaser is not None and leaser.accepts_jobs else None
@@ -269,6 +276,9 @@ class Committer(threading.Thread):
                     self.done += outcome.state is JobState.DONE
                     self.failed += outcome.state is JobState.FAILED
                 self._note_children(outcome)
+        self._handed_over = result.handed_over
+        if result.handed_over:
+            self._give_back(result.handed_over)
         if result.ring:
             self._ringer.ring()
         for due in result.due:

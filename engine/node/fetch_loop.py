@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Protocol
 
 import uvloop
@@ -50,6 +50,7 @@ class JobRunner(Protocol):
 
 
 class _Slot(Struct):
+    job: LeasedJob
     task: asyncio.Task[None]
     started_at: float
     """Monotonic second."""
@@ -132,6 +133,11 @@ class FetchLoop(threading.Thread):
         if self._loop is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._release_slots, reason)
 
+    def give_back(self, hosts: Container[int]) -> None:
+        """Have the unsent jobs of these hosts become READY: another machine asks the hosts from now on."""
+        if self._loop is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._give_back_unsent, hosts)
+
     def stop(self) -> None:
         """End the loop and drop the running jobs."""
         if self._loop is not None and self._stop_event is not None and self._loop.is_running():
@@ -194,7 +200,7 @@ class FetchLoop(threading.Thread):
 
     async def _run_job(self, task: "asyncio.Task[None]", job: LeasedJob) -> None:
         assert self._pipeline is not None
-        slot = self._slots[job.lease_key] = _Slot(task, time.monotonic())
+        slot = self._slots[job.lease_key] = _Slot(job, task, time.monotonic())
         outcome = None
 
         def started() -> None:
@@ -207,6 +213,7 @@ class FetchLoop(threading.Thread):
             reason = cancelled.args[0] if cancelled.args else None
             if reason is None and slot.sent_at is not None:
                 raise
+            task.uncancel()  # it runs other jobs after this one
             outcome = self._interrupted_outcome(job, slot, reason)
         except DatabaseBusy as busy:  # its commit waits for the database, and then the job is worked again
             _log.warning("job %s is worked again: %s", job.id, busy.message)
@@ -251,12 +258,26 @@ class FetchLoop(threading.Thread):
             elif reason is not None:
                 slot.task.cancel(reason)
 
-    def _give_back_waiting(self) -> None:
-        """Return the jobs that wait; their workers find none left."""
-        for job in (*self._waiting, *self._reserved):
-            self._end(job, _give_back(job))
-        self._waiting.clear()
-        self._reserved.clear()
+    def _give_back_waiting(self, hosts: Container[int] | None = None) -> None:
+        """Return the jobs that wait, of all hosts or of these; their workers find none left."""
+        for waiting in (self._waiting, self._reserved):
+            jobs = list(waiting)
+            waiting.clear()
+            for job in jobs:
+                if hosts is None or _asks(job, hosts):
+                    self._end(job, _give_back(job))
+                else:
+                    waiting.append(job)
+
+    def _give_back_unsent(self, hosts: Container[int]) -> None:
+        self._give_back_waiting(hosts)
+        for slot in list(self._slots.values()):
+            if slot.sent_at is None and slot.job.stored is None and _asks(slot.job, hosts):
+                slot.task.cancel()
+
+
+def _asks(job: LeasedJob, hosts: Container[int]) -> bool:
+    return job.host in hosts and job.kind is not JobKind.EXTRACT
 
 
 def _give_back(job: LeasedJob) -> JobOutcome:

@@ -138,6 +138,7 @@ CREATE TABLE nodes (
     now_limit  REAL NOT NULL DEFAULT 0,            -- seconds that it may take; 0: no limit
     UNIQUE (run, number)
 );
+CREATE INDEX nodes_living ON nodes(run) WHERE ended_at IS NULL;
 
 CREATE TABLE hosts (
     id                   INTEGER PRIMARY KEY,
@@ -150,6 +151,7 @@ CREATE TABLE hosts (
     crawl_delay          REAL NOT NULL DEFAULT 0,  -- from its robots.txt
     next_at              REAL,
     machine              INTEGER,                  -- epoch of the supervisor that alone asks it now, if several may
+    lent_until           REAL,                     -- how long that one keeps it; null: as long as the number is its own
     backoff_until        REAL,
     strikes              INTEGER NOT NULL DEFAULT 0, -- consecutive answers 429 or 503
     rest_reason          TEXT,                     -- its answer when its last rest began; null: it has served a page since

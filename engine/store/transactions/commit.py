@@ -33,6 +33,8 @@ class CommitResult(Struct, frozen=True):
     """The node's next jobs, leased in the same transaction."""
     left_for_others: bool = False
     """Jobs remain that this node may not take; other nodes should answer the doorbell."""
+    handed_over: frozenset[int] = frozenset()
+    """Hosts that are another machine's now, of which the node holds jobs."""
 
 
 def commit(
@@ -73,7 +75,7 @@ def _write_group(
     commit: Commit, node: int, outcomes: Sequence[JobOutcome], places: PlacementCache, request: LeaseRequest | None, *,
     one_by_one: bool,
 ) -> CommitResult:  # fmt: skip
-    db, leases, accepted = commit.db, list[Lease](), set[int]()
+    db, leases, accepted, handed_over = commit.db, list[Lease](), set[int](), frozenset[int]()
     try:
         with db.transaction():
             nodes.check_live(db, node)
@@ -84,7 +86,7 @@ def _write_group(
                 accepted = _apply(commit, outcomes)
             ring = rings.ring_hosts(db, commit.touched_hosts, commit.now)
             if request is not None:
-                leases, ring = _lease_next(db, commit.run, request, ring, commit.now)
+                leases, ring, handed_over = _lease_next(db, commit.run, request, ring, commit.now)
     except BaseException:
         places.rollback_cache()
         raise
@@ -94,21 +96,22 @@ def _write_group(
     return CommitResult(
         frozenset(accepted), tuple(ring), tuple(sorted(due)),
         leased=tuple(job for lease in leases for job in lease.jobs),
-        left_for_others=any(lease.left_for_others for lease in leases),
+        left_for_others=any(lease.left_for_others for lease in leases), handed_over=handed_over,
     )  # fmt: skip
 
 
 def _lease_next(
     db: Database, run: int, request: LeaseRequest, ring: list[int], now: float
-) -> tuple[list[Lease], list[int]]:
+) -> tuple[list[Lease], list[int], frozenset[int]]:
     """Lease from the sequences that have been rung for the longest time.
 
-    Returns the leases, and the sequences for which another node may have to be rung.
+    Returns the leases, the sequences for which another node may have to be rung, and the hosts that are handed over.
     """
-    rung = claim_rung(db, run, request.node, request.free_slots, now, without_delay=True)
+    claims = claim_rung(db, run, request.node, request.free_slots, now, held=request.jobs_by_host, without_delay=True)
+    rung = claims.sequences
     if request.held_jobs and candidates.has_suspect(db, rung):
         # a suspect job goes to a node that holds nothing: leave that node the ring
-        return [Lease(left_for_others=True)], ring
+        return [Lease(left_for_others=True)], ring, claims.handed_over
     try:
         with db.savepoint():
             leases = lease_sequences(db, request, rung, now)
@@ -119,10 +122,11 @@ def _lease_next(
             raise
         # the outcomes can still be written; the slice that answers the ring reports the error again
         _log.error("the next jobs cannot be leased in the commit; their rings stay", exc_info=error)
-        return [], ring
+        return [], ring, claims.handed_over
     answers = dict(zip(rung, leases, strict=True))
     kept = [sequence for sequence in ring if sequence not in answers or not answers[sequence].ends_ring]
-    return leases, kept + [sequence for sequence, lease in answers.items() if lease.ring and sequence not in kept]
+    kept += [sequence for sequence, lease in answers.items() if lease.ring and sequence not in kept]
+    return leases, kept, claims.handed_over
 
 
 def _apply_alone(commit: Commit, outcome: JobOutcome, places: PlacementCache) -> set[int]:

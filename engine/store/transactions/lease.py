@@ -161,7 +161,7 @@ def lease(db: Database, run: int, request: LeaseRequest, now: float) -> list[Lea
     limit = request.free_slots + 1
     with db.transaction():
         nodes.check_live(db, request.node)
-        return lease_sequences(db, request, claim_rung(db, run, request.node, limit, now), now)
+        return lease_sequences(db, request, claim_rung(db, run, request.node, limit, now).sequences, now)
 
 
 def lease_sequences(

@@ -47,7 +47,9 @@ class QueueMaintainer:
             if late:
                 jobs.promote(self._db, self._run, now)
             rung = rings.ring_all(self._db, self._run, now)
-            is_lost = not pending and rings.has_waited(self._db, self._run, now - _REPAIR_SECONDS)
+            # another machine may have left a host to this one, and has rung its own nodes alone
+            since = now if self._db.is_shared else now - _REPAIR_SECONDS
+            is_lost = not pending and rings.has_waited(self._db, self._run, since)
         if rung or is_lost:
             self._doorbells.ring()
 

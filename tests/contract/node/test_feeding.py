@@ -10,7 +10,7 @@ import pytest
 from engine.model.definition import TaskGroup
 from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs, Capacity, Intake
-from engine.node.commit_queue import CommitQueue
+from engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
 from engine.node.committer import Committer
 from engine.node.handlers.freshness import FreshnessRules
 from engine.node.ringer import Ringer
@@ -34,6 +34,7 @@ class Node:
         folder, epoch = store.folder, store.nodes[0]
         self.working: list[LeasedJob] = []
         self.changed = threading.Condition()
+        self.given_back: set[int] = set()
         self.intake = Intake(folder, standby=False, min_free=0)
         self.jobs = ActiveJobs()
         wakeup = threading.Event()
@@ -49,6 +50,7 @@ class Node:
         self.committer = Committer(
             folder, node=epoch, run=store.run, queue=self.commits, placements=store.new_places(), seen_set=SeenSet(),
             ringer=self.ringer, capacity=self.capacity, leaser=self.leaser, on_fenced=lambda: None, on_error=self.fail,
+            give_back=self.given_back.update,
         )  # fmt: skip
 
     def submit(self, jobs: list[LeasedJob]) -> None:
@@ -104,15 +106,16 @@ def test_one_doorbell_starts_a_crawl_and_its_commits_lease_to_the_end(store: Sto
     assert node.working == []
 
 
-def work_series(node: Node, last: int) -> None:
-    """Work pages that lead to one page each, one after another."""
+def work_series(node: Node, last: int, *, patience: float = 10, seconds: float = 0) -> None:
+    """Work pages that lead to one page each, one after another; each takes so many seconds."""
     number = 0
     while number < last:
         with node.changed:
-            assert node.changed.wait_for(lambda: node.working, 10)
+            assert node.changed.wait_for(lambda: node.working, patience)
             (job,) = node.working
             node.working = []
             node.jobs.completed += 1
+        time.sleep(seconds)
         number = int(job.url.rpartition("/")[2])
         links = [child(Page(f"http://a/{number + 1}"))] if number < last else []
         node.commits.put(JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(Children(tuple(links)),)))
@@ -130,6 +133,18 @@ def test_a_series_is_worked_page_by_page_and_committed_in_groups(store: StoreHar
     assert store.db.value("SELECT count(DISTINCT changed_at) FROM jobs") <= most
     assert node.capacity.held == 0
     store.check_counters()
+
+
+@pytest.mark.parametrize("settle", ["postgresql"], indirect=True)
+def test_a_series_on_a_host_that_is_handed_over_waits_for_its_new_machine(store: StoreHarness, node: Node) -> None:
+    store.seed("http://a/0")
+    node.leaser.lease_rung()
+    store.join_machine()
+    with pytest.raises(AssertionError):
+        work_series(node, 20, patience=1, seconds=2 * MAX_WAIT_SECONDS)
+    assert len(store.jobs()) < 6
+    assert store.jobs("state")[-1:] == [("READY",)]
+    assert node.given_back == {store.place("http://a/0").host}
 
 
 def test_a_next_page_that_cannot_be_written_fails_its_page_alone(store: StoreHarness, node: Node) -> None:

@@ -29,7 +29,7 @@ from engine.store.tables.job.jobs import NewLocator
 from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.outcome import AttemptStats, Effect, JobOutcome, Placement
 from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run import events, nodes, runs, supervisors, versions
+from engine.store.tables.run import events, machines, nodes, runs, supervisors, versions
 from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import CommitResult, commit
 from engine.store.transactions.lease import Lease, LeaseRequest, lease, lease_sequences
@@ -106,6 +106,16 @@ class StoreHarness:
             runs_now = role is Role.RUNNER
             assert nodes.register(self.db, epoch, "DONE" if runs_now else "STANDBY", number, f"boot:{number}:1")
         return epoch
+
+    def join_machine(self, number: int = 9, *, is_ready: bool = True) -> int:
+        """A machine joins, with a node; returns the place of that in `nodes`."""
+        with self.db.transaction():
+            machine = machines.join(self.db, identity=f"boot:{number}:1", host=f"web{number}", program="1", now=0.0)
+            machines.set_role(self.db, machine, "STANDBY", self.run)
+            epoch, _ = nodes.insert(self.db, self.run, machine, Role.RUNNER, None, 0.0)
+            assert not is_ready or nodes.register(self.db, epoch, "DONE", epoch, f"boot:{epoch}:2")
+        self.nodes.append(epoch)
+        return len(self.nodes) - 1
 
     def end_nodes(self) -> None:
         """No node may write any more."""

@@ -23,6 +23,9 @@ class FakePipeline:
         self.sent: list[int] = []
         self.closed = False
         self.error: Exception | None = None
+        self.entered: list[int] = []
+        self.held: asyncio.Event | None = None
+        """Until it is set, no request is sent."""
 
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
         pass
@@ -34,6 +37,9 @@ class FakePipeline:
         pass
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
+        self.entered.append(job.id)
+        if self.held is not None:
+            await self.held.wait()
         self.sent.append(job.id)
         started()
         if self.error is not None:
@@ -159,6 +165,24 @@ def test_a_job_that_is_released_before_its_first_step_is_returned_once(
     with pytest.raises(queue.Empty):
         finished.get(timeout=0.3)
     assert not pipeline.sent
+
+
+def test_unsent_jobs_of_a_host_that_is_handed_over_are_returned_and_the_others_go_on(
+    loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
+) -> None:
+    pipeline.held = asyncio.Event()
+    jobs = [leased(number)._replace(host=number % 2 + 1) for number in range(6)]
+    loop.submit([*jobs, change(leased(6), send_at=1.0)])
+    while len(pipeline.entered) < 3:
+        pass
+    loop.give_back({1})
+    states = {outcome.job.id: outcome.state for outcome in (finished.get(timeout=5) for _ in range(4))}
+    assert states == dict.fromkeys((0, 2, 4, 6), JobState.READY)
+    assert loop._loop is not None
+    loop._loop.call_soon_threadsafe(pipeline.held.set)
+    states = {outcome.job.id: outcome.state for outcome in (finished.get(timeout=5) for _ in range(3))}
+    assert states == dict.fromkeys((1, 3, 5), JobState.DONE)
+    assert loop.active_count == 0
 
 
 def test_a_job_that_waits_for_its_send_time_takes_no_slot_of_the_node(

@@ -29,10 +29,9 @@ MAX_PACE = 60.0
 GUARDED = -1
 """In place of the status of a robots.txt: the address guard refused to ask for it."""
 
-_ENSURE = """
+_CREATE = """
 INSERT INTO hosts (run, key, origin, delay, delay_max, concurrency, robots, throttle, login)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (run, key) DO NOTHING RETURNING id
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
 _FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
 _RESERVE = """
@@ -171,11 +170,10 @@ def ensure(db: Database, run: int, key: str, origin: str, policy: HostPolicy) ->
     robots = "WANTED" if policy.robots else "OFF"
     login = "OFF" if policy.login is None else "WANTED"
     limits = policy.delay, policy.delay_max, policy.concurrency, robots, int(policy.throttle), login
-    created = db.value(_ENSURE, (run, key, origin, *limits))
-    if created is not None:
-        return int(created), policy.robots and not _reuse_robots(db, int(created), run, key, origin, policy.agent)
-    host, state = db.all(_FIND, (run, key))[0]
-    return int(host), state == "WANTED"
+    if (found := db.one(_FIND, (run, key))) is not None:
+        return int(found[0]), found[1] == "WANTED"
+    host = int(db.value(_CREATE, (run, key, origin, *limits)))
+    return host, policy.robots and not _reuse_robots(db, host, run, key, origin, policy.agent)
 
 
 def _reuse_robots(db: Database, host: int, run: int, key: str, origin: str, agent: str) -> bool:

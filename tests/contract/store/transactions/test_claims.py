@@ -1,11 +1,12 @@
 """Machines share the hosts: one alone asks a host at a time, and the next one keeps its distance."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from engine.model.node import Role
-from engine.store.tables.run import machines, nodes
+from engine.model.job import LeasedJob
+from engine.store.tables.job import rings
 from engine.store.transactions.takeover import end_machine
 from tests.contract.store.harness import HostPolicy, StoreHarness
 
@@ -18,16 +19,38 @@ def shared(new_store: Callable[..., StoreHarness]) -> StoreHarness:
     return _of_two_machines(new_store())
 
 
+@pytest.fixture
+def alone(new_store: Callable[..., StoreHarness]) -> StoreHarness:
+    """One machine; four pages of each host."""
+    store = new_store()
+    if not store.db.is_shared:
+        pytest.skip("machines share PostgreSQL alone")
+    seed(store, *(f"{host}/{page}" for host in HOSTS for page in range(4)))
+    return store
+
+
 def _of_two_machines(store: StoreHarness) -> StoreHarness:
     if not store.db.is_shared:
         pytest.skip("machines share PostgreSQL alone")
-    with store.db.transaction():
-        second = machines.join(store.db, identity="boot:9:1", host="other", program="1", now=0.0)
-        machines.set_role(store.db, second, "STANDBY", store.run)
-        epoch, number = nodes.insert(store.db, store.run, second, Role.RUNNER, None, 0.0)
-        assert nodes.register(store.db, epoch, "DONE", number, "boot:9:2")
-    store.nodes.append(epoch)
+    store.join_machine()
     return store
+
+
+def take(store: StoreHarness, machine: int, batch: int = 32) -> list[LeasedJob]:
+    return [job for got in store.lease_rung(node=store.nodes[machine], batch=batch) for job in got.jobs]
+
+
+def go_on(store: StoreHarness, machine: int, jobs: Sequence[LeasedJob]) -> tuple[set[str], frozenset[int]]:
+    """Commit the half of what a node holds; returns the URLs that it gets instead, and the hosts that it hands over."""
+    done, held = jobs[::2], jobs[1::2]
+    share = {"jobs_by_host": Counter(job.host for job in held), "slots": 64}
+    result = store.commit(*map(store.done, done), node=store.nodes[machine], free=64, held=len(held), **share)
+    store.commit(*map(store.done, held), node=store.nodes[machine])
+    return {job.url for job in result.leased}, result.handed_over
+
+
+def hosts_of(urls: set[str]) -> set[str]:
+    return {url.rpartition("/")[0] for url in urls}
 
 
 def seed(store: StoreHarness, *urls: str) -> None:
@@ -101,3 +124,65 @@ def test_the_hosts_of_a_machine_that_ended_are_free_after_their_delay(
     machine, next_at = store.db.one("SELECT machine, next_at FROM hosts WHERE key = 'h0:80'") or (0, 0)
     assert machine is None
     assert bool(next_at) is bool(delay)
+
+
+def test_a_machine_that_joins_gets_its_share_once_the_leased_jobs_have_ended(alone: StoreHarness) -> None:
+    jobs = take(alone, 0, batch=2)
+    second = alone.join_machine()
+    assert leased(alone, second) == set(), "the first machine holds jobs of each host"
+    kept, handed_over = go_on(alone, 0, jobs)
+    assert len(hosts_of(kept)) == len(handed_over) == 4
+    assert hosts_of(leased(alone, second)) == {*HOSTS} - hosts_of(kept)
+    assert leased(alone, 0) == set()
+
+
+def test_a_machine_counts_once_its_node_is_ready(alone: StoreHarness) -> None:
+    jobs = take(alone, 0, batch=2)
+    alone.join_machine(is_ready=False)
+    kept, handed_over = go_on(alone, 0, jobs)
+    assert (len(hosts_of(kept)), handed_over) == (8, frozenset())
+
+
+def test_the_hosts_of_a_machine_that_ended_are_divided_and_handed_over_when_it_joins_again(
+    alone: StoreHarness,
+) -> None:
+    second = alone.join_machine()
+    assert len(hosts_of(leased(alone, second))) == 4
+    assert len(hosts_of(leased(alone, 0))) == 4
+    with alone.db.transaction():
+        end_machine(alone.db, machine_of(alone, second), 0.0)
+        rings.ring_all(alone.db, alone.run, alone.now)
+    jobs = take(alone, 0)
+    assert len(hosts_of({job.url for job in jobs})) == 4
+    third = alone.join_machine(10)
+    seed(alone, *(f"{host}/{page}" for host in HOSTS for page in "ab"))
+    _, handed_over = go_on(alone, 0, jobs)
+    assert len(handed_over) == 4
+    assert len(hosts_of(leased(alone, third))) == 4
+
+
+def test_a_host_whose_machine_did_not_come_is_lent_for_a_while(shared: StoreHarness) -> None:
+    seed(shared, *(f"{host}/{page}" for host in HOSTS for page in range(6)))
+    shared.now += 1.1
+    jobs = take(shared, 0, batch=2)
+    kept, handed_over = go_on(shared, 0, jobs)
+    assert (len(hosts_of(kept)), handed_over) == (8, frozenset())
+    shared.now += 10.1
+    assert leased(shared, 1) == set(), "its jobs have not ended"
+
+
+def test_a_host_that_was_lent_is_given_back(shared: StoreHarness) -> None:
+    seed(shared, *(f"{host}/{page}" for host in HOSTS for page in range(6)))
+    shared.now += 1.1
+    jobs = take(shared, 0, batch=2)
+    shared.now += 10.1
+    kept, handed_over = go_on(shared, 0, jobs)
+    assert len(hosts_of(kept)) == len(handed_over) == 4
+    assert hosts_of(leased(shared, 1)) == {*HOSTS} - hosts_of(kept)
+
+
+def test_few_hosts_are_divided_too(new_store: Callable[..., StoreHarness]) -> None:
+    store = _of_two_machines(new_store())
+    seed(store, "http://h0/1")
+    store.seed("http://h0/2", "http://h1/1", group="other")
+    assert {len(hosts_of(leased(store, machine))) for machine in (0, 1)} == {1}
