@@ -151,7 +151,6 @@ CREATE TABLE hosts (
     crawl_delay          REAL NOT NULL DEFAULT 0,  -- from its robots.txt
     next_at              REAL,
     machine              INTEGER,                  -- epoch of the supervisor that alone asks it now, if several may
-    lent_until           REAL,                     -- how long that one keeps it; null: as long as the number is its own
     backoff_until        REAL,
     strikes              INTEGER NOT NULL DEFAULT 0, -- consecutive answers 429 or 503
     rest_reason          TEXT,                     -- its answer when its last rest began; null: it has served a page since
@@ -179,6 +178,7 @@ CREATE TABLE hosts (
     login_number         INTEGER NOT NULL DEFAULT 0, -- of the last login: jobs and losses name it
     login_failure        TEXT,                     -- why it FAILED
     lost_in_row          INTEGER NOT NULL DEFAULT 0, -- pages in a row that failed although it was new
+    lent_until           REAL,                     -- how long its machine keeps it; null: while its number is that machine's
     UNIQUE (run, key)
 );
 CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
