@@ -149,6 +149,9 @@ class FakeSource:
         counts = Counter((job.host, job.reason) for job in self.jobs_ if job.state == "FAILED")
         return [FailureGroup(host, reason, jobs, ("books",)) for (host, reason), jobs in counts.items()]
 
+    def failure_times(self, run, group):
+        return [job.changed_at for job in self.jobs_ if job.state == "FAILED" and job.changed_at]
+
     def run_reports(self):
         return self.reports
 

@@ -1,5 +1,6 @@
 """Screen 4, Failed: why pages failed, by reason and host; retries a group, or lists its jobs."""
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -7,28 +8,43 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 
 from console.filter_syntax import parse
-from console.format import format_count, plural
+from console.format import braille_plot, format_count, format_date_time, format_time, plural
 from console.tui.screens.base import View
 from console.tui.screens.job import page_lines
+from console.tui.screens.jobs import redacted_url
 from console.tui.state.filters import failure_filter
 from console.tui.state.source import DataSource, PollResult
+from console.tui.widgets.chart import time_axis
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.line_table import LineTable, Row, RowKey
 from console.tui.widgets.text_view import TextView
 from engine.store.db.filter import JobFilter
 from engine.store.read.failures import FailureGroup
-from engine.urls import without_credentials
 
-_PAGE_MIN_HEIGHT = 24
-"""Lines of the screen from which the first page of the chosen group is shown."""
+_DETAIL_MIN_HEIGHT = 12
+"""Lines of the screen from which the chosen group is described."""
+_READ_SECONDS = 2.0
+_SAMPLES, _STRIP_CELLS, _STRIP_LINES = 5, 60, 2
+_MIN_PLOTTED = 5
+"""Fewer pages say nothing by their times."""
+_DAY = 86_400.0
+
+
+class GroupDetail(NamedTuple):
+    """The lines about a group, and when they were read, in seconds of `time.monotonic`."""
+
+    key: RowKey
+    jobs: int
+    at: float
+    lines: Sequence[Span]
 
 
 class FailedData(NamedTuple):
-    """What a poll reads: the groups, and the lines of the first page of one of them, with its key."""
+    """What a poll reads."""
 
     groups: list[FailureGroup]
-    page: tuple[RowKey, list[Span]] | None
+    detail: GroupDetail | None
 
 
 class FailureTable(LineTable):
@@ -58,20 +74,22 @@ class FailedView(View):
     DEFAULT_CSS = "FailedView { layout: vertical; } FailedView FailureTable, FailedView TextView { height: 1fr; }"
 
     def compose(self) -> ComposeResult:
-        self.table, self.page = FailureTable(), TextView("first page")
+        self.table, self.detail = FailureTable(), TextView("the chosen group")
         self.table.always_show_cursor = True
-        self.page.wrap = self.page.display = False
-        self._read_page: tuple[RowKey, list[Span]] | None = None
-        yield from (self.table, self.page)
+        self.detail.display = False
+        self._read_detail: GroupDetail | None = None
+        yield from (self.table, self.detail)
 
     def read(self, source: DataSource, run: int) -> FailedData:
-        row = self.table.row
-        if row is None or self.size.height < _PAGE_MIN_HEIGHT:
-            return FailedData(source.failure_groups(run), None)
-        page = self._read_page
-        if page is None or page[0] != row.key:
-            page = (row.key, list(_read_first_page(source, run, row.subject)))
-        return FailedData(source.failure_groups(run), page)
+        row, now, detail = self.table.row, time.monotonic(), self._read_detail
+        groups = source.failure_groups(run)
+        if row is None or self.size.height < _DETAIL_MIN_HEIGHT:
+            return FailedData(groups, None)
+        group: FailureGroup = next((one for one in groups if _key_of(one) == row.key), row.subject)
+        is_old = detail is None or (detail.jobs != group.jobs and now - detail.at > _READ_SECONDS)
+        if detail is None or detail.key != row.key or is_old:
+            detail = GroupDetail(row.key, group.jobs, now, list(_describe_group(source, run, group)))
+        return FailedData(groups, detail)
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         event.stop()
@@ -80,15 +98,18 @@ class FailedView(View):
     def show(self, poll: PollResult) -> None:
         data = self.take_data(poll)
         if data is not None:
-            groups, self._read_page = data
-            if self._read_page is not None:
-                self.page.show(self._read_page[1])
-            self.page.display = self._read_page is not None
-            delayed = poll.snapshot.delayed
+            groups, self._read_detail = data
+            detail, delayed = self._read_detail, poll.snapshot.delayed
             refused = [alarm.text for alarm in poll.snapshot.alarms if alarm.code == "host-refused"]
             text = f"✓ nothing failed for good; {plural(delayed, 'page')} will be tried again" if delayed else ""
             self.table.empty_text = f"! nothing failed for good yet, but {'; '.join(refused)}" if refused else text
             self.table.show([_group_row(group) for group in groups])
+            if detail is not None:
+                self.detail.show(detail.lines)
+                self.table.styles.height = min(len(groups) + 1, max(3, self.size.height // 2))
+            self.detail.display = detail is not None
+            if detail is None:
+                self.table.styles.height = "1fr"
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         event.stop()
@@ -115,16 +136,47 @@ class FailedView(View):
         self.table.marks.clear()
 
 
-def _read_first_page(source: DataSource, run: int, group: FailureGroup) -> Iterator[Span]:
-    """The first failed page of a group: its URL, and what its host answered."""
-    lines = source.jobs(run, _filter_of(group), None, 1, backwards=True).lines
-    detail = source.job(lines[0].id) if lines else None
-    if detail is None:
-        yield "this page has been retried or removed", "dim"
+def _describe_group(source: DataSource, run: int, group: FailureGroup) -> Iterator[Span]:
+    """When the pages of a group failed, some of their URLs, and what the host answered for the first of them."""
+    newest = source.jobs(run, _filter_of(group), None, _SAMPLES, backwards=False).lines
+    oldest = source.jobs(run, _filter_of(group), None, 1, backwards=True).lines
+    detail = source.job(oldest[0].id) if oldest else None
+    if detail is None or not newest:
+        yield "these pages have been retried or removed", "dim"
         return
-    yield f"job {detail.line.id}  {without_credentials(detail.line.url)}", "strong"
+    yield f"{plural(group.jobs, 'page')} of {group.host}: {group.reason or 'no reason'}", "bad"
+    first, last = oldest[0].changed_at, newest[0].changed_at
+    yield f"first {_describe_time(first)}   last {_describe_time(last)}", "text"
+    if group.jobs >= _MIN_PLOTTED and first is not None and last is not None and last > first:
+        counts = _count_by_time(source.failure_times(run, group), first, last)
+        yield from ((line, "warn") for line in braille_plot(counts, _STRIP_CELLS, _STRIP_LINES))
+        yield time_axis(_STRIP_CELLS, last, last - first), "dim"
+    yield "", ""
+    yield "the last ones", "dim"
+    for line in newest:
+        yield f"  {line.id:>7}  {_describe_time(line.changed_at)}  {redacted_url(line)}", "text"
+    yield "", ""
+    yield f"the first one, job {detail.line.id}", "dim"
     body = source.document_body(detail.page.id) if detail.page is not None else None
     yield from page_lines(detail.page, body)
+
+
+def _describe_time(at: float | None) -> str:
+    if at is None:
+        return "-"
+    return format_time(at) if time.time() - at < _DAY else format_date_time(at)
+
+
+def _count_by_time(times: Sequence[float], first: float, last: float) -> list[float]:
+    """How many pages failed in each of the equal parts of the time from the first to the last."""
+    counts = [0.0] * (_STRIP_CELLS * 2)
+    for at in times:
+        counts[max(0, min(len(counts) - 1, int((at - first) / (last - first) * len(counts))))] += 1
+    return counts
+
+
+def _key_of(group: FailureGroup) -> RowKey:
+    return (group.host, group.reason)
 
 
 def _filter_of(group: FailureGroup) -> JobFilter:
@@ -133,7 +185,7 @@ def _filter_of(group: FailureGroup) -> JobFilter:
 
 def _group_row(group: FailureGroup) -> Row:
     return Row(
-        (group.host, group.reason),
+        _key_of(group),
         (
             (format_count(group.jobs), "strong"), (group.reason or "no reason", "bad"), (group.host, "text"),
             (", ".join(group.groups), "dim"),

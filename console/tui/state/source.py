@@ -155,6 +155,10 @@ class DataSource:
     def failure_groups(self, run: int) -> list[FailureGroup]:
         return failures.group_failures(self.db, run, _MAX_FAILURE_GROUPS)
 
+    def failure_times(self, run: int, group: FailureGroup) -> list[float]:
+        """When the pages of a group failed, wall clock."""
+        return failures.list_failure_times(self.db, run, group.host, group.reason)
+
     def run_reports(self) -> list[RunReport]:
         """The newest runs with their results. An ended run is read again only if it changed."""
         if not self._has_store():

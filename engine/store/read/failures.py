@@ -18,6 +18,11 @@ FROM sequences s CROSS JOIN failures f ON f.sequence = s.id JOIN hosts h ON h.id
 WHERE s.run = :run AND s.kind = 'page' AND (CAST(:host AS TEXT) IS NULL OR h.key = :host)
 GROUP BY h.key, f.reason ORDER BY jobs DESC, h.key, f.reason LIMIT +:limit
 """
+_TIMES = """
+SELECT j.changed_at FROM hosts h CROSS JOIN sequences s ON s.host = h.id CROSS JOIN jobs j ON j.sequence = s.id
+WHERE h.run = ? AND h.key = ? AND s.kind = 'page' AND j.state = 'FAILED' AND j.reason = ?
+    AND j.changed_at IS NOT NULL AND j.page IS NULL LIMIT +?
+"""
 _ERRORS_OF_HOST = """
 SELECT e.id FROM events e CROSS JOIN jobs j ON j.id = e.job CROSS JOIN sequences s ON s.id = j.sequence
     CROSS JOIN hosts h ON h.id = s.host
@@ -25,6 +30,7 @@ WHERE e.id > (SELECT max(id) FROM events) - :searched AND e.run = :run AND e.lev
 ORDER BY e.id DESC LIMIT +:limit
 """
 _SEARCHED_EVENTS = 50_000
+_MAX_TIMES = 20_000
 
 
 class FailureGroup(NamedTuple):
@@ -56,6 +62,11 @@ def group_failures(db: Database, run: int, limit: int, host: str | None = None) 
         FailureGroup(key, reason, jobs, tuple(sorted(orjson.loads(groups))))
         for key, reason, jobs, groups in db.all(_GROUPS, {"run": run, "limit": limit, "host": host})
     ]
+
+
+def list_failure_times(db: Database, run: int, host: str, reason: str) -> list[float]:
+    """When pages of a host (`name:port`) failed for a reason, wall clock; of the first 20,000 of them."""
+    return [float(row[0]) for row in db.all(_TIMES, (run, host, reason, _MAX_TIMES))]
 
 
 def read_host_errors(db: Database, run: int, host: str, limit: int) -> HostErrors:
