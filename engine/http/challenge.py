@@ -1,5 +1,7 @@
 """Recognizes a site's refusals of crawlers: challenges, and the signs that the defs name."""
 
+import re
+
 from engine.http.response import FetchResponse
 from engine.model.definition import BlockSign, HostRule
 
@@ -23,12 +25,36 @@ _TEXTS = (
     b"window._cf_chl_opt",  # Cloudflare; `challenge-platform` alone stands in ordinary pages, too
     b"window.gokuProps",  # AWS WAF
     b'id="px-captcha"',  # HUMAN, formerly PerimeterX
-    b"ct.captcha-delivery.com/c.js",  # DataDome
+    b"ct.captcha-delivery.com/",  # DataDome
     b"Request unsuccessful. Incapsula incident ID",  # Imperva
     b'id="anubis_challenge"',  # Anubis
     b"/.well-known/ddos-guard/js-challenge/",  # DDoS-Guard
 )
 """Texts of challenges in the first 8 kB of a page, as their makers serve them."""
+
+_TEXTS_OF_SMALL = (
+    b"Please consult with your administrator.<br><br>Your support ID is",  # F5 BIG-IP ASM
+    b"Please enable JavaScript to view the page content.<br/>Your support ID is",  # F5 Shape, formerly TSPD
+    b"<title>Pardon Our Interruption",  # Imperva, formerly Distil
+    b"/_Incapsula_Resource?",  # Imperva; in ordinary pages, too: see `_CONFIRMED`
+    b"sucuri_cloudproxy_js",  # Sucuri
+    b"<script>var arg1='",  # Alibaba Cloud WAF, which sets the cookie acw_sc__v2
+    b"/errors/validateCaptcha",  # Amazon
+    b"/_sec/verify?provider=interstitial",  # Akamai Bot Manager
+    b"<title>Checking you are not a bot",  # go-away
+)
+"""Further ones, in pages of at most 32 kB."""
+_MAX_SMALL = 32_768
+_ALL_TEXTS = _TEXTS + _TEXTS_OF_SMALL
+_CONFIRMED = {
+    b"/_Incapsula_Resource?": re.compile(
+        rb"noindex,\s*nofollow[\"']?\s*/?>\s*(?:<[^<>]*>\s*){0,8}?<(?:script|iframe)[^<>]*/_Incapsula_Resource\?",
+        re.IGNORECASE,
+    ),
+    b"<script>var arg1='": re.compile(rb"<script>var arg1='[0-9A-F]{16,}'"),
+}
+"""What a page with such a text must match: the text alone is no sign."""
+_ACCEPTED = 202
 
 
 def find_challenge(response: FetchResponse, rule: HostRule) -> str | None:
@@ -44,11 +70,19 @@ def find_challenge(response: FetchResponse, rule: HostRule) -> str | None:
     for name, value in response.headers:
         if name in _HEADERS and value.strip().lower() in _HEADERS[name]:
             return f"challenge ({name}: {value.strip().lower()})"
-    if "html" in response.content_type:
-        page = response.body[:_SEARCHED_BYTES]
-        for text in _TEXTS:
-            if text in page:
-                return f"challenge ({text.decode()})"
+    if response.status == _ACCEPTED and not response.body:  # AWS WAF; browsers get a script by further headers
+        return "challenge (HTTP 202 without a page)"
+    if "html" in response.content_type and (text := _find_text(response.body)) is not None:
+        return f"challenge ({text.decode()})"
+    return None
+
+
+def _find_text(body: bytes) -> bytes | None:
+    """Cheap, since it runs for each page: searches for texts one by one are faster than one for all of them."""
+    page = body[:_SEARCHED_BYTES]
+    for text in _TEXTS if len(body) > _MAX_SMALL else _ALL_TEXTS:
+        if text in page and (text not in _CONFIRMED or _CONFIRMED[text].search(page)):
+            return text
     return None
 
 
