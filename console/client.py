@@ -217,19 +217,21 @@ def supervisor_pid(view: Snapshot) -> int | None:
 
 def end_orphans(view: Snapshot) -> Snapshot:
     """Correct a snapshot without a living supervisor: the processes recorded as alive have ended with it."""
-    from engine.supervise.analysis.alarms import without_supervisor
+    from engine.judge.trouble import without_supervisor
 
     run = view.run
     if run is None:
         return view
-    view = replace(view, alarms=without_supervisor(view.alarms, run))
+    view = replace(
+        view, alarms=without_supervisor(view.alarms, run), hosts=[replace(host, pages_per_s=0.0) for host in view.hosts]
+    )
     if run.stage == Stage.SHUTDOWN_COMPLETE:
         return view
     return replace(
         view,
         run=replace(run, stage=Stage.INTERRUPTED),
         nodes=[node if node.pid is None else _end_node(node) for node in view.nodes],
-        appenders=[replace(output, pid=None, beat_age=None) for output in view.appenders],
+        appenders=[replace(o, pid=None, beat_age=None, rows_per_s=0.0, bytes_per_s=0.0) for o in view.appenders],
         hosts=[end_host(host) for host in view.hosts],
         running=0,
     )
@@ -244,7 +246,7 @@ def _end_node(node: NodeRow) -> NodeRow:
     reason = node.reason or "its supervisor is gone"
     return replace(
         node, state="DEAD", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, now="", now_age=0.0,
-        now_limit=0.0, reason=reason,
+        now_limit=0.0, jobs_per_s=0.0, reason=reason,
     )  # fmt: skip
 
 

@@ -104,7 +104,9 @@ def describe_eta(eta: Eta) -> str:
     if obstacle := eta_obstacle(eta):
         return f"cannot say: {obstacle}"
     bound = eta_bound(eta)
-    return f"{format_eta(eta)}, bound by {bound}" if bound else format_eta(eta)
+    if not bound:
+        return format_eta(eta)
+    return f"{format_eta(eta)}, {'bound by ' if eta.bound_by else ''}{bound}"
 
 
 def eta_obstacle(eta: Eta) -> str:
@@ -113,11 +115,13 @@ def eta_obstacle(eta: Eta) -> str:
 
 
 def eta_bound(eta: Eta) -> str:
-    """What bounds the end of a run: `img.example (delay 0.5 s)`; empty if nothing is known to."""
-    if eta.seconds is None or eta.bound_by is None:
+    """What bounds the end of a run, and what it leaves out: `img.example (delay 0.5 s); without 4 paused pages`."""
+    if eta.seconds is None:
         return ""
-    host = eta.bound_by.removesuffix(":443").removesuffix(":80")
-    return f"{host} ({eta.reason})" if eta.reason else host
+    host = (eta.bound_by or "").removesuffix(":443").removesuffix(":80")
+    bound = f"{host} ({eta.reason})" if eta.reason else host
+    apart = f"without {plural(eta.paused, 'paused page')}" if eta.paused else ""
+    return "; ".join(filter(None, (bound, apart)))
 
 
 def describe_seeding(seeding: SeedingProgress) -> str:
@@ -148,20 +152,11 @@ def format_day(at: float, now: float) -> str:
     return {0: "today", 1: "yesterday"}.get(days, f"{days} days ago") if days >= 0 else "today"
 
 
-def count_ended(jobs: Mapping[str, int]) -> int:
-    """The number of ended jobs, from the numbers by state."""
-    return jobs["done"] + jobs["failed"] + jobs["skipped"]
-
-
-def done_ratio(jobs: Mapping[str, int]) -> float:
-    """The share of the jobs that have ended, 0 to 1."""
-    total = sum(jobs.values())
-    return count_ended(jobs) / total if total else 0.0
-
-
-def progress_bar(share: float, width: int) -> str:
-    """A progress bar of `width` cells; `share` 0..1."""
-    full = round(max(0.0, min(1.0, share)) * width)
+def progress_bar(share: float | None, width: int) -> str:
+    """A progress bar of `width` cells; it is full at 1 alone. None: nobody can say how far it is."""
+    if share is None:
+        return "╌" * width
+    full = int(max(0.0, min(1.0, share)) * width)
     return "━" * full + "─" * (width - full)
 
 
@@ -231,6 +226,11 @@ def short_url(url: str) -> str:
         return unquote(rest, errors="strict") if "%" in rest else rest
     except UnicodeDecodeError:
         return rest
+
+
+def shorten_end(text: str, width: int) -> str:
+    """A text in at most `width` characters; one that was cut ends in `…`."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 def shorten_name(text: str, width: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import asdict
 
@@ -10,9 +10,6 @@ from console.cli.output import write_json, write_lines
 from console.format import align_columns, format_count, format_date_time, format_eta, format_rate
 from engine.errors import CrawlError, StorageError, one_line
 from engine.model.run import NO_ETA, Eta
-
-if TYPE_CHECKING:
-    from engine.store.read.history import PastRun
 
 _HEADINGS = ("DATA", "RUN", "STATE", "DONE", "READY", "FAILED", "PAGES/S", "ROWS", "END", "ALARMS")
 _NUMBERS = ("done", "ready", "failed", "rows", "alarms")
@@ -46,6 +43,7 @@ def _read_line(folder: Path) -> dict[str, Any]:
 def _read_run(folder: Path) -> dict[str, Any]:
     """What is known of the latest run; empty without one."""
     from console.client import end_orphans, list_alarms, open_database, supervisor_alarm, supervisor_pid
+    from engine.judge.rates import speed_of
     from engine.store.read import history, snapshot
 
     db = open_database(folder)
@@ -65,15 +63,10 @@ def _read_run(folder: Path) -> dict[str, Any]:
     return {
         "run": run.id, "state": run.state, "supervisor": {"pid": pid} if pid else None,
         **{name: view.jobs[name] for name in ("done", "ready", "failed")},
-        "pages_per_s": run.rates["pages_per_s"] if pid else _mean_speed(past), "rows": sum(view.rows.values()),
+        "pages_per_s": speed_of(view, is_live=pid is not None).pages_per_s, "rows": view.row_count,
         "eta": asdict(run.eta if pid else NO_ETA), "ended": None if pid else past.ended_at,
         "alarms": len(alarms),
     }  # fmt: skip
-
-
-def _mean_speed(past: "PastRun") -> float:
-    """Pages per second of the whole run."""
-    return round(past.done / past.seconds, 2) if past.seconds > 0 else 0.0
 
 
 def _table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:

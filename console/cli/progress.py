@@ -9,9 +9,11 @@ from typing import Any
 
 import orjson
 
-from console.format import describe_seeding, done_ratio, format_day, format_eta, format_size, plural, progress_bar
+from console.format import describe_seeding, format_day, format_eta, format_size, plural, progress_bar
 from console.sanitize import clean
 from engine.errors import CrawlError
+from engine.judge.rates import speed_of
+from engine.judge.remaining import progress_of
 from engine.store.db.connector import Database, connect
 from engine.store.read import failures, snapshot
 from engine.store.read.snapshot import Snapshot
@@ -42,7 +44,6 @@ class Progress:
         self._path = path
         self._db: Database | None = None
         self._shown_at = time.monotonic()
-        self._done = 0
         self._start_event = 0
         self._last_events: dict[str, int] = {}
         self._events_checked_at = time.monotonic()
@@ -55,7 +56,7 @@ class Progress:
         self._start_event = events.last_id(db)
         view = snapshot.read(db, run=run, limit=0)
         assert view.run is not None
-        self._shown_at, self._done = time.monotonic(), view.jobs["done"]
+        self._shown_at = time.monotonic()
         if self._mode == "json":
             return
         left = [f"{plural(view.jobs['ready'], 'job')} left"] if view.jobs["ready"] or view.jobs["done"] else []
@@ -109,8 +110,8 @@ class Progress:
             view = snapshot.read(self._db, limit=0)
         except CrawlError:
             return
-        rate = (view.jobs["done"] - self._done) / (now - self._shown_at)
-        self._shown_at, self._done = now, view.jobs["done"]
+        rate = speed_of(view, is_live=True).pages_per_s
+        self._shown_at = now
         if self._mode == "json":
             self._write(
                 orjson.dumps(
@@ -139,7 +140,7 @@ class Progress:
         assert view.run is not None
         self._print_new_events(db, run, _SHOWN_KINDS)
         suffix = f": {reason}" if reason else ""
-        rate = view.jobs["done"] / view.run.seconds if view.run.seconds else 0.0
+        rate = speed_of(view, is_live=False).pages_per_s
         self.print_message(f"run {view.run.id} {view.run.state}{suffix}; {view.run.seconds:.1f} s\n{_line(view, rate)}")
         for line in report_lines(view):
             self._write(f"{clean(line)}\n")
@@ -194,7 +195,7 @@ def _line(view: Snapshot, rate: float) -> str:
 
 def _line_in_place(view: Snapshot, rate: float) -> str:
     eta = format_eta(view.run.eta) if view.run is not None else "-"
-    return f"{progress_bar(done_ratio(view.jobs), _BAR)} {_line(view, rate)}; ETA {eta}"
+    return f"{progress_bar(progress_of(view, is_live=True).share, _BAR)} {_line(view, rate)}; ETA {eta}"
 
 
 def _pause_notes(view: Snapshot) -> list[str]:

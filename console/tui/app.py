@@ -36,7 +36,6 @@ from console.tui.screens.palette import PaletteCommand, PalettePanel
 from console.tui.state.control import ControlClient
 from console.tui.state.log_buffer import LogBuffer
 from console.tui.state.poller import Poller
-from console.tui.state.rates import Rates
 from console.tui.state.source import AcceptedDefs, DataSource, PollResult
 from console.tui.themes import THEMES, AsciiFilter, ThemeStyles, textual_theme
 from console.tui.widgets.bars import Tabs
@@ -118,7 +117,7 @@ class Console(App[int], inherit_bindings=False):
         super().__init__()
         self.clock = clock
         self.options = options
-        self.rates, self.log_buffer = Rates(), LogBuffer()
+        self.log_buffer = LogBuffer()
         self.last_poll: PollResult | None = None
         self.alarm_book = AlarmBook()
         self.frozen = False
@@ -134,7 +133,7 @@ class Console(App[int], inherit_bindings=False):
         self.theme_styles = ThemeStyles(self.theme)
         self._ascii_filters = [AsciiFilter()] if options.ascii_only else []
         self.poller = Poller(source, options.hertz, self._post_result, self._post_failure, clock)
-        self._frame = Frame(options.data, self.rates)
+        self._frame = Frame(options.data)
         self.prompt = self._frame.prompt
         self.navigation = Navigation(
             self, poller=self.poller, body=self._frame.body, tabs=self._frame.tabs, hints=self._frame.hints
@@ -222,7 +221,6 @@ class Console(App[int], inherit_bindings=False):
         self.last_poll = message.result
         if before is None or (before.supervisor_pid is None) != (message.result.supervisor_pid is None):
             self.navigation.refresh_breadcrumbs()  # of the keys, some need a supervisor
-        self.rates.update(message.result)
         if message.result.log is not None:
             self.log_buffer.add(*message.result.log)
         self.quit_flow.handle_run_end(message.result)

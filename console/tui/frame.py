@@ -8,7 +8,6 @@ from textual.widget import Widget
 
 from console.alarm_book import AlarmBook
 from console.format import format_time
-from console.tui.state.rates import Rates
 from console.tui.state.source import PollResult
 from console.tui.widgets.bars import HintBar, Tabs
 from console.tui.widgets.header import Header
@@ -18,9 +17,9 @@ from console.tui.widgets.prompt import Prompt
 class Frame:
     """Builds the frame's widgets and keeps them up to date."""
 
-    def __init__(self, data: Path, rates: Rates) -> None:
+    def __init__(self, data: Path) -> None:
         self.header = Header()
-        self.header.project, self._rates = project_name(data), rates
+        self.header.project = project_name(data)
         self.tabs = Tabs()
         self.body = Container(id="body")
         self.hints = HintBar()
@@ -43,7 +42,6 @@ class Frame:
         if poll is not None and not frozen:
             self.header.last_poll = poll
             self.header.reload_note = _reload_note(poll)
-            self.header.recent_pages_per_s = tuple(self._rates.recent_pages_per_s)
             self.tabs.failed_count = poll.snapshot.jobs["failed"]
         self.header.alarms, self.header.open_alarms = alarms.alarms, alarms.open
         self.header.badges = tuple(

@@ -11,7 +11,6 @@ from textual.widget import Widget
 from console.alarm_book import AlarmBook
 from console.tui.options import ConsoleOptions
 from console.tui.state.log_buffer import LogBuffer
-from console.tui.state.rates import Rates
 from console.tui.state.source import AcceptedDefs, PollResult
 from console.tui.themes import ThemeStyles
 from console.tui.widgets.prompt import Prompt
@@ -96,7 +95,6 @@ class AppHost(Protocol):
     options: ConsoleOptions
     last_poll: PollResult | None
     alarm_book: AlarmBook
-    rates: Rates
     log_buffer: LogBuffer
     prompt: Prompt
     theme_styles: ThemeStyles

@@ -12,7 +12,7 @@ from console.tui.screens.base import View
 from console.tui.state.filters import host_filter, state_filter
 from console.tui.state.poller import Poller
 from console.tui.widgets.bars import HintBar, Tabs
-from console.tui.widgets.header import HOST_TROUBLE
+from console.tui.widgets.health_line import HOST_CODES
 from engine.model.run import Alarm
 from engine.store.db.filter import JobFilter
 from engine.store.tables.run.events import Event
@@ -53,7 +53,7 @@ class Navigation:
     def switch_to(self, name: str) -> None:
         name = name if name in SCREEN_NAMES else "nodes"
         if name not in self.views:
-            self.views[name] = create_view(name, self._app.rates, self._app.log_buffer)
+            self.views[name] = create_view(name, self._app.log_buffer)
         self._set_view_stack([self.views[name]])
 
     def push_view(self, view: View) -> None:
@@ -112,7 +112,7 @@ class Navigation:
             self._show("defs", (alarm.data_def, alarm.field))
         elif alarm.code in ("defs-rejected", "defs-saved"):
             self.switch_to("defs")
-        elif alarm.host is not None or alarm.code in HOST_TROUBLE:
+        elif alarm.host is not None or alarm.code in HOST_CODES:
             self._show("hosts", alarm.host)
         elif alarm.code in ("node-lost", "appender-behind", "supervisor-lost"):
             rows = {"appender-behind": "appender", "supervisor-lost": "supervisor"}

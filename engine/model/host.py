@@ -4,6 +4,7 @@ import math
 import re
 import time
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from msgspec import Struct
@@ -258,3 +259,21 @@ def _upper_bound(bucket: int) -> float:
 
 def _lower_bound(bucket: int) -> float:
     return 0.0 if bucket == 0 else _upper_bound(bucket - 1)
+
+
+class HostState(StrEnum):
+    """How a host is. The words are those of the console, of `status` and of JSON; `docs/glossary.md` explains them."""
+
+    OK = "ok"
+    SHAKY = "shaky"
+    FAILING = "failing"
+    REFUSED = "refused"
+    SILENT = "silent"
+    RESTING = "resting"
+    PAUSED = "paused"
+    WAITING = "waiting"
+    UNASKED = "unasked"
+    IDLE = "idle"
+
+
+TROUBLE = (HostState.FAILING, HostState.REFUSED, HostState.SILENT, HostState.RESTING)

@@ -1,9 +1,11 @@
-"""A run: its states and their transitions, the stages of its supervisor, its estimate, its alarms."""
+"""A run: its states and their transitions, the stages of its supervisor, estimate, rates, alarms."""
 
 from enum import StrEnum
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from engine.model.host import HostState
 
 
 class RunState(StrEnum):
@@ -125,12 +127,66 @@ class Eta(Struct, frozen=True):
     bound_by: str | None = None
     """The host (`name:port`) whose pages end last; `nodes`, a limit of the run, or `paused`."""
     exact: bool = False
-    """Whether no new pages appear; otherwise the estimate is a lower bound."""
+    """Whether no new pages appear and none is paused; otherwise the estimate is a lower bound."""
     reason: str | None = None
     """Why that host is slow: its delay or its backoff. Without seconds: why nobody can say."""
+    paused: int = 0
+    """Pages of paused sequences and hosts, which the estimate leaves out."""
 
 
 NO_ETA = Eta()
+
+
+class HostGroup(Struct, frozen=True):
+    """The hosts of a run with one state. `names`: the first of them (`name:port`), those with most pages left first."""
+
+    state: HostState
+    count: int
+    names: tuple[str, ...] = ()
+
+
+class OutputRate(Struct, frozen=True):
+    """What an output gets each second."""
+
+    rows_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+
+
+NO_RATE = OutputRate()
+
+
+class Judgement(Struct, frozen=True):
+    """All rates are over the same last seconds, so that parts agree with sums."""
+
+    pages_per_s: float = 0.0
+    rows_per_s: float = 0.0
+    queue_per_s: float = 0.0
+    """By how much the queue grew; negative: it shrank."""
+    nodes: dict[str, float] = {}
+    """Jobs a second, by node."""
+    outputs: dict[str, OutputRate] = {}
+    """By APPENDER/DATADEF."""
+    hosts: tuple[HostGroup, ...] = ()
+    """In the order of the states."""
+    share: float | None = None
+    """The share of the pages that have ended, 0 to 1; None: nobody can say, because pages are still found."""
+    growing: tuple[int, ...] = ()
+    """Sequences whose pages are still found one after another."""
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The object `rates` of `status --json`."""
+        return {
+            "pages_per_s": self.pages_per_s, "rows_per_s": self.rows_per_s, "queue_per_s": self.queue_per_s,
+        }  # fmt: skip
+
+
+NO_JUDGEMENT = Judgement()
+
+
+def mean_rate(count: float, seconds: float) -> float:
+    """The mean rate over the time under a supervisor; 0 before it began."""
+    return round(count / seconds, 2) if seconds > 0 else 0.0
 
 
 AlarmLevel = Literal["warn", "bad"]

@@ -23,7 +23,7 @@ from pathlib import Path
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import link_key
 from engine.model.node import Role
-from engine.model.run import NO_ETA, RunState, Stage
+from engine.model.run import NO_ETA, Judgement, RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, open_databases
@@ -106,7 +106,7 @@ class Load:
                     db,
                     run,
                     0.05,
-                    {"pages_per_s": JOBS_PER_S + at % 97 if part else 0.0, "rows_per_s": 60.0 * part},
+                    Judgement(JOBS_PER_S + at % 97 if part else 0.0, 60.0 * part),
                     NO_ETA,
                 )
                 beats = [

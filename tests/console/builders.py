@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from engine.model.run import Alarm, Eta, RunState, Stage
+from engine.model.host import HostState
+from engine.model.run import Alarm, Eta, HostGroup, Judgement, RunState, Stage
 from engine.store.read.browse import JobLine
 from engine.store.read.data_warnings import DataWarning
 from engine.store.read.history import PastRun, RunReport
@@ -17,11 +18,21 @@ AT = 1_700_000_000.0
 """A moment: 22:13:20 UTC."""
 
 
+def group(state, count, *names):
+    return HostGroup(HostState(state), count, names)
+
+
 def run(**changes):
     defaults = {
         "seq": 1, "id": "3f2a", "state": RunState.READY, "stage": Stage.RUNNING, "defs_version": 3, "seeded_version": 3,
         "base_url": None, "paused": None, "seconds": 754.0, "reason": None, "max_pages": None, "created_at": AT,
-        "rates": {"pages_per_s": 42.1, "rows_per_s": 118.0},
+        "judgement": Judgement(
+            42.1, 118.0, share=0.66,
+            hosts=(
+                group("ok", 1, "shop.example:443"), group("resting", 1, "img.example:443"),
+                group("unasked", 1, "slow.example:80"),
+            ),
+        ),
         "eta": Eta(296.0, "img.example:443", exact=False, reason="delay 0.5 s"), "recorded_at": 0.0,
     }  # fmt: skip
     values = {**dict.fromkeys(Run.__struct_fields__), **defaults, **changes}
@@ -32,6 +43,7 @@ def node(number, state="READY", role="RUNNER", **changes):
     defaults = {
         "id": f"n{number}", "role": role, "state": state, "heart": "HEALTHY", "done": 11_204, "failed": 2,
         "pid": 4000 + number, "beat_age": 0.3, "in_flight": 8, "rss": 87_031_808, "lag": 0.0,
+        "jobs_per_s": 6.1,
         "now": f"https://shop.example/item/8812{number}", "replaces": None, "reason": None, "past": False,
     }  # fmt: skip
     return NodeRow(**{**defaults, **changes})
@@ -43,7 +55,7 @@ def host(name, **changes):
         "strikes": 0, "throttled": 0, "blocked": 0, "errors": 0, "robots": "known", "robots_status": 200,
         "pages": 100, "records": 100, "rejected": 0, "failed": 2, "gone": 1, "bytes": 4_200_000,
         "answers": {"2xx": 100, "4xx": 1}, "p50": 0.042, "p95": 0.18, "eta": 96.0,
-        "recent_p50": (0.04, 0.05, None, 0.08, 0.042),
+        "recent_p50": (0.04, 0.05, None, 0.08, 0.042), "state": HostState.OK, "pages_per_s": 8.4,
     }  # fmt: skip
     return HostRow(**{**defaults, **changes})
 
@@ -59,7 +71,8 @@ def sequence(number, group, host_, **changes):
 def output(name="rows/book", **changes):
     defaults = {
         "name": name, "type": "csv", "rows": 31_400, "bytes": 2_400_000, "path": f"/data/output/3f2a/{name}.csv",
-        "backlog": 12, "rebuilding": False, "pid": 4100, "beat_age": 0.1, "flush_ms": 4.2,
+        "backlog": 12, "rebuilding": False, "pid": 4100, "beat_age": 0.1, "flush_ms": 4.2, "rows_per_s": 118.0,
+        "bytes_per_s": 9_000.0,
     }  # fmt: skip
     return OutputRow(**{**defaults, **changes})
 
@@ -105,8 +118,14 @@ def snapshot(**changes):
         "paused_sequences": 1,
         "hosts": [
             host("shop.example:443", running=4, next_in=0.4),
-            host("img.example:443", backoff=24.0, throttled=31, blocked=31, errors=3, strikes=4, running=0),
-            host("slow.example:80", delay=10.0, running=0, waiting=2, robots="wanted", robots_status=None),
+            host(
+                "img.example:443", backoff=24.0, throttled=31, blocked=31, errors=3, strikes=4, running=0,
+                state=HostState.RESTING,
+            ),
+            host(
+                "slow.example:80", delay=10.0, running=0, waiting=2, robots="wanted", robots_status=None,
+                state=HostState.UNASKED, pages_per_s=0.0,
+            ),
         ],
     }  # fmt: skip
     return replace(EMPTY_SNAPSHOT, **{**defaults, **changes})

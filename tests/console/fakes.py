@@ -155,6 +155,9 @@ class FakeSource:
     def run_reports(self):
         return self.reports
 
+    def page_rates(self, run):
+        return [sample.pages for sample in self.samples_]
+
     def samples(self, run, since):
         return self.samples_
 

@@ -50,8 +50,6 @@ async def test_screens_match_the_golden_files(tmp_path, monkeypatch, size):
     source.samples_ = samples()
     async with open_console(tmp_path, size=size, source=source) as console:
         await console.until(lambda: "shop.example ×2 ok" in console.screen())
-        console.app.rates.recent_pages_per_s.clear()
-        console.app.rates.recent_pages_per_s.extend(20.0 + i * 7 % 23 for i in range(100))
         for number, name in enumerate(SCREENS, 1):
             await console.press(str(number))
             await console.settle()
@@ -64,7 +62,6 @@ async def test_screens_match_the_golden_files(tmp_path, monkeypatch, size):
 )
 async def test_dialogs_match_the_golden_files(tmp_path, name, keys):
     async with open_console(tmp_path, owner=True) as console:
-        console.app.rates.recent_pages_per_s.clear()
         for key in keys:
             await console.press({"\r": "enter", "?": "question_mark", ":": "colon"}.get(key, key))
             await console.settle()

@@ -4,7 +4,7 @@ import pytest
 
 from console.tui.config import Config, load
 from console.tui.widgets.columns import Column, place_columns
-from tests.console.builders import host, line, node, run, snapshot
+from tests.console.builders import host, line, node, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 
@@ -258,6 +258,6 @@ async def test_a_frozen_display_keeps_its_sparkline_and_tabs(tmp_path):
         await console.press("F")
         before = console.text()[1:3]
         console.source.current = snapshot(jobs={**snapshot().jobs, "failed": 99, "done": 40_000})
-        console.app.rates.recent_pages_per_s.extend([1.0, 9.0])
+        console.source.samples_ = samples()[:2]
         await console.settle()
         assert console.text()[1:3] == before

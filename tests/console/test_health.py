@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from console.tui.config import Config
-from engine.model.run import Alarm
-from tests.console.builders import host, node, snapshot
+from engine.model.host import HostState
+from engine.model.run import Alarm, Judgement
+from tests.console.builders import group, host, node, run, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 REST = Alarm("host-resting", "img.example:443 rests 24 s after HTTP 429", host="img.example:443")
@@ -16,29 +17,50 @@ LOST = Alarm("node-lost", "n2 dead: signal 9; not replaced", "bad", subject="n2"
 DISK = Alarm("disk-low", "the disk is nearly full", "bad")
 
 
-def troubled(*alarms, **changes):
+def troubled(*alarms, groups=None, **changes):
     source = FakeSource()
-    source.current = snapshot(alarms=list(alarms), host_count=9, **changes)
+    groups = (group("ok", 9),) if groups is None else groups
+    source.current = snapshot(run=run(judgement=Judgement(hosts=groups)), alarms=list(alarms), **changes)
     return source
 
 
+OK8, OK7, OK3 = (group("ok", count) for count in (8, 7, 3))
+RESTS = group("resting", 1, "img.example:443")
+
+
 @pytest.mark.parametrize(
-    ("alarms", "expected"),
+    ("groups", "alarms", "expected"),
     [
-        ((), "● 9 hosts ok"),
-        ((REST,), "● 8 hosts ok  ◌ img.example:443 rests 24 s after HTTP 429"),
-        ((REST, replace(REST, host="b:80")), "● 7 hosts ok  ◌ 2 rest"),
-        ((replace(REST, host=None, count=6, text="6 hosts rest"),), "● 3 hosts ok  ◌ 6 rest"),
-        ((SILENT, REST, replace(REST, host="b:80")), "● 6 hosts ok  ◌ 2 rest  ✗ slow.example:80 is silent for 24 s"),
-        ((EMPTY,), "● 9 hosts ok  ! book.title is empty since page 101"),
-        ((LOST, REST), "✗ n2 dead: signal 9; not replaced ● 8 hosts ok  ◌ 1 rest"),
-        ((LOST, EMPTY), "✗ n2 dead: signal 9; not replaced  (+1 more: A) ● 9 hosts ok"),
-        ((replace(REST, acknowledged=True),), "● 8 hosts ok"),
+        ((group("ok", 9),), (), "● 9 hosts ok"),
+        ((OK8, RESTS), (REST,), "● 8 hosts ok  ◌ img.example:443 rests 24 s after HTTP 429"),
+        (
+            (OK7, group("resting", 2, "img.example:443", "b:80")), (REST, replace(REST, host="b:80")),
+            "● 7 hosts ok  ◌ 2 rest: img.example:443, b:80",
+        ),
+        (
+            (OK3, group("resting", 6, "a:80", "b:80", "c:80", "d:80", "e:80")),
+            (replace(REST, host=None, count=6, text="6 hosts rest"),),
+            "● 3 hosts ok  ◌ 6 rest: a:80, b:80, c:80, d:80, e:80, +1",
+        ),
+        (
+            (group("refused", 3, "a:80", "b:80", "c:80"), group("ok", 2)),
+            (replace(REFUSED, code="blocked", host="a:80"), replace(REFUSED, code="blocked", host="b:80")),
+            "● 2 hosts ok  ⊘ 3 refused: a:80, b:80, c:80",
+        ),
+        (
+            (OK7, group("silent", 1, "slow.example:80"), group("unasked", 1, "new.example:80")), (SILENT,),
+            "● 7 hosts ok  ✗ slow.example:80 is silent for 24 s  · 1 not asked",
+        ),
+        ((group("ok", 9),), (EMPTY,), "● 9 hosts ok  ! book.title is empty since page 101"),
+        ((OK8, RESTS), (LOST, REST), "✗ n2 dead: signal 9; not replaced ● 8 hosts ok  ◌ 1 rest"),
+        ((group("ok", 9),), (LOST, EMPTY), "✗ n2 dead: signal 9; not replaced  (+1 more: A) ● 9 hosts ok"),
+        ((OK8, RESTS), (replace(REST, acknowledged=True),), "● 8 hosts ok  ◌ 1 rest: img.example:443"),
+        ((group("paused", 1, "a:80"),), (), "‖ 1 paused: a:80"),
     ],
-)
-async def test_the_health_line_counts_hosts_and_names_the_worst_of_the_rest(tmp_path, alarms, expected):
+)  # fmt: skip
+async def test_the_health_line_says_how_the_hosts_are_and_the_worst_of_the_rest(tmp_path, groups, alarms, expected):
     acknowledged = frozenset(alarm.key for alarm in alarms if alarm.acknowledged)
-    async with open_console(tmp_path, source=troubled(*alarms, acknowledged=acknowledged)) as console:
+    async with open_console(tmp_path, source=troubled(*alarms, groups=groups, acknowledged=acknowledged)) as console:
         line = console.text()[2].strip()
         assert line.startswith(expected)
         assert line.endswith("! jump") == any(not alarm.acknowledged for alarm in alarms)
@@ -48,7 +70,8 @@ async def test_the_health_line_counts_hosts_and_names_the_worst_of_the_rest(tmp_
 
 @pytest.mark.parametrize("size", [(160, 48), (80, 24), (40, 24), (80, 10), (20, 6)])
 async def test_the_health_line_is_on_every_screen_of_any_size(tmp_path, size):
-    source = troubled(DISK, replace(REST, host=None, count=2, text="2 hosts rest; a:80 rests 3 s"))
+    rest = replace(REST, host=None, count=2, text="2 hosts rest; a:80 rests 3 s")
+    source = troubled(DISK, rest, groups=(OK7, group("resting", 2, "a:80", "b:80")))
     async with open_console(tmp_path, size=size, source=source) as console:
         for key in "12345678":
             await console.press(key)
@@ -89,7 +112,11 @@ async def test_enter_on_an_alarm_goes_to_its_cause(tmp_path):
 
 
 async def test_trouble_stands_first_and_a_letter_sorts(tmp_path):
-    hosts = [host("a:80", pages=5), host("b:80", pages=500, errors=400), host("c:80", pages=50)]
+    hosts = [
+        host("a:80", pages=5),
+        host("b:80", pages=500, errors=400, state=HostState.FAILING),
+        host("c:80", pages=50),
+    ]
     async with open_console(tmp_path, source=troubled(hosts=hosts), screen="hosts") as console:
 
         def keys():

@@ -5,7 +5,7 @@ import asyncio
 from msgspec.structs import replace
 
 from console.tui.screens.base import View
-from engine.model.run import Alarm, Eta
+from engine.model.run import Alarm, Eta, Judgement
 from engine.store.read.data_warnings import DataWarning
 from engine.store.tables.run.machines import MachineRow
 from tests.console.builders import host, line, node, output, run, samples, snapshot
@@ -44,7 +44,7 @@ async def test_rows_a_second_and_the_backlog_stay_on_the_narrowest_screen(tmp_pa
 async def test_without_an_estimate_its_reason_stands_in_its_place(tmp_path):
     source = FakeSource()
     eta = Eta(None, "a:80", exact=False, reason="a:80 silent 24 s")
-    source.current = snapshot(run=run(eta=eta, rates={"pages_per_s": 1.0, "rows_per_s": 2.0, "queue_per_s": 140.0}))
+    source.current = snapshot(run=run(eta=eta, judgement=Judgement(1.0, 2.0, 140.0)))
     async with open_console(tmp_path, source=source, size=(160, 24)) as console:
         assert "queue ▲ +140/s  ETA cannot say: a:80 silent 24 s" in console.text()[1]
     source.current = snapshot(run=run(eta=eta))

@@ -17,9 +17,9 @@ import msgspec
 
 from console.cli.main import main
 from console.client import read_snapshot
-from engine.model.run import Alarm
+from engine.judge.trouble import RunJudge
+from engine.model.run import Alarm, Eta
 from engine.store.read.situation import Situation
-from engine.supervise.analysis import alarms
 
 FOLDER = Path(__file__).parent
 DEFS = """\
@@ -173,14 +173,14 @@ def find_node(folder: Path) -> int:
 
 def run_child(folder: Path, options: list[str]) -> None:
     """Crawl in this process, and write each situation that the supervisor judges."""
-    find, file = alarms.find_alarms, (folder / "situations.jsonl").open("ab")
+    update, file = RunJudge.update, (folder / "situations.jsonl").open("ab")
 
-    def note(situation: Situation, growth: float) -> list[Alarm]:
+    def note(judge: RunJudge, situation: Situation) -> tuple[Eta, list[Alarm]]:
         file.write(msgspec.json.encode(situation) + b"\n")
         file.flush()
-        return find(situation, growth)
+        return update(judge, situation)
 
-    with unittest.mock.patch("engine.supervise.analysis.run_stats.find_alarms", note):
+    with unittest.mock.patch.object(RunJudge, "update", note):
         main(["run", "--no-ui", "--defs", str(folder / "shape.yml"), "--data", str(folder / "data"), *options])
 
 

@@ -2,10 +2,9 @@
 
 from console.tui.screens.base import View
 from console.tui.state.log_buffer import LogBuffer
-from console.tui.state.rates import Rates
 
 
-def create_view(name: str, rates: Rates, log_buffer: LogBuffer) -> View:
+def create_view(name: str, log_buffer: LogBuffer) -> View:
     match name:
         case "jobs":
             from console.tui.screens.jobs import JobsView
@@ -38,4 +37,4 @@ def create_view(name: str, rates: Rates, log_buffer: LogBuffer) -> View:
         case _:
             from console.tui.screens.nodes import NodesView
 
-            return NodesView(rates, log_buffer)
+            return NodesView(log_buffer)

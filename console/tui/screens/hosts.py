@@ -141,7 +141,7 @@ class HostsView(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: dict[str, tuple[tuple[HostRow, float, bool], Row]] = {}
+        self._rows: dict[str, tuple[tuple[HostRow, bool], Row]] = {}
         self._named: HostRow | None = None
         """The host of an alarm that is not among the first ones; it is shown too."""
 
@@ -179,12 +179,8 @@ class HostsView(View):
         if changed or self._filter_changed():
             self.last_poll = poll
             hosts = [*poll.snapshot.hosts, *([self._named] if self._named is not None else ())]
-            pages = {host.host: host.pages for host in hosts}
-            rates = self.console_app.rates.update_hosts(pages, poll.at)
             is_live = poll.supervisor_pid is not None
-            self.table.show_filtered(
-                [self._row(host, rates.get(host.host, 0.0), is_live=is_live) for host in sorted(hosts, key=host_rank)]
-            )
+            self.table.show_filtered([self._row(host, is_live=is_live) for host in sorted(hosts, key=host_rank)])
             self.console_app.navigation.refresh_breadcrumbs()
         self.show_wanted(self.table, was_read=self.wanted == data.name)
         self._update_details()
@@ -197,12 +193,12 @@ class HostsView(View):
             return None
         return host if poll.supervisor_pid is not None else end_host(host)
 
-    def _row(self, host: HostRow, rate: float, *, is_live: bool) -> Row:
+    def _row(self, host: HostRow, *, is_live: bool) -> Row:
         """The row of a host; made again only where something changed: there may be a thousand."""
         made_of, row = self._rows.get(host.host, (None, None))
-        if row is None or made_of != (host, rate, is_live):
-            row = _host_row(host, rate, is_live=is_live)
-            self._rows[host.host] = ((host, rate, is_live), row)
+        if row is None or made_of != (host, is_live):
+            row = _host_row(host, is_live=is_live)
+            self._rows[host.host] = ((host, is_live), row)
         return row
 
     def _update_details(self) -> None:
@@ -288,7 +284,7 @@ def _parse_concurrency(text: str) -> int:
     return int(text)
 
 
-def _host_row(host: HostRow, rate: float, *, is_live: bool) -> Row:
+def _host_row(host: HostRow, *, is_live: bool) -> Row:
     answer = "guarded" if host.robots_status == -1 else f"ok {host.robots_status or ''}"
     robots = {"off": "off", "wanted": "fetching"}.get(host.robots, answer)
     eta = host.eta if is_live and (host.waiting or host.running) else None
@@ -312,13 +308,13 @@ def _host_row(host: HostRow, rate: float, *, is_live: bool) -> Row:
                 (format_count(host.answers.get(name, 0)), _CLASS_ROLES[name] if host.answers.get(name) else "dim")
                 for name in STATUS_CLASSES
             ),
-            (format_rate(rate), "text"),
+            (format_rate(host.pages_per_s), "text"),
             (robots, "dim"),
         ),
         (
             host.host, host.pages, host.bad_share, host.blocked, host.p50, host.p95, host.p50,
             host.backoff or host.next_in, eta, host.running, host.waiting, host.delay, host.bytes,
-            *(host.answers.get(name, 0) for name in STATUS_CLASSES), rate, host.robots,
+            *(host.answers.get(name, 0) for name in STATUS_CLASSES), host.pages_per_s, host.robots,
         ),
         host,
     )  # fmt: skip

@@ -16,7 +16,6 @@ from console.tui.screens.base import View
 from console.tui.screens.summary import SummaryPane
 from console.tui.state.filters import node_filter, sequence_filter
 from console.tui.state.log_buffer import LogBuffer, LogFilter
-from console.tui.state.rates import Rates
 from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.data_pane import DataPane
@@ -63,10 +62,6 @@ class NodesTable(LineTable):
     )  # fmt: skip
     EMPTY = "no nodes"
 
-    def __init__(self, rates: Rates, **named: Any) -> None:
-        super().__init__(**named)
-        self.rates = rates
-
     def update_from(self, poll: PollResult) -> None:
         """Show the processes of a poll: stale nodes first, the dead in one line; ended ones only if no other lives."""
         nodes = poll.snapshot.nodes
@@ -99,16 +94,13 @@ class NodesTable(LineTable):
         return replace(row, cells=tuple(cells))
 
     def _node_row(self, node: NodeRow, replaced_by: str | None, waits: str = "") -> Row:
-        ended = node.state in _ENDED_STATES
-        node_rate = self.rates.nodes.get(node.id)
-        rate = node_rate.per_second if node_rate and not ended else 0.0
         return Row(
             node.id,
             (
                 (node.id, "strong"),
                 _state_span(state_word(node.state, node.heart)),
                 (format_age(node.beat_age), "warn" if (node.beat_age or 0) >= _LATE_BEAT_SECONDS else "dim"),
-                (format_rate(rate), "text"),
+                (format_rate(node.jobs_per_s), "text"),
                 (format_count(node.done), "text"),
                 (format_count(node.failed), "bad" if node.failed else "dim"),
                 (format_count(node.in_flight), "text" if node.in_flight else "dim"),
@@ -116,8 +108,8 @@ class NodesTable(LineTable):
                 _activity(node, replaced_by, waits),
             ),
             (
-                int(node.id[1:]), node.state, node.beat_age, rate, node.done, node.failed, node.in_flight, node.rss,
-                node.now,
+                int(node.id[1:]), node.state, node.beat_age, node.jobs_per_s, node.done, node.failed, node.in_flight,
+                node.rss, node.now,
             ),
             node,
         )  # fmt: skip
@@ -128,8 +120,7 @@ class NodesTable(LineTable):
         run = poll.snapshot.run
         if not outputs or run is None:
             return []
-        rows = sum(rate.per_second for rate in self.rates.outputs.values())
-        size = sum(rate.per_second for rate in self.rates.sizes.values())
+        rows, size = sum(o.rows_per_s for o in outputs), sum(o.bytes_per_s for o in outputs)
         process = outputs[0]
         late = (process.beat_age or 0.0) >= _LATE_BEAT_SECONDS
         state: Span = ("▶ writing", "good") if any(output.backlog for output in outputs) else _state_span("done")
@@ -254,9 +245,8 @@ class NodesView(View):
         ("next_pane", "panes"), ("filter", "filter"), ("mark", "mark"),
     )  # fmt: skip
 
-    def __init__(self, rates: Rates, log_buffer: LogBuffer, **named: Any) -> None:
+    def __init__(self, log_buffer: LogBuffer, **named: Any) -> None:
         super().__init__(**named)
-        self.rates = rates
         self.log_buffer = log_buffer
         self.zoomed = False
         self.summary = SummaryPane(id="summary")
@@ -265,13 +255,13 @@ class NodesView(View):
         self._last_arrangement: tuple[Any, ...] = ()
 
     def compose(self) -> ComposeResult:
-        self.nodes = NodesTable(self.rates, id="nodes")
+        self.nodes = NodesTable(id="nodes")
         self.log_pane = LogPane(self.log_buffer, id="log")
         self.sequences = SequencesTable(id="sequences")
         self.hosts = HostsPane(id="hosts")
         self.data = DataPane(id="data-defs")
-        self.outputs = OutputsPane(self.rates, id="outputs")
-        self.throughput = ThroughputPane(self.rates, id="speed")
+        self.outputs = OutputsPane(id="outputs")
+        self.throughput = ThroughputPane(id="speed")
         self.alarms = AlarmsPane(id="alarms")
         self._lower_pane = self._lower_pane or self.log_pane
         yield from self.panes()

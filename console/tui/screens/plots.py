@@ -40,6 +40,8 @@ class Plot(Pane):
     seconds = _MIN_SECONDS
     """How far the chart goes back from `ends_at`, wall clock."""
     ends_at = 0.0
+    is_live = True
+    """Whether the run goes on: its newest sample is of now."""
 
     def columns(self, count: int) -> list[list[Sample]]:
         """The samples of each of `count` equal intervals; a gap is filled for a short time."""
@@ -84,7 +86,12 @@ class Plot(Pane):
         """Title, and the figures behind it."""
         last = self.last()
         now = self.height(last) if last is not None else 0.0
-        return self.TITLE, f"now {self.format(now)}  {self.range_label()}"
+        return self.TITLE, f"{self.moment} {self.format(now)}  {self.range_label()}"
+
+    @property
+    def moment(self) -> str:
+        """What the newest sample is."""
+        return "now" if self.is_live else "at the end"
 
     def last(self) -> Sample | None:
         """The newest sample; None if it is too old."""
@@ -129,7 +136,8 @@ class AnswersPlot(Plot):
             means = [_mean([sample.answers.get(name, 0.0) for sample in column]) for column in columns]
             if any(means):
                 glyph, role = _PARTS[name]
-                words = f" {_MEANINGS[name]}  now {format_rate(last.get(name, 0.0))}  top {format_rate(max(means))}"
+                newest = f"{self.moment} {format_rate(last.get(name, 0.0))}"
+                words = f" {_MEANINGS[name]}  {newest}  top {format_rate(max(means))}"
                 shown = len(means) - len(words)
                 peaks = [max(means[number * len(means) // shown : (number + 1) * len(means) // shown] or [0.0])
                          for number in range(shown)]  # fmt: skip
@@ -218,8 +226,7 @@ class PlotsView(View):
         if samples is None:
             return
         name, seconds = TIME_RANGES[self.range_index]
-        is_live = poll.supervisor_pid is not None
-        ends_at = time.time() if is_live or not samples else samples[-1].at
+        ends_at = time.time() if poll.is_live or not samples else samples[-1].at
         if not seconds:
             age = max(_MIN_SECONDS, ends_at - samples[0].at) if samples else _MIN_SECONDS
             name, seconds = f"the whole run, {format_age(age)}", age + 1.0  # the interval of the first sample
@@ -227,6 +234,7 @@ class PlotsView(View):
             name = f"last {name}"
         for plot in self.plots:
             plot.samples, plot.range_name, plot.seconds, plot.ends_at = samples, name, seconds, ends_at
+            plot.is_live = poll.is_live
             plot.redraw()
 
     def panes(self) -> Sequence[Plot]:

@@ -7,6 +7,7 @@ from console.format import format_clock, format_rate, format_size, plural
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.text_view import TextView
+from engine.model.run import mean_rate
 from engine.store.read.failures import FailureGroup
 from engine.store.read.snapshot import OutputRow, Snapshot
 from engine.store.tables.run.runs import Run
@@ -29,7 +30,7 @@ class SummaryPane(TextView):
 def _lines(snapshot: Snapshot, run: Run, failures: Sequence[FailureGroup]) -> Iterator[Span]:
     jobs = snapshot.jobs
     done_role = "warn" if jobs["failed"] or snapshot.warnings else "good"
-    rate = format_rate(jobs["done"] / run.seconds if run.seconds else 0.0)
+    rate = format_rate(mean_rate(jobs["done"], run.seconds))
     reason = f": {run.reason}" if run.reason else ""
     yield (
         f"{run.state}{reason}  {format_clock(run.seconds)}  {rate} pages/s",

@@ -81,7 +81,8 @@ class Poller:
         view_data = query(self._source, snapshot) if query is not None else None
         log = log_query(self._source, snapshot) if log_query is not None else None
         beat = self._source.supervisor_beat() if supervisor_pid is not None else None
+        rates = self._source.page_rates(snapshot.run.seq) if snapshot.run is not None else ()
         duration = self._clock() - started
         return PollResult(
-            started, duration, snapshot, supervisor_pid, self._accepted_defs, view_data, requester, log, beat
+            started, duration, snapshot, supervisor_pid, self._accepted_defs, view_data, requester, log, beat, rates
         )

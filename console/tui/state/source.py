@@ -1,7 +1,7 @@
 """The console's data source: reads the database of a data dir, for the polling thread."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from engine.store.tables.run.samples import Sample
 
 _BUSY_SECONDS = 2.0
 _MAX_ERRORS, _MAX_FAILURE_GROUPS, _MAX_RUNS = 200, 1_000, 50
+_MAX_PAGE_RATES = 240
 
 LogLines = list[tuple[int, Event]]
 
@@ -66,6 +67,13 @@ class PollResult(Struct, frozen=True):
     """The run and its new log lines; None: the view shows no log."""
 
     supervisor_beat: SupervisorBeat | None = None
+    page_rates: Sequence[float] = ()
+    """Pages a second of the run's last samples, the oldest first."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a supervisor is at work."""
+        return self.supervisor_pid is not None
 
     @property
     def waiting_defs(self) -> dict[str, Any] | None:
@@ -169,6 +177,9 @@ class DataSource:
                 if kept is None or kept.past != past:
                     self._reports[past.seq] = history.read_report(self.db, past)
         return [self._reports[past.seq] for past in past_runs]
+
+    def page_rates(self, run: int) -> list[float]:
+        return samples.list_page_rates(self.db, run, _MAX_PAGE_RATES)
 
     def samples(self, run: int, since: float) -> list[Sample]:
         return samples.list_since(self.db, run, since)

@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from console.format import (
-    count_ended,
     describe_seeding,
-    done_ratio,
     eta_bound,
     eta_obstacle,
     format_clock,
@@ -14,11 +12,14 @@ from console.format import (
     format_rate,
     plural,
     progress_bar,
+    shorten_end,
     sparkline,
 )
-from console.tui.state.rates import pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
+from console.tui.widgets.health_line import health_spans, length
 from console.tui.widgets.line_canvas import Canvas, Line, Span
+from engine.judge.rates import speed_of
+from engine.judge.remaining import progress_of
 from engine.model.run import Alarm, Stage
 from engine.store.read.data_warnings import FAILING_SHARE
 from engine.store.read.snapshot import OutputRow
@@ -34,13 +35,7 @@ _STAGE_LABELS = {
     "STOPPING_NODES_FORCEFUL": "FORCING nodes",
     "STOPPING_APPENDER_FORCEFUL": "FORCING appender",
 }
-HOST_TROUBLE = {
-    "host-resting": ("◌", "rest", "warn"),
-    "host-silent": ("✗", "silent", "bad"),
-    "host-refused": ("⊘", "refused", "bad"),
-}
-"""By code of an alarm about hosts: its mark, word and role."""
-_LOW, _MIN_TEXT, _MARGIN = 2, 12, 24
+_LOW, _MIN_REASON = 2, 12
 _MAX_BACKLOG = 10_000
 """A snapshot counts no more pending rows."""
 
@@ -62,8 +57,6 @@ class Header(Canvas):
     jump_key = ""
     """The key that goes to the next trouble."""
 
-    recent_pages_per_s: Sequence[float] = ()
-
     def paint(self, width: int, height: int) -> list[Line]:
         """All three lines; in low windows the run and its health."""
         run, health = Line(self._run_line(width), "bar"), Line(self._health_line(width))
@@ -74,47 +67,13 @@ class Header(Canvas):
         quiet = f"✓ {len(self.alarms) - loud} " if len(self.alarms) > loud else ""
         count = f"! {loud} " if loud else ""
         spans = fit_parts(self._run_parts(width), width - len(count) - len(quiet))
-        return [*spans, (" " * (width - _length(spans) - len(count) - len(quiet)), ""), (quiet, "dim"), (count, "warn")]
+        return [*spans, (" " * (width - length(spans) - len(count) - len(quiet)), ""), (quiet, "dim"), (count, "warn")]
 
     def _health_line(self, width: int) -> list[Span]:
-        """How the hosts are, and the worst of all other trouble; its text gives way to the counts of the hosts."""
-        others = [alarm for alarm in self.open_alarms if alarm.code not in HOST_TROUBLE]
-        hosts = self._host_spans(named=True)
-        if others and _length(hosts) + len(others[0].text) > width - _MARGIN:
-            hosts = self._host_spans(named=False)
-        more = f"  (+{len(others) - 1} more: A)" if len(others) > 1 else ""
         jump = f"{self.jump_key} jump " if self.open_alarms and self.jump_key and width >= _NAMED_WIDTH else ""
-        room = width - _length(hosts) - len(more) - len(jump) - 4
-        first: list[Span] = []
-        if others:
-            worst = others[0]
-            text = worst.text if len(worst.text) <= room else worst.text[: max(_MIN_TEXT, room) - 1] + "…"
-            mark = "✗" if worst.level == "bad" else "!"
-            first = [
-                (f" {mark} ", "alarm" if worst.level == "bad" else "warn"),
-                (f"{text}", worst.level),
-                (more, "dim"),
-            ]
-        spans = [*first, *hosts] if others and others[0].level == "bad" else [*hosts, *first]
-        return [*spans, (" " * max(1, width - _length(spans) - len(jump)), ""), (jump, "dim")]
-
-    def _host_spans(self, *, named: bool) -> list[Span]:
-        """The hosts that are well, and those with each trouble; with `named` the only one by its name."""
-        spans: list[Span] = []
-        poll = self.last_poll
-        if poll is None or poll.snapshot.run is None or poll.supervisor_pid is None:
-            return []
-        troubled = 0
-        for code, (mark, word, role) in HOST_TROUBLE.items():
-            troubled += sum(alarm.count for alarm in self.alarms if alarm.code == code)
-            alarms = [alarm for alarm in self.open_alarms if alarm.code == code]
-            count = sum(alarm.count for alarm in alarms)
-            if named and len(alarms) == 1 and alarms[0].host:
-                spans.append((f" {mark} {alarms[0].text} ", role))
-            elif count:
-                spans.append((f" {mark} {count:,} {word} ", role))
-        well = poll.snapshot.host_count - troubled
-        return [(f" ● {plural(well, 'host')} ok ", "good"), *spans] if well > 0 else spans
+        run = self.last_poll.snapshot.run if self.last_poll is not None and self.last_poll.is_live else None
+        spans = health_spans(run.judgement.hosts if run is not None else (), self.open_alarms, width - len(jump) - 1)
+        return [*spans, (" " * max(1, width - length(spans) - len(jump)), ""), (jump, "dim")]
 
     def _run_parts(self, width: int) -> list[Part]:
         names = f"  {self.project}" if self.project else ""
@@ -133,6 +92,8 @@ class Header(Canvas):
         parts += [(True, [("  ", ""), badge]) for badge in self.badges]
         if (held := self._describe_paused()) and not run.paused:
             parts.append((True, [(f"  ‖ {held} paused", "warn")]))
+            if names := ", ".join(snapshot.paused_names):
+                parts.append((False, [(f": {shorten_end(names, width // 3)}", "warn")]))
         parts.append((False, [(f"  run {run.id}", "text")]))
         problems = len(snapshot.defs_problems)
         saved = self.last_poll.waiting_defs is not None
@@ -160,36 +121,38 @@ class Header(Canvas):
         if poll is None or poll.snapshot.run is None:
             return []
         snapshot, run = poll.snapshot, poll.snapshot.run
-        is_running = poll.supervisor_pid is not None and run.state.is_open and run.stage == Stage.RUNNING
-        ended, total = count_ended(snapshot.jobs), sum(snapshot.jobs.values())
-        more = "≥ " if run.state != "DONE" and not (is_running and run.eta.exact) else ""
+        is_running = poll.is_live and run.state.is_open and run.stage == Stage.RUNNING
+        progress, speed = progress_of(snapshot, is_live=poll.is_live), speed_of(snapshot, is_live=poll.is_live)
+        more = "" if progress.exact else "≥ "
+        mean = " mean" if speed.is_mean else ""
         cells = next(cells for least, cells in _BARS if width >= least)
         files = sum(bool(output.path) for output in snapshot.appenders) if width >= _BARS[1][0] else 0
         rows = f" rows/s → {plural(files, 'file')}" if files else " rows/s"
         parts: list[Part] = [
-            (False, [(" " + progress_bar(done_ratio(snapshot.jobs), cells), "good")]),
-            (False, [(f" {ended:,}", "strong"), (f" / {more}{total:,}", "text")]),
-            (False, [("  " + format_rate(pages_per_s(poll)), "strong"), (" pg/s", "dim")]),
-            (True, [("  " + format_rate(rows_per_s(poll)), "strong"), (rows, "dim")]),
+            (False, [(" " + progress_bar(progress.share, cells), "good")]),
+            (False, [(f" {progress.ended:,}", "strong"), (f" / {more}{progress.total:,}", "text")]),
+            (False, [("  " + format_rate(speed.pages_per_s), "strong"), (f" pg/s{mean}", "dim")]),
+            (True, [("  " + format_rate(speed.rows_per_s), "strong"), (rows, "dim")]),
         ]
         if snapshot.appenders:
             parts.append((True, [("  backlog ", "dim"), backlog_span(snapshot.appenders)]))
         if is_running:
-            growth = run.rates.get("queue_per_s", 0.0)
+            growth = run.judgement.queue_per_s
             if growth >= 1:
                 parts.append((False, [("  queue ", "dim"), (f"▲ +{format_rate(growth)}/s", "warn")]))
-            if obstacle := eta_obstacle(run.eta):
-                parts.append((False, [("  ETA ", "dim"), ("cannot say", "warn")]))
-                parts.append((False, [(f": {obstacle}", "warn")]))
-            else:
-                parts.append((False, [("  ETA ", "dim"), (format_eta(run.eta), "strong")]))
-                parts.append((False, [(f" {eta_bound(run.eta)}", "dim")]))
+            obstacle = eta_obstacle(run.eta)
+            end: Span = ("cannot say", "warn") if obstacle else (format_eta(run.eta), "strong")
+            reason: Span = (f": {obstacle}", "warn") if obstacle else (f" {eta_bound(run.eta)}", "dim")
+            parts.append((False, [("  ETA ", "dim"), end]))
+            room = width - sum(length(spans) for _, spans in parts)
+            if room >= _MIN_REASON:
+                parts.append((False, [(shorten_end(reason[0], room), reason[1])]))
         bad_role = "bad" if snapshot.bad_share >= FAILING_SHARE else "text"
         parts += [
             (False, [("  bad answers ", "dim"), (f"{snapshot.bad_share:.1%}", bad_role)]),
             (False, [("  blocked ", "dim"), (format_count(snapshot.blocked), "warn" if snapshot.blocked else "text")]),
             (False, [("  running ", "dim"), (format_count(snapshot.running), "text")]),
-            (False, [("  " + sparkline(self.recent_pages_per_s, 7), "accent")]),
+            (False, [("  " + sparkline(poll.page_rates, 7), "accent")]),
         ]
         return fit_parts(parts, width)
 
@@ -216,14 +179,10 @@ def run_state_span(poll: PollResult) -> Span:
     return word, "good" if word in _GOOD_STATES else "bad" if word in ("FAILED", "KILLED") else "warn"
 
 
-def _length(spans: Iterable[Span]) -> int:
-    return sum(len(text) for text, _ in spans)
-
-
 def fit_parts(parts: Iterable[Part], width: int) -> list[Span]:
     """The spans of the parts that fit, in order. What does not stay is dropped from the right."""
     kept = list(parts)
-    while sum(_length(spans) for _, spans in kept) > width:
+    while sum(length(spans) for _, spans in kept) > width:
         place = next((place for place in reversed(range(len(kept))) if not kept[place][0]), None)
         if place is None:
             break

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from console.format import format_age, sparkline
 from console.tui.widgets.line_canvas import Span
-from engine.store.read.data_warnings import FAILING_SHARE
+from engine.model.host import TROUBLE
 from engine.store.read.host_rows import HostRow
 
 _LOGINS: Mapping[str, Span] = MappingProxyType({"wanted": ("login", "warn"), "failed": ("no login", "bad")})
@@ -27,8 +27,8 @@ def next_span(host: HostRow, *, is_live: bool) -> Span:
 
 
 def has_trouble(host: HostRow) -> bool:
-    """Whether a host rests, lost its login, or gives many bad answers."""
-    return bool(host.backoff or host.login == "failed" or (host.bad_share or 0) >= FAILING_SHARE)
+    """Whether a host lost its login, or its last answers say that it is not well."""
+    return host.login == "failed" or host.state in TROUBLE
 
 
 def host_rank(host: HostRow) -> tuple[bool, bool, int]:
@@ -38,9 +38,9 @@ def host_rank(host: HostRow) -> tuple[bool, bool, int]:
 
 
 def bad_span(host: HostRow) -> Span:
-    """The share of a host's answers that are bad, in percent."""
+    """The share of all its answers that are bad, in percent; marked while it is not well."""
     share = host.bad_share
-    return ("-", "dim") if share is None else (f"{share * 100:.1f}", "bad" if share >= FAILING_SHARE else "dim")
+    return ("-", "dim") if share is None else (f"{share * 100:.1f}", "bad" if share and has_trouble(host) else "dim")
 
 
 def latency_trend(host: HostRow, width: int) -> str:

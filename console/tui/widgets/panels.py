@@ -1,17 +1,14 @@
 """Panels of the Nodes screen: sequences, outputs, hosts, alarms, and the plot of pages a second."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from console.format import (
-    done_ratio,
     format_count,
     format_latency,
     format_rate,
     format_size,
     progress_bar,
 )
-from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.host_spans import bad_span, host_rank, latency_trend, next_span
@@ -19,12 +16,12 @@ from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.pane import ListPane, Pane
 from console.tui.widgets.text_view import wrap_text
+from engine.judge.rates import speed_of
 from engine.model.run import Alarm
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import OutputRow, SequenceRow
 
 _TREND_CELLS = 6
-_JOB_COUNTERS = ("done", "failed", "skipped", "incomplete", "ready", "taken")
 
 
 class SequencesTable(LineTable):
@@ -45,7 +42,10 @@ class SequencesTable(LineTable):
 
     def update_from(self, poll: PollResult) -> None:
         self.sequence_count = poll.snapshot.sequence_count
-        self.show_filtered([_sequence_row(s) for s in sorted(poll.snapshot.sequences, key=_sequence_rank)])
+        run = poll.snapshot.run
+        growing = set(run.judgement.growing) if run is not None and poll.is_live else ()
+        ranked = sorted(poll.snapshot.sequences, key=_sequence_rank)
+        self.show_filtered([_sequence_row(s, goes_on=s.id in growing) for s in ranked])
 
 
 def _sequence_rank(s: SequenceRow) -> tuple[bool, bool, int]:
@@ -53,13 +53,16 @@ def _sequence_rank(s: SequenceRow) -> tuple[bool, bool, int]:
     return s.paused or not s.taken, not (s.ready or s.delayed or s.taken), s.id
 
 
-def _sequence_row(s: SequenceRow) -> Row:
+def _sequence_row(s: SequenceRow, *, goes_on: bool) -> Row:
+    """A sequence; the share of one that still finds pages is not known."""
     waiting = s.ready + s.delayed
     left = waiting + s.taken
-    ratio = done_ratio({name: getattr(s, name) for name in _JOB_COUNTERS} | {"ready": waiting})
+    ended = s.done + s.failed + s.skipped
+    total = ended + left + s.incomplete
+    ratio = ended / total if total else 0.0
     is_lost = s.failed > 0 and not (s.done or left)
     name = f"{'‖ ' if s.paused else '✗ ' if is_lost else ''}{s.group} · {s.host}"
-    progress = f"{progress_bar(ratio, 9)} {ratio * 100:3.0f}%"
+    progress = f"{progress_bar(None, 9)} goes" if goes_on else f"{progress_bar(ratio, 9)} {int(ratio * 100):3}%"
     return Row(
         s.id,
         (
@@ -78,10 +81,6 @@ class OutputsPane(ListPane):
     HEADINGS = f"{'ROWS':>7}{'ROWS/S':>8}{'BYTES/S':>9}{'BACKLOG':>9}"
     EMPTY = "none yet"
 
-    def __init__(self, rates: Rates, **named: Any) -> None:
-        super().__init__(**named)
-        self.rates = rates
-
     def update_from(self, poll: PollResult) -> None:
         self.show(poll.snapshot.appenders)
 
@@ -94,11 +93,10 @@ class OutputsPane(ListPane):
     def spans(self, item: OutputRow) -> tuple[str, Sequence[Span]]:
         backlog = "rebuilt" if item.rebuilding else "10k+" if item.backlog > 10_000 else str(item.backlog)
         backlog_style = "warn" if item.backlog > 1000 or item.rebuilding else "dim"
-        rows, size = self.rates.outputs.get(item.name), self.rates.sizes.get(item.name)
         return item.name, (
             (f"{format_count(item.rows):>7}", "strong"),
-            (f"{format_rate(rows.per_second if rows else 0):>8}", "accent"),
-            (f"{format_size(size.per_second if size else 0):>9}", "dim"),
+            (f"{format_rate(item.rows_per_s):>8}", "accent"),
+            (f"{format_size(item.bytes_per_s):>9}", "dim"),
             (f"{backlog:>9}", "bad" if item.error else backlog_style),
         )
 
@@ -131,10 +129,7 @@ class HostsPane(ListPane):
 class ThroughputPane(Pane):
     TITLE = "throughput"
 
-    def __init__(self, rates: Rates, **named: Any) -> None:
-        super().__init__(**named)
-        self.rates = rates
-        self.last_poll: PollResult | None = None
+    last_poll: PollResult | None = None
 
     def update_from(self, poll: PollResult) -> None:
         self.last_poll = poll
@@ -143,10 +138,14 @@ class ThroughputPane(Pane):
     def paint(self, width: int, height: int) -> list[Line]:
         from console.format import braille_plot
 
-        pages = format_rate(pages_per_s(self.last_poll)) if self.last_poll else "-"
-        rows = format_rate(rows_per_s(self.last_poll)) if self.last_poll else "-"
-        lines = [self.rule(width, note=f"{pages} pg/s  {rows} rows/s")]
-        values = list(self.rates.recent_pages_per_s)[-(width - 4) * 2 :]
+        poll = self.last_poll
+        if poll is None:
+            return [self.rule(width)]
+        speed = speed_of(poll.snapshot, is_live=poll.is_live)
+        mean = "mean " if speed.is_mean else ""
+        note = f"{mean}{format_rate(speed.pages_per_s)} pg/s  {format_rate(speed.rows_per_s)} rows/s"
+        lines = [self.rule(width, note=note)]
+        values = poll.page_rates[-(width - 4) * 2 :]
         return lines + [Line((("   " + text, "accent"),)) for text in braille_plot(values, width - 4, height - 1)]
 
 

@@ -28,7 +28,7 @@ CREATE TABLE runs (
     active_sequences INTEGER NOT NULL DEFAULT 0,   -- sequences with ready or taken jobs to fetch; a trigger counts them
     max_pages        INTEGER,
     takeovers        INTEGER NOT NULL DEFAULT 0,   -- dead nodes whose jobs were requeued
-    rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0,"queue_per_s":0.0}',
+    rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0,"queue_per_s":0.0}', -- JSON: with hosts and estimate, as the supervisor judged them last
     reextraction     TEXT,                         -- JSON: progress of the search for stale pages; null: none is in progress
     reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages since the last change of the defs
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
@@ -473,7 +473,9 @@ CREATE TABLE host_speeds (                          -- of a host, for viewers; h
     p50         REAL,                               -- seconds of its answers, in the last minute it had some
     p95         REAL,
     recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
-    eta         REAL                                -- estimated seconds until its pages have ended
+    eta         REAL,                               -- estimated seconds until its pages have ended
+    state       TEXT,                               -- engine.model.host.HostState; null: not judged
+    pages_per_s REAL NOT NULL DEFAULT 0             -- in the last seconds
 );
 CREATE INDEX host_speeds_measured ON host_speeds(run, measured_at);
 CREATE INDEX host_speeds_eta ON host_speeds(run) WHERE eta IS NOT NULL;

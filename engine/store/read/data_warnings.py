@@ -41,7 +41,7 @@ MIN_RECORDS = 20
 MIN_PAGES = 20
 """Pages from which a dataDef without a row is a warning in a run that is not DONE."""
 FAILING_SHARE = 0.2
-"""The share of bad and gone answers, without blocked ones, from which a host is a warning."""
+"""The share of bad answers from which a host fails. In the whole run: of bad and gone ones, without blocked ones."""
 BLOCKED_SHARE = 0.1
 """The share of refused requests from which a host is a warning."""
 FALLEN_SHARE = 0.5
@@ -53,6 +53,8 @@ FIELD_WARNINGS = ("empty-field", "dropped-field", "less-filled")
 """Codes about how often a field was filled."""
 VALUE_WARNINGS = ("digits-left", "guessed-group")
 """Codes about the values of a field."""
+HOST_WARNINGS = ("blocked", "failing-requests")
+"""Codes about the answers of a host in the whole run."""
 
 
 class DataWarning(Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
-from engine.model.host import count_by_class
+from engine.model.host import HostState, count_by_class
 from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.host import host_speeds, hosts
@@ -19,7 +19,7 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
     (SELECT total(failed) FROM sequences WHERE host = h.id AND kind = 'page'),
     h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status, h.records, h.records_rejected,
     coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency,
-    h.login, h.content_signal
+    h.login, h.content_signal, v.state, coalesce(v.pages_per_s, 0)
 FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ?
 """
 _FIRST_HOSTS = f"{_HOSTS} ORDER BY h.id LIMIT +?"
@@ -83,6 +83,10 @@ class HostRow(Struct, frozen=True):
     content_signal: dict[str, str] = field(default_factory=dict)
     """What its robots.txt says of the use of pages: by use, `yes` or `no`."""
 
+    state: HostState = HostState.UNASKED
+    """As the supervisor judged it last."""
+    pages_per_s: float = 0.0
+
     @property
     def bad_answers(self) -> int:
         return self.errors + self.blocked
@@ -130,7 +134,7 @@ def count_running(db: Database, run: int) -> int:
 def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
     _, key, delay, concurrency, next_at, backoff, taken, waiting, done, failed, *counts = row
     strikes, throttled, errors, gone, blocked, robots, status, records, rejected, *speed = counts
-    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency, login, signal = speed
+    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency, login, signal, state, rate = speed
     now, running = store_time(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
 
     def seconds_until(moment: float | None) -> float | None:
@@ -144,4 +148,5 @@ def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
         bytes=received, p50=p50, p95=p95, recent_p50=tuple(orjson.loads(recent)) if recent else (), eta=eta,
         paused=bool(paused), operator_delay=operator_delay, operator_concurrency=operator_concurrency,
         login=login.lower(), content_signal=orjson.loads(signal) if signal else {},
+        state=HostState(state or "unasked"), pages_per_s=rate,
     )  # fmt: skip

@@ -1,5 +1,7 @@
 """Reads the situation of a run: all that its alarms and the estimate of its end are judged by."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -11,15 +13,15 @@ from engine.store.db.connector import Database, id_list
 from engine.store.read import snapshot
 from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.read.snapshot import NodeRow, OutputRow
-from engine.store.tables.host import hosts
-from engine.store.tables.row import health
+from engine.store.tables.host import host_speeds, hosts
+from engine.store.tables.row import health, rows
 from engine.store.tables.run import metrics, supervisors
 from engine.store.tables.run.runs import Run
 
 _SEQUENCES = """
-SELECT host, grp, max_pages,
+SELECT id, host, grp, max_pages,
     paused <> 0 OR absent = 1 OR host IN (SELECT id FROM hosts WHERE run = :run AND paused <> 0),
-    ready + delayed + taken, done + failed, skipped + incomplete
+    ready + delayed + taken, done, failed, skipped + incomplete
 FROM sequences WHERE run = :run AND kind = 'page'
 """
 _APPENDER_LOST = """
@@ -27,19 +29,20 @@ SELECT EXISTS (SELECT 1 FROM appenders WHERE supervisor IN (SELECT epoch FROM su
         AND state IN ('DEAD', 'FAILED'))
     AND NOT EXISTS (SELECT 1 FROM appenders WHERE run = ? AND ended_at IS NULL AND beat_age IS NOT NULL)
 """
-_WAITS = f"""
-SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, h.backoff_until, h.strikes, h.rest_reason
+_HOSTS = f"""
+SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, h.backoff_until, h.strikes, h.rest_reason, h.paused, h.errors, h.blocked
 FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value
 """
 
 
 class HostWork(Struct, omit_defaults=True):
-    """The pages of a host; what follows `ended` is read only of hosts with pages left."""
+    """The pages of a host, and how it answered."""
 
     left: float = 0.0
     """Those that limits still allow, without those of paused sequences and of groups that the defs lack."""
     ended: int = 0
     key: str = ""
+    """Empty: nothing changed since it was judged last, and what follows was not read."""
     delay: float = 0.0
     backoff_until: float | None = None
     """Boot-time seconds."""
@@ -48,6 +51,19 @@ class HostWork(Struct, omit_defaults=True):
     """What it answered when its last rest began; None: it has served a page since."""
     silent: float = 0.0
     """Seconds since it answered last, or was asked first since then, while requests are in flight."""
+    waiting: int = 0
+    """All its pages that have not ended."""
+    paused_pages: int = 0
+    """Those of them that wait for an operator, or for defs that have their group."""
+    paused: bool = False
+    """Whether an operator paused it, or a lost login did."""
+    answers: dict[int, int] = field(default_factory=dict)
+    """Its answers so far, by status; 0: requests without an answer."""
+    bad: int = 0
+    """Those of them that are bad; `refused` ones are among them."""
+    refused: int = 0
+    done: int = 0
+    """Of the ended pages."""
 
     def rest(self, now: float) -> float:
         """Seconds until it may be asked again. `now`: boot-time seconds."""
@@ -72,6 +88,8 @@ class Situation(Struct, omit_defaults=True):
     """Those that have not ended."""
     paused_pages: int = 0
     """Pages of paused sequences and hosts."""
+    open_sequences: dict[int, int] = field(default_factory=dict)
+    """Those with pages left, by id: all their pages so far."""
     run_room: float | None = None
     """Requests that the limit of the run still allows."""
     max_time_left: float | None = None
@@ -82,6 +100,8 @@ class Situation(Struct, omit_defaults=True):
     """The nearly full disk."""
     nodes: list[NodeRow] = field(default_factory=list)
     outputs: list[OutputRow] = field(default_factory=list)
+    newest_row: int = 0
+    """Its id; 0: there is none."""
     appender_lost: bool = False
     """Whether the appender died, and the next one is not at work yet."""
     warnings: list[DataWarning] = field(default_factory=list)
@@ -91,30 +111,39 @@ class Situation(Struct, omit_defaults=True):
     """Defs on disk that wait to be published."""
 
 
-def read(db: Database, run: Run) -> Situation:
-    """The situation of a run, from its counters."""
+def read(db: Database, run: Run, settled: Mapping[int, int] = MappingProxyType({})) -> Situation:
+    """The situation of a run, from its counters.
+
+    `settled`: hosts without a page left, by id; one that still has so many ended pages is not read again.
+    """
     situation = Situation(
         store_time(), run.state, run.stage, run.paused, run.reason, run.max_pages,
         nodes=snapshot.list_nodes(db, run.seq), outputs=snapshot.list_outputs(db, run.seq),
-        appender_lost=bool(db.value(_APPENDER_LOST, (run.seq,))),
+        newest_row=rows.last_id_of_all_runs(db), appender_lost=bool(db.value(_APPENDER_LOST, (run.seq,))),
         warnings=find_warnings(db, run, health.read(db, run.seq)),
         defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
         defs_saved=orjson.loads(supervisors.get_meta(db, "defs_saved") or "null"),
     )  # fmt: skip
-    _read_hosts(db, run, situation)
+    _count_pages(db, run, situation)
+    _read_hosts(db, situation, settled)
     return situation
 
 
-def _read_hosts(db: Database, run: Run, situation: Situation) -> None:
+def _count_pages(db: Database, run: Run, situation: Situation) -> None:
     in_groups: dict[str, list[tuple[HostWork, int]]] = {}
     limits: dict[str, int] = {}
-    for host, group, limit, paused, left, ended, other in db.all(_SEQUENCES, {"run": run.seq}):
+    for id_, host, group, limit, paused, left, done, failed, other in db.all(_SEQUENCES, {"run": run.seq}):
         of_host = situation.hosts.setdefault(int(host), HostWork())
-        of_host.ended += int(ended)
-        situation.total += int(left + ended + other)
+        of_host.ended += int(done + failed)
+        of_host.done += int(done)
+        of_host.waiting += int(left)
+        situation.total += int(left + done + failed + other)
         situation.waiting += int(left)
+        if left:
+            situation.open_sequences[int(id_)] = int(left + done + failed + other)
         if paused:
             situation.paused_pages += int(left)
+            of_host.paused_pages += int(left)
             continue
         in_groups.setdefault(str(group), []).append((of_host, int(left)))
         if limit is not None:
@@ -128,8 +157,14 @@ def _read_hosts(db: Database, run: Run, situation: Situation) -> None:
             of_host.left += left * share
     if run.max_pages is not None:
         situation.run_room = max(0, run.max_pages - metrics.count_requests(db, run.seq))
-    busy = [id_ for id_, of_host in situation.hosts.items() if of_host.left]
-    for id_, key, delay, backoff, strikes, reason in db.all(_WAITS, (id_list(busy),)):
-        of_host = situation.hosts[int(id_)]
-        of_host.key, of_host.delay, of_host.backoff_until = str(key), float(delay), backoff
-        of_host.strikes, of_host.rest_reason = int(strikes), reason
+
+
+def _read_hosts(db: Database, situation: Situation, settled: Mapping[int, int]) -> None:
+    """What hosts answered, but for those that are as they were."""
+    ids = [id_ for id_, work in situation.hosts.items() if work.waiting or settled.get(id_) != work.ended]
+    answers = host_speeds.list_answers(db, ids)
+    for id_, key, delay, backoff, strikes, reason, paused, errors, blocked in db.all(_HOSTS, (id_list(ids),)):
+        work = situation.hosts[int(id_)]
+        work.key, work.delay, work.backoff_until, work.paused = str(key), float(delay), backoff, bool(paused)
+        work.strikes, work.rest_reason = int(strikes), reason
+        work.answers, work.bad, work.refused = answers.get(int(id_), {}), int(errors + blocked), int(blocked)

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from engine.model.job import JobKind
-from engine.model.run import Alarm, RunState, SeedingProgress
+from engine.model.run import NO_JUDGEMENT, NO_RATE, Alarm, Judgement, RunState, SeedingProgress, mean_rate
 from engine.model.step import OUTCOMES
 from engine.store.db.connector import Database
 from engine.store.read import host_rows, step_results
@@ -65,6 +65,7 @@ _REPORTED_NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
 """Keys in the summary; `status --json` has all fields."""
 
 DEFAULT_LIMIT = 200
+_MAX_PAUSED_NAMES = 5
 
 
 class NodeRow(Struct, frozen=True):
@@ -90,6 +91,7 @@ class NodeRow(Struct, frozen=True):
     """Seconds since the request of `now`, its oldest in flight, was sent."""
     now_limit: float = 0.0
     """Seconds that this request may take; 0: no limit."""
+    jobs_per_s: float = 0.0
 
 
 class SequenceRow(Struct, frozen=True):
@@ -121,6 +123,10 @@ class OutputRow(Struct, frozen=True):
     flush_ms: float | None
     error: str | None = None
     """Why it cannot be written now."""
+    rows_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+    cursor: int = 0
+    """The last row in it."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -147,6 +153,8 @@ class Snapshot(Struct, frozen=True):
     seeding: SeedingProgress | None = None
     """How far a list of seeds is read; None: no list is read now."""
     paused_sequences: int = 0
+    paused_names: tuple[str, ...] = ()
+    """The first of them: `GROUP on HOST`."""
     data_defs: dict[str, DataDefHealth] = field(default_factory=dict)
     """How the records of each dataDef were filled."""
     warnings: list[DataWarning] = field(default_factory=list)
@@ -179,6 +187,10 @@ class Snapshot(Struct, frozen=True):
     """Seconds that the database took for this snapshot."""
 
     @property
+    def row_count(self) -> int:
+        return sum(self.rows.values())
+
+    @property
     def bad_share(self) -> float:
         """Of all answers, the share that is bad."""
         answers = self.jobs["done"] + self.gone + self.bad_answers
@@ -206,10 +218,13 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         done, failed, skipped, incomplete, ready, taken, delayed, count = (
             sum(int(row[column]) for row in groups) for column in range(1, 9)
         )
-        nodes = list_nodes(db, current.seq)
+        nodes = list_nodes(db, current.seq, current.judgement)
         counts = rows.counts(db, current.seq)
         epoch = supervisors.current(db)
         data_defs = health.read(db, current.seq)
+        paused_count, paused_names = 0, tuple[str, ...]()
+        if current.state is not RunState.DONE and (paused_count := sequences.count_paused(db, current.seq)):
+            paused_names = tuple(sequences.list_paused(db, current.seq, _MAX_PAUSED_NAMES))
         bad_answers, gone, blocked, paused_hosts, host_count = db.all(_ANSWERS, (current.seq,))[0]
         return Snapshot(
             run=current,
@@ -221,7 +236,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             delayed=delayed,
             rows={name: extracted for name, (extracted, _) in counts.items()},
             rejected={name: rejected for name, (_, rejected) in counts.items() if rejected},
-            appenders=list_outputs(db, current.seq),
+            appenders=list_outputs(db, current.seq, current.judgement),
             nodes=nodes,
             sequences=_read_sequences(db, current.seq, limit),
             sequence_count=count,
@@ -247,7 +262,8 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             acknowledged=runs.list_acknowledged(db, current.seq),
             blocked=int(blocked),
             paused_hosts=int(paused_hosts) if current.state is not RunState.DONE else 0,
-            paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
+            paused_sequences=paused_count,
+            paused_names=paused_names,
             files=_count_files(db, current.seq),
             waiting_rows=rows.count_waiting(db, current.seq),
             helpers=supervisors.list_helpers(db),
@@ -257,7 +273,8 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         )  # fmt: skip
 
 
-def list_outputs(db: Database, run: int) -> list[OutputRow]:
+def list_outputs(db: Database, run: int, judgement: Judgement = NO_JUDGEMENT) -> list[OutputRow]:
+    """The outputs of a run; those of a dead appender have no rate."""
     process = db.one(_APPENDER, (run,))
     alive = process is not None and process[4] is None
     backlogs: dict[int, dict[str, int]] = {}
@@ -265,11 +282,12 @@ def list_outputs(db: Database, run: int) -> list[OutputRow]:
     for appender, data_def, kind, path, written, size, cursor, dirty, error in db.all(_OUTPUTS, (run,)):
         if cursor not in backlogs:
             backlogs[cursor] = dict(db.all(_BACKLOG, (run, cursor, _MAX_BACKLOG)))
-        backlog = backlogs[cursor]
+        backlog, name = backlogs[cursor], f"{appender}/{data_def}"
+        rate = judgement.outputs.get(name, NO_RATE) if alive else NO_RATE
         truncated = sum(backlog.values()) == _MAX_BACKLOG
         outputs.append(
             OutputRow(
-                name=f"{appender}/{data_def}",
+                name=name,
                 type=kind,
                 rows=written,
                 bytes=size,
@@ -280,6 +298,9 @@ def list_outputs(db: Database, run: int) -> list[OutputRow]:
                 beat_age=process[2] if alive and process else None,
                 flush_ms=process[3] if process else None,
                 error=error,
+                rows_per_s=rate.rows_per_s,
+                bytes_per_s=rate.bytes_per_s,
+                cursor=cursor,
             )
         )
     return outputs
@@ -304,7 +325,8 @@ def _reextraction_progress(db: Database, run: int) -> tuple[int, int] | None:
     return (done, left) if search is not None or left else None
 
 
-def list_nodes(db: Database, run: int) -> list[NodeRow]:
+def list_nodes(db: Database, run: int, judgement: Judgement = NO_JUDGEMENT) -> list[NodeRow]:
+    """The nodes of a run; those that have ended have no rate."""
     return [
         NodeRow(
             id=f"n{number}", role=role, state=state, heart=heart, done=done, failed=failed,
@@ -312,6 +334,7 @@ def list_nodes(db: Database, run: int) -> list[NodeRow]:
             in_flight=held if ended is None else 0, rss=rss, lag=lag, now=now if ended is None else "",
             replaces=None if replaces is None else f"n{replaces}", reason=reason, past=bool(past),
             now_age=now_age if ended is None else 0.0, now_limit=now_limit if ended is None else 0.0,
+            jobs_per_s=judgement.nodes.get(f"n{number}", 0.0) if ended is None else 0.0,
         )
         for number, role, state, heart, done, failed, pid, age, held, rss, lag, now, now_age, now_limit, replaces,
         reason, ended, past in db.all(_NODES, (run,))
@@ -331,7 +354,7 @@ def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]
         "state": run.state if run else None,
         "exit_code": exit_code,
         "seconds": round(seconds, 3),
-        "pages_per_s": round(snapshot.jobs["done"] / seconds, 2) if seconds > 0 else 0.0,
+        "pages_per_s": mean_rate(snapshot.jobs["done"], seconds),
         "jobs": snapshot.jobs,
         "rows": snapshot.rows,
         "appenders": [{key: getattr(output, key) for key in _REPORTED_OUTPUT_KEYS} for output in snapshot.appenders],

@@ -4,24 +4,28 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 
-from engine.model.host import count_by_class
+from msgspec.structs import replace
+
+from engine.judge.rates import RateMeter
+from engine.judge.trouble import RunJudge
+from engine.model.host import HostState, count_by_class
 from engine.model.job import JobKind
-from engine.model.run import NO_ETA, Alarm, Stage
+from engine.model.run import NO_ETA, Alarm, Judgement, OutputRate, Stage
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.read import situation
 from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.tables.host import host_speeds
 from engine.store.tables.job import sequences
+from engine.store.tables.output import outputs
 from engine.store.tables.row import health, rows
-from engine.store.tables.run import events, metrics, runs, samples, supervisors
+from engine.store.tables.run import events, metrics, nodes, runs, samples, supervisors
 from engine.store.tables.run.events import Event, Level
 from engine.store.tables.run.runs import MissedExpectation
 from engine.store.tables.run.samples import Sample
 from engine.store.transactions import page_limit
-from engine.supervise.analysis.alarms import AlarmKeeper, find_alarms
+from engine.supervise.analysis.alarm_keeper import AlarmKeeper
 from engine.supervise.analysis.expectations import find_missed
-from engine.supervise.analysis.forecast import Forecast
 from engine.supervise.analysis.health_watch import HealthWatch
 from engine.supervise.analysis.host_watch import HostWatch
 from engine.supervise.disk_guard import DiskGuard
@@ -81,11 +85,12 @@ class RunStats:
         self._settings = settings
         self._disk = disk
         self._started_at = self._recorded_at = time.monotonic()
-        self._page_count, self._row_count = self._read_totals()
-        self._last_sample = (self._started_at, self._page_count, self._row_count)
+        self._meter = RateMeter()
+        pages, row_count, _ = self._measure(self._started_at)
+        self._last_sample = (self._started_at, pages, row_count)
         self._health_watch = HealthWatch(db, run)
         self._warning_log = WarningLog(db, run)
-        self._forecast = Forecast()
+        self._judge = RunJudge()
         self._keeper = AlarmKeeper(db, run)
         self._warnings: Sequence[DataWarning] = ()
         """Of the last judgement."""
@@ -93,6 +98,7 @@ class RunStats:
         self._next_judgement = 0.0
         self._host_watch = HostWatch(db, run, settings.deadline)
         self._recorded_etas: dict[int, float] = {}
+        self._recorded_states: dict[int, tuple[HostState, float]] = {}
         self._last_answers = self._read_answers()
 
     def record(self, waiting_hosts: Mapping[int, float], *, last: bool = False) -> None:
@@ -102,12 +108,8 @@ class RunStats:
         get their last sample.
         """
         now, run = time.monotonic(), self._run
-        pages, row_count = self._read_totals()
+        pages, row_count, judgement = self._measure(now)
         elapsed = max(1e-3, now - self._recorded_at)
-        rates = {
-            "pages_per_s": round(max(0, pages - self._page_count) / elapsed, 2),
-            "rows_per_s": round(max(0, row_count - self._row_count) / elapsed, 2),
-        }
         speeds = self._host_watch.measure(waiting_hosts)
         sample, answers = None, self._last_answers
         if last or not self._sampled_recently(now):
@@ -115,12 +117,18 @@ class RunStats:
             sample = self._next_sample(now, pages, row_count, answers)
         self._health_watch.update()  # its drops are among the alarms
         stage = self.judge()
-        rates["queue_per_s"] = round(self._forecast.queue_per_s, 2)
+        forecast = self._judge.forecast
+        judgement = replace(
+            judgement, queue_per_s=round(forecast.queue_per_s, 2), hosts=self._judge.hosts.groups(),
+            share=forecast.share, growing=forecast.growing,
+        )  # fmt: skip
+        states = dict(self._judge.states.items() - self._recorded_states.items())
         etas = self._longest_etas() if stage is Stage.RUNNING else {}
         with self._db.transaction():
-            runs.add_time(self._db, run, elapsed, rates, self._eta)
+            runs.add_time(self._db, run, elapsed, judgement, self._eta)
             supervisors.record_clock(self._db)
             self._host_watch.record(speeds)
+            host_speeds.set_states(self._db, run, states)
             if etas != self._recorded_etas:
                 host_speeds.set_etas(self._db, run, etas)
             if sample is not None:
@@ -130,11 +138,12 @@ class RunStats:
         self._keeper.confirm()
         self._host_watch.confirm(sampled=sample is not None)
         self._recorded_etas = etas
+        self._recorded_states |= states
         if sample is not None:
             self._warning_log.confirm()
             self._last_sample = (now, pages, row_count)
             self._last_answers = answers
-        self._recorded_at, self._page_count, self._row_count = now, pages, row_count
+        self._recorded_at = now
 
     @property
     def alarms(self) -> Sequence[Alarm]:
@@ -145,22 +154,34 @@ class RunStats:
         """Find the alarms, and estimate the end; returns the stage. It writes nothing."""
         now, run = time.monotonic(), runs.get(self._db, self._run)
         if now >= self._next_judgement or run.stage is not Stage.RUNNING:
-            current = situation.read(self._db, run)
+            current = situation.read(self._db, run, self._judge.hosts.settled)
             limit = self._settings.max_time
             current.max_time_left = None if limit is None else max(0.0, limit - (now - self._started_at))
             current.disk, current.deadline = self._disk.alarm, self._settings.deadline
             for id_, host in current.hosts.items():
                 host.silent = round(self._host_watch.silences.seconds(id_, current.at), 1) if host.left else 0.0
-            self._eta = self._forecast.estimate(current)
+            self._eta, alarms = self._judge.update(current)
             self._warnings = current.warnings
-            self._keeper.update(find_alarms(current, self._forecast.growth_per_s))
+            self._keeper.update(alarms)
             self._next_judgement = now + (time.monotonic() - now) / _COST_SHARE
         return run.stage
 
-    def _read_totals(self) -> tuple[int, int]:
-        """Pages done and rows extracted in the run, over all its starts."""
-        row_count = sum(count for count, _ in rows.counts(self._db, self._run).values())
-        return sequences.count(self._db, self._run, "done"), row_count
+    def _measure(self, now: float) -> tuple[int, int, Judgement]:
+        """Pages done and rows extracted in the run, over all its starts, and the rates of the last seconds."""
+        db, run, meter = self._db, self._run, self._meter
+        pages = sequences.count(db, run, "done")
+        row_count = sum(count for count, _ in rows.counts(db, run).values())
+        done, sizes = nodes.count_done(db, run), outputs.list_sizes(db, run)
+        counts: dict[str, float] = {"pages": pages, "rows": row_count}
+        counts |= {f"node {node}": count for node, count in done.items()}
+        for name, (written, size) in sizes.items():
+            counts |= {f"rows {name}": written, f"bytes {name}": size}
+        meter.add(now, counts)
+        judgement = Judgement(
+            meter.rate("pages"), meter.rate("rows"), nodes={node: meter.rate(f"node {node}") for node in done},
+            outputs={name: OutputRate(meter.rate(f"rows {name}"), meter.rate(f"bytes {name}")) for name in sizes},
+        )  # fmt: skip
+        return pages, row_count, judgement
 
     def _sampled_recently(self, now: float) -> bool:
         begun = now - self._started_at
@@ -170,7 +191,7 @@ class RunStats:
         return count_by_class(host_speeds.answers_by_status(self._db, self._run))
 
     def _longest_etas(self) -> dict[int, float]:
-        longest = nlargest(_MAX_ETAS, self._forecast.host_etas.items(), key=lambda item: item[1])
+        longest = nlargest(_MAX_ETAS, self._judge.forecast.host_etas.items(), key=lambda item: item[1])
         return {host: round(seconds, 1) for host, seconds in longest}
 
     def _next_sample(self, now: float, pages: int, row_count: int, answers: Mapping[str, int]) -> Sample:

@@ -11,7 +11,7 @@ import pytest
 
 from console import client
 from console.cli.main import main
-from engine.model.run import Eta, RunState
+from engine.model.run import Eta, Judgement, RunState
 from engine.store.tables.host import hosts
 from engine.store.tables.run import machines, runs, supervisors
 from tests.contract.store.harness import StoreHarness, failed
@@ -59,8 +59,7 @@ def test_a_living_crawl_shows_its_speed_and_estimate(
 ) -> None:
     crawl(store)
     with store.db.transaction():
-        rates = {"pages_per_s": 12.5, "rows_per_s": 3.0, "queue_per_s": 0.0}
-        runs.add_time(store.db, store.run, 1.0, rates, Eta(192.0, "a:80", exact=True))
+        runs.add_time(store.db, store.run, 1.0, Judgement(12.5, 3.0), Eta(192.0, "a:80", exact=True))
     monkeypatch.setattr(client, "supervisor_pid", lambda _: os.getpid())
     (line,) = [orjson.loads(line) for line in invoke(capsys, "--all", str(store.folder), "--json")[1].splitlines()]
     assert (line["supervisor"], line["pages_per_s"], line["ended"]) == ({"pid": os.getpid()}, 12.5, None)

@@ -2,10 +2,11 @@
 
 import pytest
 
+from engine.judge.trouble import RunJudge
 from engine.model.run import Alarm
 from engine.store.read.situation import HostWork, Situation
 from engine.store.tables.run import runs
-from engine.supervise.analysis.alarms import AlarmKeeper, find_alarms
+from engine.supervise.analysis.alarm_keeper import AlarmKeeper
 from tests.contract.store.harness import StoreHarness
 
 RESTING, EMPTY = Alarm("host-resting", "a:80 rests 9 s", host="a:80"), Alarm("empty-field", "x", field="price")
@@ -90,7 +91,7 @@ def test_an_alarm_that_comes_again_within_a_minute_is_the_same(store: StoreHarne
 
 def silent(names: str) -> list[Alarm]:
     hosts = {number: HostWork(5.0, 1, f"{name}:80", silent=24.0) for number, name in enumerate(names)}
-    return find_alarms(Situation(1_000.0, hosts=hosts, deadline=30.0))
+    return RunJudge().update(Situation(1_000.0, hosts=hosts, deadline=30.0))[1]
 
 
 def open_alarms(store: StoreHarness) -> list[str]:

@@ -2,21 +2,25 @@
 
 import pytest
 
+from engine.judge.trouble import RunJudge, without_supervisor
 from engine.model.run import Alarm, RunState, Stage
 from engine.store.read.data_warnings import DataWarning
 from engine.store.read.situation import HostWork, Situation
-from engine.supervise.analysis.alarms import find_alarms, without_supervisor
 from tests.console.builders import node, output, run
 
 DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: signal 9"}
 
 
+def judge(situation):
+    return RunJudge().update(situation)[1]
+
+
 def alarms(**changes):
-    return [(alarm.level, alarm.text) for alarm in find_alarms(Situation(1_000.0, **changes))]
+    return [(alarm.level, alarm.text) for alarm in judge(Situation(1_000.0, **changes))]
 
 
 def host_alarms(*hosts):
-    found = find_alarms(Situation(1_000.0, hosts=dict(enumerate(hosts))))
+    found = judge(Situation(1_000.0, hosts=dict(enumerate(hosts))))
     return [(alarm.code, alarm.text, alarm.host) for alarm in found]
 
 
@@ -86,14 +90,14 @@ def test_a_host_that_refuses_is_told_from_one_that_rests(reason, code, text):
 def test_a_silent_host_is_one_alarm_whatever_it_answered_before(reason):
     hangs = HostWork(5.0, 1, "a:80", 0.0, 1_009.0, 1, reason, silent=24.0)
     blocked = [DataWarning("blocked", "a:80 refused 9 of 10 requests", host="a:80")] if reason == "HTTP 403" else []
-    found = find_alarms(Situation(1_000.0, hosts={1: hangs}, deadline=30.0, warnings=blocked))
+    found = judge(Situation(1_000.0, hosts={1: hangs}, deadline=30.0, warnings=blocked))
     assert [alarm.code for alarm in found] == ["host-silent"]
 
 
 def test_many_hosts_that_refuse_are_one_alarm():
     hosts = [HostWork(5.0, 1, f"{name}:80", 0.0, 1_009.0, 1, "HTTP 403") for name in "abcdef"]
     blocked = [DataWarning("blocked", f"{host.key} refused 9 of 10 requests", host=host.key) for host in hosts]
-    found = find_alarms(Situation(1_000.0, hosts=dict(enumerate(hosts)), warnings=blocked))
+    found = judge(Situation(1_000.0, hosts=dict(enumerate(hosts)), warnings=blocked))
     assert [(alarm.code, alarm.count) for alarm in found] == [("host-refused", 6)]
 
 
@@ -108,7 +112,7 @@ def test_a_warning_is_an_alarm_of_the_same_code_until_it_ends():
     empty = DataWarning("empty-field", "book.price was never filled in 40 records", "book", subject="price")
     seeds = DataWarning("empty-seeds", "no URL in a.txt, the seeds of the group g", subject="a.txt")
     over = DataWarning("dropped-rows", "book gave 20 rows a page (it recovered)", "book", ended=True)
-    found = find_alarms(Situation(1.0, warnings=[empty, seeds, over]))
+    found = judge(Situation(1.0, warnings=[empty, seeds, over]))
     assert [alarm.as_dict() for alarm in found] == [
         {
             "code": "empty-field", "text": empty.text, "host": None, "data_def": "book", "field": "price",
@@ -125,14 +129,16 @@ def test_a_warning_is_an_alarm_of_the_same_code_until_it_ends():
 def test_one_host_that_refuses_is_one_alarm():
     refusing = HostWork(5.0, 1, "a:80", 0.0, 1_009.0, 1, "HTTP 403")
     blocked = DataWarning("blocked", "a:80 refused 9 of 10 requests", host="a:80")
-    found = find_alarms(Situation(1_000.0, hosts={1: refusing}, warnings=[blocked]))
+    found = judge(Situation(1_000.0, hosts={1: refusing}, warnings=[blocked]))
     assert [alarm.code for alarm in found] == ["host-refused"]
-    assert [alarm.code for alarm in find_alarms(Situation(1_000.0, warnings=[blocked]))] == ["blocked"]
+    assert judge(Situation(1_000.0, warnings=[blocked])) == [], "it is judged by its last answers"
+    ended = Situation(1_000.0, stage=Stage.CRAWL_COMPLETE, warnings=[blocked])
+    assert [alarm.code for alarm in judge(ended)] == ["blocked"]
 
 
 def test_the_worst_alarm_is_the_first():
     problem = {"file": "defs/a.yml", "line": 3, "col": 7, "message": "unknown key"}
-    found = find_alarms(
+    found = judge(
         Situation(
             1_000.0, RunState.FAILED, reason="no space", disk="disk nearly full", defs_problems=[problem, problem],
             hosts={1: HostWork(5.0, 1, "a:80", 0.0, 1_009.0, 1, "HTTP 429")},
@@ -155,5 +161,5 @@ def test_alarms_of_processes_and_hosts_end_with_their_supervisor():
 
 def test_a_doubt_about_a_value_names_its_field():
     doubt = DataWarning("digits-left", "book.price: `match` …", "book", subject="price")
-    [alarm] = find_alarms(Situation(1_000.0, warnings=[doubt]))
+    [alarm] = judge(Situation(1_000.0, warnings=[doubt]))
     assert (alarm.code, alarm.level, alarm.data_def, alarm.field) == ("digits-left", "warn", "book", "price")

@@ -5,10 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from engine.judge.trouble import RunJudge
 from engine.model.run import Eta, RunState
 from engine.store.read.situation import HostWork, Situation
-from engine.supervise.analysis.alarms import find_alarms
-from engine.supervise.analysis.forecast import Forecast
 
 
 class Crawl:
@@ -17,7 +16,8 @@ class Crawl:
     def __init__(self, *hosts: HostWork, deadline: float = 30.0, **changes) -> None:
         self.now = 1_000.0
         self.hosts = dict(enumerate(hosts))
-        self.forecast = Forecast()
+        self.judge_ = RunJudge()
+        self.forecast = self.judge_.forecast
         self.changes = {"deadline": deadline, **changes}
         self.total = sum(int(host.left) + host.ended for host in hosts)
 
@@ -28,8 +28,8 @@ class Crawl:
             for id_, host in self.hosts.items()
         }
         situation = Situation(self.now, hosts=hosts, total=self.total, waiting=waiting, **self.changes)
-        eta = self.forecast.estimate(situation)
-        return eta, [alarm.code for alarm in find_alarms(situation, self.forecast.growth_per_s)]
+        eta, alarms = self.judge_.update(situation)
+        return eta, [alarm.code for alarm in alarms]
 
     def run(self, seconds: int, step: Callable[["Crawl"], None]) -> tuple[Eta, list[str]]:
         for _ in range(seconds):

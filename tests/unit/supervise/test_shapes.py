@@ -9,10 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.model.run import Eta
+from engine.judge.trouble import RunJudge
+from engine.model.run import Alarm, Eta, HostGroup
 from engine.store.read.situation import Situation
-from engine.supervise.analysis.alarms import find_alarms
-from engine.supervise.analysis.forecast import Forecast
 from tests import shapes
 
 FOLDER = Path(shapes.__file__).parent
@@ -31,19 +30,23 @@ class Moment(msgspec.Struct):
     left: float
     """Seconds until the pages really ended."""
     eta: Eta
-    alarms: set[str]
+    found: list[Alarm]
+    hosts: tuple[HostGroup, ...]
     situation: Situation
+
+    @property
+    def alarms(self) -> set[str]:
+        return {alarm.code for alarm in self.found}
 
 
 def replay(name: str) -> list[Moment]:
     lines = (FOLDER / f"{name}.jsonl").read_bytes().splitlines()
     situations = [msgspec.json.decode(line, type=Situation) for line in lines]
     open_at = [situation.at for situation in situations if situation.waiting]
-    forecast, moments = Forecast(), []
+    judge, moments = RunJudge(), []
     for situation in situations:
-        eta = forecast.estimate(situation)
-        codes = {alarm.code for alarm in find_alarms(situation, forecast.growth_per_s)}
-        moments.append(Moment(open_at[-1] + 1.0 - situation.at, eta, codes, situation))
+        eta, alarms = judge.update(situation)
+        moments.append(Moment(open_at[-1] + 1.0 - situation.at, eta, alarms, judge.hosts.groups(), situation))
     return moments
 
 

@@ -74,10 +74,12 @@ def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False
 def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]:
     """The object of `status --json`."""
     from console.client import list_alarms, supervisor_pid
-    from engine.model.run import NO_ETA
+    from engine.judge.remaining import progress_of
+    from engine.model.run import NO_ETA, NO_JUDGEMENT
     from engine.store.read.snapshot import build_report
 
     pid = supervisor_pid(view)
+    judgement = view.run.judgement if view.run else NO_JUDGEMENT
     return {
         **build_report(view, exit_code=None),
         "appenders": [asdict(row) for row in view.appenders],
@@ -102,7 +104,9 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "files": view.files,
         "waiting_rows": view.waiting_rows,
         "eta": asdict(view.run.eta if view.run and pid else NO_ETA),
-        "rates": view.run.rates if view.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0, "queue_per_s": 0.0},
+        "rates": (judgement if pid else NO_JUDGEMENT).rates,
+        "progress": asdict(progress_of(view, is_live=pid is not None)),
+        "host_states": {group.state: {"count": group.count, "names": group.names} for group in judgement.hosts},
         "seeding": view.seeding.as_dict() if view.seeding else None,
         "defs_problems": view.defs_problems,
         "defs_saved": view.defs_saved if pid else None,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import orjson
 from msgspec import Struct, field
 
+from engine.model.host import HostState
 from engine.store.db.connector import Database, id_list
 
 NO_ANSWER = 0
@@ -38,6 +39,10 @@ UPDATE host_speeds SET p50 = s.p50, p95 = s.p95, recent_p50 = s.recent FROM s WH
 """
 _SET_ETAS = """
 INSERT INTO host_speeds (host, run, eta) {values} ON CONFLICT (host) DO UPDATE SET eta = excluded.eta
+"""
+_SET_STATES = """
+INSERT INTO host_speeds (host, run, state, pages_per_s) {values}
+ON CONFLICT (host) DO UPDATE SET state = excluded.state, pages_per_s = excluded.pages_per_s
 """
 _CLEAR_ETAS = """
 UPDATE host_speeds SET eta = NULL
@@ -103,6 +108,11 @@ def list_answers(db: Database, hosts: Iterable[int]) -> dict[int, dict[int, int]
 def set_speeds(db: Database, speeds: Iterable[HostSpeed]) -> None:
     rows = [(s.host, s.p50, s.p95, orjson.dumps(list(s.recent)).decode()) for s in speeds]
     db.execute_values(_SET_SPEEDS, rows)
+
+
+def set_states(db: Database, run: int, states: Mapping[int, tuple[HostState, float]]) -> None:
+    """Record how hosts are, with their pages a second."""
+    db.execute_values(_SET_STATES, [(host, run, state, rate) for host, (state, rate) in states.items()])
 
 
 def forget_latencies(db: Database, hosts: Iterable[int]) -> None:

@@ -13,6 +13,10 @@ from engine.store.db.connector import Database
 
 CounterName = Literal["ready", "delayed", "taken", "done", "failed", "skipped", "incomplete"]
 
+_PAUSED = """
+SELECT s.grp, h.key FROM sequences s JOIN hosts h ON h.id = s.host
+WHERE s.run = ? AND s.paused = 1 AND s.kind <> 'extract' ORDER BY s.id LIMIT +?
+"""
 _ENSURE = """
 INSERT INTO sequences (run, grp, host, kind, max_pages, paused)
 SELECT :run, :grp, :host, :kind, :max_pages, CASE WHEN :kind IN ('page', 'sitemap', 'file')
@@ -135,6 +139,11 @@ def stop(db: Database, run: int, selector: str) -> tuple[int, int]:
 
 def count_paused(db: Database, run: int) -> int:
     return int(db.value("SELECT count(*) FROM sequences WHERE run = ? AND paused = 1 AND kind <> 'extract'", (run,)))
+
+
+def list_paused(db: Database, run: int, limit: int) -> list[str]:
+    """The first paused sequences: `GROUP on HOST`."""
+    return [f"{group} on {host}" for group, host in db.all(_PAUSED, (run, limit))]
 
 
 def set_max_pages(db: Database, run: int, group: str, max_pages: int | None) -> None:

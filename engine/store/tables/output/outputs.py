@@ -30,6 +30,7 @@ ON CONFLICT (run, appender, data_def) DO UPDATE SET
     bytes = 0, inode = NULL, dirty = 0, pending = NULL, delivers = 1
 """
 _COLUMNS = "id, appender, type, data_def, path, settings, cursor, bytes, rows, inode, dirty, pending, delivers, error"
+_SIZES = "SELECT appender, data_def, rows, bytes FROM outputs WHERE run = ?"
 _ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
 _MARK_DIRTY = """
 UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND (cursor >= ? OR dirty <> 0) AND delivers = 0
@@ -110,6 +111,13 @@ def ensure_delivering(
     settings_json = orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
     values = {"run": run, "appender": appender, "type": type_, "data_def": data_def, "settings": settings_json}
     db.execute(_ENSURE_DELIVERING, values)
+
+
+def list_sizes(db: Database, run: int) -> dict[str, tuple[int, int]]:
+    """Rows and bytes of each output, by APPENDER/DATADEF."""
+    return {
+        f"{appender}/{data_def}": (int(rows), int(size)) for appender, data_def, rows, size in db.all(_SIZES, (run,))
+    }
 
 
 def list_outputs(db: Database, run: int) -> list[Output]:

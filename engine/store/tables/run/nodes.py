@@ -55,6 +55,7 @@ _LEFT_OVER = f"""
 SELECT run, epoch, number, identity FROM nodes
 WHERE (state IN {ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)) AND supervisor = coalesce(?, supervisor)
 """
+_DONE = "SELECT number, done FROM nodes WHERE run = ?"
 _OWNERS = f"""
 SELECT number, supervisor FROM nodes
 WHERE run = ? AND (state IN {ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)) ORDER BY number
@@ -217,3 +218,8 @@ def end_appender(db: Database, epoch: int, state: NodeState, now: float) -> None
 def list_left_over_appenders(db: Database, supervisor: int | None = None) -> list[tuple[int, str | None]]:
     """Epoch and identity of appenders that a supervisor (None: any) left behind."""
     return [(int(epoch), identity) for epoch, identity in db.all(_LEFT_OVER_APPENDERS, (supervisor,))]
+
+
+def count_done(db: Database, run: int) -> dict[str, int]:
+    """The jobs that each node of a run has done, by its last heartbeat."""
+    return {f"n{number}": int(done) for number, done in db.all(_DONE, (run,))}

@@ -10,7 +10,17 @@ from msgspec import Struct, field, json
 from msgspec.structs import asdict, replace
 
 from engine.errors import CrawlError, UsageError
-from engine.model.run import NO_ETA, RUN_TRANSITIONS, STAGE_TRANSITIONS, Alarm, Eta, RunState, SeedingProgress, Stage
+from engine.model.run import (
+    NO_ETA,
+    RUN_TRANSITIONS,
+    STAGE_TRANSITIONS,
+    Alarm,
+    Eta,
+    Judgement,
+    RunState,
+    SeedingProgress,
+    Stage,
+)
 from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, source_states
 
@@ -95,6 +105,13 @@ class StaleSearch(Struct, omit_defaults=True):
     """Groups to which other links lead now."""
 
 
+class _StoredJudgement(Judgement, frozen=True):
+    """The column `rates`. `eta_at`: boot-time seconds."""
+
+    eta: Eta = NO_ETA
+    eta_at: float = 0.0
+
+
 class Run(Struct, frozen=True):
     seq: int
     id: str
@@ -110,10 +127,9 @@ class Run(Struct, frozen=True):
     created_at: float
     takeovers: int
     """How often the jobs of a dead node were requeued."""
-    rates: dict[str, float]
-    """`pages_per_s` and `rows_per_s` over the last seconds under a supervisor."""
+    judgement: Judgement
+    """What the supervisor judged last; so is `eta`."""
     eta: Eta = NO_ETA
-    """As the supervisor estimated it last."""
     recorded_at: float = 0.0
     """The boot-time second of that."""
 
@@ -121,11 +137,10 @@ class Run(Struct, frozen=True):
 def _to_run(row: tuple[Any, ...] | None) -> Run | None:
     if row is None:
         return None
-    seq, id_, state, stage, *rest, rates = row
-    parsed = orjson.loads(rates)
-    recorded_at = float(parsed.pop("eta_at", 0.0))
-    eta = _since_then(Eta(**parsed.pop("eta", {})), recorded_at)
-    return Run(*(seq, id_, RunState(state), Stage(stage), *rest, parsed, eta, recorded_at))
+    seq, id_, state, stage, *rest, judged = row
+    stored = json.decode(judged, type=_StoredJudgement)
+    eta = _since_then(stored.eta, stored.eta_at)
+    return Run(*(seq, id_, RunState(state), Stage(stage), *rest, stored, eta, stored.eta_at))
 
 
 def _since_then(eta: Eta, at: float) -> Eta:
@@ -337,9 +352,10 @@ def get_exit_code(db: Database, seq: int) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
-def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float], eta: Eta) -> None:
-    """Add time under a supervisor, with the rates of the last seconds, and the estimate of its end."""
-    db.execute(_ADD_TIME, (seconds, orjson.dumps({**rates, "eta": asdict(eta), "eta_at": store_time()}).decode(), seq))
+def add_time(db: Database, seq: int, seconds: float, judgement: Judgement, eta: Eta) -> None:
+    """Add time under a supervisor, with what it judges now."""
+    stored = _StoredJudgement(**asdict(judgement), eta=eta, eta_at=store_time())
+    db.execute(_ADD_TIME, (seconds, json.encode(stored).decode(), seq))
 
 
 def set_slots(db: Database, seq: int, slots: int) -> None:

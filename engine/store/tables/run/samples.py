@@ -16,6 +16,7 @@ _SINCE = """
 SELECT at, pages, rows, failed, queue, answers, p50, p95 FROM samples WHERE run = ? AND at >= ? ORDER BY at
 """
 
+_PAGE_RATES = "SELECT pages FROM samples WHERE run = ? ORDER BY at DESC LIMIT +?"
 _P95 = "SELECT p95 FROM samples WHERE run = ? AND p95 IS NOT NULL"
 
 RETENTION_SECONDS = 6 * 3600.0
@@ -41,6 +42,11 @@ def add(db: Database, run: int, sample: Sample) -> None:
     at, pages, rows, failed, queue, answers, p50, p95 = sample
     db.execute(_ADD, (run, at, pages, rows, failed, queue, orjson.dumps(dict(answers)).decode(), p50, p95))
     db.execute("DELETE FROM samples WHERE run = ? AND at < ?", (run, sample.at - RETENTION_SECONDS))
+
+
+def list_page_rates(db: Database, run: int, limit: int) -> list[float]:
+    """Pages a second of the last samples of a run, the oldest first."""
+    return [float(row[0]) for row in reversed(db.all(_PAGE_RATES, (run, limit)))]
 
 
 def typical_p95(db: Database, run: int) -> float | None:

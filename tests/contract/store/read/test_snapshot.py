@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import asdict
 
 from console.client import end_orphans
+from engine.judge.rates import speed_of
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
-from engine.model.run import NO_ETA
+from engine.model.run import NO_ETA, Judgement, OutputRate
 from engine.store.pages import documents
 from engine.store.read import host_rows, snapshot
 from engine.store.tables.host.hosts import HostPolicy
@@ -84,7 +85,7 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
     assert asdict(one) == {
         "id": "n1", "role": "RUNNER", "state": "READY", "heart": "HEALTHY", "done": 10, "failed": 1, "pid": 4711,
         "beat_age": 0.2, "in_flight": 3, "rss": 5000, "lag": 0.01, "now": "http://a/", "replaces": None,
-        "reason": None, "past": False, "now_age": 24.0, "now_limit": 30.0,
+        "reason": None, "past": False, "now_age": 24.0, "now_limit": 30.0, "jobs_per_s": 0.0,
     }  # fmt: skip
     assert (two.state, two.pid, two.beat_age, two.reason) == ("DEAD", None, None, "died: signal 9")
     assert (three.id, three.replaces, three.state) == ("n3", "n2", "STARTING")
@@ -145,6 +146,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) 
     assert asdict(result) == {
         "name": "rows/book", "type": "csv", "rows": 1, "bytes": 20, "path": "/x/book.csv", "backlog": 1,
         "rebuilding": False, "pid": 99, "beat_age": None, "flush_ms": None, "error": None,
+        "rows_per_s": 0.0, "bytes_per_s": 0.0, "cursor": 1,
     }  # fmt: skip
     with store.db.transaction():
         nodes.end_appender(store.db, epoch, NodeState.DEAD, 1.0)
@@ -227,10 +229,35 @@ def test_pages_per_second_are_those_of_the_time_under_a_supervisor(store: StoreH
     store.seed(*[f"http://a/{i}" for i in range(6)])
     store.finish_all("http://a/")
     with store.db.transaction():
-        runs.add_time(store.db, store.run, 4.0, {"pages_per_s": 2.0, "rows_per_s": 0.0}, NO_ETA)
+        runs.add_time(store.db, store.run, 4.0, Judgement(2.0), NO_ETA)
     result = snapshot.build_report(snapshot.read(store.db), exit_code=0)
     assert (result["seconds"], result["pages_per_s"]) == (4.0, 1.5)
     assert snapshot.build_report(snapshot.EMPTY_SNAPSHOT, exit_code=None)["pages_per_s"] == 0.0
+
+
+def test_rates_are_those_that_were_judged_and_the_dead_have_none(new_store: NewStore) -> None:
+    store = new_store(nodes_=2)
+    with store.db.transaction():
+        settings: dict[str, Any] = {"columns": ["title"], "joins": {}, "delimiter": ","}
+        outputs.ensure(
+            store.db, store.run, appender="rows", type_="csv", data_def="book", path="/x/book.csv", settings=settings
+        )
+        appender = nodes.insert_appender(store.db, store.run, store.supervisor, 0.0)
+        nodes.register_appender(store.db, appender, 99, "b:99:1")
+        nodes.set_state(store.db, store.nodes[1], NodeState.DEAD)
+        nodes.end(store.db, store.nodes[1], "died: signal 9", 5.0)
+        rates = Judgement(7.0, nodes={"n1": 3.0, "n2": 4.0}, outputs={"rows/book": OutputRate(9.0, 90.0)})
+        runs.add_time(store.db, store.run, 4.0, rates, NO_ETA)
+    look = snapshot.read(store.db)
+    assert [node.jobs_per_s for node in look.nodes] == [3.0, 0.0]
+    assert [(output.rows_per_s, output.bytes_per_s) for output in look.appenders] == [(9.0, 90.0)]
+    assert speed_of(look, is_live=True) == (7.0, 0.0, False)
+    lost = end_orphans(look)
+    assert [node.jobs_per_s for node in lost.nodes] + [output.rows_per_s for output in lost.appenders] == [0.0] * 3
+    assert speed_of(lost, is_live=False).is_mean
+    with store.db.transaction():
+        nodes.end_appender(store.db, appender, NodeState.DEAD, 6.0)
+    assert snapshot.read(store.db).appenders[0].rows_per_s == 0.0
 
 
 def test_the_newest_run_is_shown_or_the_one_asked_for(store: StoreHarness) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.model.job import JobState
-from engine.model.run import NO_ETA
+from engine.model.run import NO_ETA, NO_JUDGEMENT
 from engine.store.read import snapshot
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import metrics, runs
@@ -70,7 +70,7 @@ def test_the_snapshot_has_the_figures(store: StoreHarness) -> None:
     store.commit(spent(store.done(one)), spent(failed(two)))
     with store.db.transaction():
         runs.count_takeover(store.db, store.run)
-        runs.add_time(store.db, store.run, 30.0, {}, NO_ETA)
+        runs.add_time(store.db, store.run, 30.0, NO_JUDGEMENT, NO_ETA)
     result = snapshot.read(store.db).metrics
     assert {key: result[key] for key in ("success", "seconds", "pages_per_min", "fetches", "fetch_ms", "bytes")} == {
         "success": 50.0, "seconds": 30.0, "pages_per_min": 2.0, "fetches": 2, "fetch_ms": 500.0, "bytes": 200,

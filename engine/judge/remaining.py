@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from engine.model.retry_policy import OVERLOAD_STATUSES
-from engine.model.run import Eta, RunState
+from engine.judge.host_state import is_refusing, is_silent
+from engine.model.run import Eta, RunState, Stage
 from engine.store.read.situation import HostWork, Situation
+from engine.store.read.snapshot import Snapshot
 
-_OVERLOADS = tuple(f"HTTP {status}" for status in OVERLOAD_STATUSES)
 _SMOOTHING_SECONDS = 15.0
 """The time constant of a host's pace: a measurement of this age counts a third."""
 _SETTLED_SECONDS, _SETTLED_PAGES = 5.0, 20
@@ -24,6 +25,10 @@ _MIN_GROWTH = 10
 """Pages, in each half."""
 _MAX_MOMENTS = 400
 """More are thinned, but for the longest of these times."""
+_MOST_FOUND = 0.9
+"""As long as a page that ends leads to so many new ones, nobody can say how many pages there will be."""
+_MAX_FIND_SECONDS = 60.0
+"""A sequence that found a page goes on for three times as long as that took, at least 5 s and at most so long."""
 _WARM_UP_SECONDS, _EARLY_MARGIN, _MARGIN = 10.0, 2.0, 1.3
 """By how much a host may yet be faster than its fastest so far, at first and later."""
 
@@ -87,6 +92,24 @@ class _HostPace(Struct):
         return work.rest(now) + work.left * (max(each, work.delay) if self.peak * work.delay <= _MARGIN else each)
 
 
+class _Finds(Struct):
+    """When the pages of a sequence grew in number."""
+
+    pages: int
+    at: float
+    """The last time; at first when it was seen."""
+    gap: float = 0.0
+    """Seconds between the last two times; 0: it has not grown."""
+
+    def update(self, pages: int, now: float) -> bool:
+        """Take the number of its pages; whether more may be found."""
+        if pages > self.pages:
+            self.gap, self.at = max(1.0, now - self.at), now
+        self.pages = pages
+        lasts = min(_MAX_FIND_SECONDS, max(_SETTLED_SECONDS, 3 * self.gap))
+        return bool(self.gap) and now - self.at <= lasts
+
+
 class Forecast:
     """Estimates from the situations of one run, in their order."""
 
@@ -98,11 +121,20 @@ class Forecast:
         """By how much the queue grows; negative: it shrinks."""
         self._growths: dict[float, float] = {}
         """By the time in which new pages are found faster than pages end: by how much the queue grows."""
+        self._finds: dict[int, _Finds] = {}
+        self.growing: tuple[int, ...] = ()
+        """Sequences with pages left, of which more are found."""
+        self.share: float | None = None
+        """The share of the pages that have ended; None: nobody can say."""
         self.host_etas: dict[int, float] = {}
         """By id: seconds until the pages of a host have ended; only of those with pages left."""
 
     def estimate(self, work: Situation) -> Eta:
-        """The estimate in the next situation."""
+        """The estimate in the next situation. It leaves out paused pages, and is not exact then."""
+        eta = self._estimate(work)
+        return replace(eta, paused=work.paused_pages, exact=False) if work.paused_pages else eta
+
+    def _estimate(self, work: Situation) -> Eta:
         now = work.at
         for id_, host in work.hosts.items():
             if id_ in self._paces:
@@ -117,7 +149,10 @@ class Forecast:
         self._run_pace.update(whole, now)
         if work.state is RunState.SEEDING:
             self._moments.clear()
-        settled = self._follow(_Moment(now, ended, work.total, work.waiting)) and work.state is not RunState.SEEDING
+        self._follow_sequences(work)
+        settled = self._follow(_Moment(now, ended, work.total, work.waiting))
+        settled = settled and not self.growing and work.state is not RunState.SEEDING
+        self.share = self._find_share(work, settled=settled)
         self.host_etas = {}
         if work.paused or (work.paused_pages and not left):
             return Eta(None, "paused", exact=False, reason=work.paused)
@@ -152,6 +187,30 @@ class Forecast:
         if not seconds:
             return Eta(None, exact=False, reason="no page has ended yet")
         return Eta(round(max(0.1, seconds), 1), bound_by, exact, reason)
+
+    def _follow_sequences(self, work: Situation) -> None:
+        """Find the sequences whose pages are found one after another."""
+        self._finds = {
+            id_: self._finds.get(id_) or _Finds(pages, work.at) for id_, pages in work.open_sequences.items()
+        }
+        growing = [id_ for id_, pages in work.open_sequences.items() if self._finds[id_].update(pages, work.at)]
+        self.growing = tuple(growing) if work.state is not RunState.SEEDING else ()
+
+    def _find_share(self, work: Situation, *, settled: bool) -> float | None:
+        """The share of the pages that have ended, with those that will be found if each leads to as many as lately."""
+        if work.state is RunState.SEEDING or not work.total:
+            return None
+        ended, left = work.total - work.waiting, float(work.waiting)
+        if not settled and left:
+            first = self._moments[0]
+            passed = work.total - work.waiting - (first.total - first.waiting)
+            found = (work.total - first.total) / passed if passed else 1.0
+            if found >= _MOST_FOUND:
+                return None
+            left /= 1 - found
+        if work.run_room is not None:
+            left = min(left, work.run_room + work.paused_pages)
+        return ended / (ended + left) if left else 1.0
 
     def _expect(self, busy: dict[int, HostWork], whole: HostWork, now: float) -> _Estimate:
         """When the pages will have ended at the present paces; 0 seconds: unknown."""
@@ -201,6 +260,29 @@ class Forecast:
         return grown if begins or (seconds in self._growths and grown > 0) else 0.0
 
 
+class PagesEnded(Struct, frozen=True):
+    """How far a run is. Field names and their order are the keys of `progress` in `status --json`."""
+
+    ended: int
+    total: int
+    """All pages so far."""
+    exact: bool
+    """Whether no more pages are expected."""
+    share: float | None
+    """Of the pages that have ended, 0 to 1; None: nobody can say, since pages are still found one after another."""
+
+
+def progress_of(view: Snapshot, *, is_live: bool) -> PagesEnded:
+    """How far a run is. `is_live`: whether its supervisor is at work."""
+    jobs, run = view.jobs, view.run
+    ended, total = jobs["done"] + jobs["failed"] + jobs["skipped"], sum(jobs.values())
+    if run is None or run.state is RunState.DONE:
+        return PagesEnded(ended, total, run is not None, ended / total if total else None)
+    if is_live and run.stage is Stage.RUNNING:
+        return PagesEnded(ended, total, run.eta.exact, run.judgement.share)
+    return PagesEnded(ended, total, False, ended / total if total else None)
+
+
 def _has_passed(then: _Moment, now: _Moment) -> bool:
     return now.ended - then.ended >= _SETTLED_PAGES
 
@@ -224,16 +306,6 @@ def _find_hold(host: HostWork, situation: Situation) -> str | None:
     if host.rest_reason and host.strikes > 1:
         return f"{host.key} rests again and again after {host.rest_reason}"
     return None
-
-
-def is_silent(host: HostWork, situation: Situation) -> bool:
-    """Whether it has not answered for half the deadline, with requests in flight."""
-    return 0 < situation.deadline <= 2 * host.silent
-
-
-def is_refusing(host: HostWork) -> bool:
-    """Whether its last rest began with a refusal of the crawler."""
-    return host.rest_reason is not None and host.rest_reason not in _OVERLOADS
 
 
 def _describe_limit(host: HostWork, now: float) -> str | None:

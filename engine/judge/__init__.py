@@ -1,0 +1,1 @@
+"""What the figures of a run mean: one function answers each question. It writes no table."""

@@ -1,0 +1,76 @@
+"""Keeps the alarms of a run: since when they last, and which an operator acknowledged."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from engine.judge.trouble import WITHOUT_SUPERVISOR
+from engine.model.run import Alarm
+from engine.store.db.connector import Database
+from engine.store.tables.run import events, runs
+from engine.store.tables.run.events import Event
+
+_LOGGED = ("blocked", "failing-requests", "host-refused", "host-silent", "output-behind", "queue-grows")
+"""Alarms without an event of their own."""
+_REMEMBERED_SECONDS = 60.0
+"""How long after its end an alarm may come again as the same."""
+
+
+class AlarmKeeper:
+    """Keeps the alarms of one run: since when they last, and which an operator acknowledged.
+
+    An alarm is remembered for a minute after its cause has ended: if it comes again, it is the same alarm. An alarm of
+    many hosts is acknowledged with those of its hosts, and theirs with it, when one follows the other.
+    """
+
+    def __init__(self, db: Database, run: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._db = db
+        self._run = run
+        self._clock = clock
+        self.alarms: Sequence[Alarm] = ()
+        self._stored: list[Alarm] | None = None
+        earlier = {alarm.key: alarm.since for alarm in runs.list_alarms(db, run)}
+        kept = earlier.keys() | runs.list_acknowledged(db, run) - {*WITHOUT_SUPERVISOR}
+        self._seen = {key: (earlier.get(key, time.time()), clock()) for key in kept}
+        """By key of an alarm: since when it lasts, and when it was found last."""
+        self._members: dict[str, tuple[str, ...]] = {}
+        """By key of an alarm of many hosts: the keys of the alarms of these hosts."""
+        self._logged = set(earlier)
+
+    def update(self, found: Iterable[Alarm]) -> None:
+        """Take the alarms of the newest situation."""
+        now, wall, found = self._clock(), time.time(), list(found)
+        keys = [key for alarm in found for key in (alarm.key, *alarm.members)]
+        seen = self._seen | {key: (self._seen.get(key, (wall, now))[0], now) for key in keys}
+        self._seen = {key: times for key, times in seen.items() if now - times[1] <= _REMEMBERED_SECONDS}
+        self._members = {key: members for key, members in self._members.items() if key in self._seen}
+        self._members |= {alarm.key: alarm.members for alarm in found if alarm.members}
+        self.alarms = [replace(alarm, since=self._seen[alarm.key][0], members=()) for alarm in found]
+
+    def record(self) -> None:
+        """Store them in the open transaction; a forgotten alarm is no longer acknowledged."""
+        acknowledged, stored = runs.list_acknowledged(self._db, self._run), {alarm.key for alarm in self._stored or ()}
+        begun = [alarm.key for alarm in self.alarms if alarm.key not in stored]
+        added = {key for key in begun if self._follows_acknowledged(key, acknowledged)} - acknowledged
+        removed = acknowledged - self._seen.keys()
+        if added or removed:
+            runs.acknowledge(self._db, self._run, added, removed)
+        if self.alarms == self._stored:
+            return
+        runs.set_alarms(self._db, self._run, list(self.alarms))
+        now = time.time()
+        new = [alarm for alarm in self.alarms if alarm.code in _LOGGED and alarm.key not in self._logged]
+        events.add(self._db, self._run, [Event(now, "WARNING", "supervisor", "host", alarm.text) for alarm in new])
+
+    def confirm(self) -> None:
+        """Call it after the commit of `record`."""
+        self._stored = list(self.alarms)
+        shown = {key for alarm in self.alarms for key in (alarm.key, *self._members.get(alarm.key, ()))}
+        self._logged = (self._logged & self._seen.keys()) | shown
+
+    def _follows_acknowledged(self, key: str, acknowledged: frozenset[str]) -> bool:
+        """Whether all its hosts were acknowledged, or it comes from an acknowledged alarm of many hosts."""
+        if key in self._members:
+            return acknowledged.issuperset(self._members[key])
+        return any(group in acknowledged and key in members for group, members in self._members.items())
