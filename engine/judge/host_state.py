@@ -167,7 +167,7 @@ def _state_of(work: HostWork, situation: Situation, record: _Record, last: LastA
     if not sum(work.answers.values()):
         return HostState.UNASKED
     if not is_open:
-        return HostState.IDLE
+        return HostState.FINISHED
     if record.answered_at is None or situation.at - record.answered_at > max(_ANSWERED_SECONDS, 2 * work.delay):
         return HostState.WAITING
     return HostState.SHAKY if last.bad >= max(1.0, _SHAKY_SHARE * last.total) else HostState.OK

@@ -273,7 +273,7 @@ class HostState(StrEnum):
     PAUSED = "paused"
     WAITING = "waiting"
     UNASKED = "unasked"
-    IDLE = "idle"
+    FINISHED = "finished"
 
 
 TROUBLE = (HostState.FAILING, HostState.REFUSED, HostState.SILENT, HostState.RESTING)

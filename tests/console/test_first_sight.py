@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from console.format import shorten_subject
 from console.tui import spawn
 from console.tui.attach import AttachOptions, attach
+from engine.model.host import HostState
 from tests.console.builders import host, run, sequence, snapshot
 from tests.console.fakes import FakeSource, open_console
 
@@ -41,7 +42,7 @@ async def test_hosts_with_trouble_and_work_stand_above_idle_ones(tmp_path):
     source = FakeSource()
     idle = [host(f"idle{n}:80", running=0, waiting=0) for n in range(30)]
     work = [host("slow1:80", running=2, waiting=9), host("slow2:80", running=1, waiting=400)]
-    source.current = snapshot(hosts=[*idle, *work, host("bad:80", backoff=9.0)], host_count=33)
+    source.current = snapshot(hosts=[*idle, *work, host("bad:80", backoff=9.0, state=HostState.RESTING)], host_count=33)
     async with open_console(tmp_path, source=source, screen="hosts", size=(160, 48)) as console:
         await console.until(lambda: "bad:80" in console.screen())
         names = [row.key for row in console.app.navigation.top.table.rows]

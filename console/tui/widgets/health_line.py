@@ -17,7 +17,7 @@ STATE_MARKS: dict[HostState, tuple[str, str, str]] = {
     HostState.SHAKY: ("◔", "shaky", "text"),
     HostState.WAITING: ("…", "waiting", "text"),
     HostState.UNASKED: ("·", "not asked", "dim"),
-    HostState.IDLE: ("○", "idle", "dim"),
+    HostState.FINISHED: ("○", "finished", "dim"),
 }
 """By state, in their order on the line: the mark, the word and the role."""
 _CODES = {

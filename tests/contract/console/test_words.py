@@ -12,6 +12,7 @@ from console.cli.main import main
 from console.cli.progress import _line
 from console.tui.screens.hosts import HostsTable
 from console.tui.screens.nodes import _STATE_MARKS, NodesTable
+from console.tui.state.source import PollResult
 from console.tui.widgets.header import Header
 from console.tui.widgets.panels import SequencesTable
 from engine.model.job import JobState
@@ -102,7 +103,7 @@ def test_every_surface_has_the_same_counts(
     assert [host["running"] for host in report["hosts"]] == [2, 1]
     assert f" {view.running} running, {view.waiting} waiting" in _line(view, 0.0)
     header = Header()
-    header.last_poll = type("Poll", (), {"snapshot": view, "supervisor_pid": 1, "at": 1.0})()
+    header.last_poll = PollResult(1.0, 0.0, view, 1)
     drawn = "".join(text for text, _ in header._progress_line(200))
     assert f"  bad answers {3 / 5:.1%}  blocked 1  running 3 " in drawn
 
