@@ -81,6 +81,28 @@ def test_a_leader_that_is_stopped_leaves_and_the_run_continues(
     assert_exact(group, library, 1 - leader)
 
 
+def test_a_database_that_is_read_only_for_a_while_is_waited_for(
+    group: MachineGroup, library: Library, site: Site, postgres: PostgresServer, database: str
+) -> None:
+    start(group, site)
+    set_read_only(postgres, database, value="on")
+    try:
+        time.sleep(8)
+        assert not any(running.exited for running in group.running), group.logs()
+    finally:
+        set_read_only(postgres, database, value="off")
+    assert [running.wait().code for running in group.running] == [0, 0], group.logs()
+    leader = group.leader()
+    assert leader is not None
+    assert_exact(group, library, leader)
+
+
+def set_read_only(postgres: PostgresServer, database: str, *, value: str) -> None:
+    """Have the server refuse to write, as one that was replaced in a failover does."""
+    postgres.execute(database, f"ALTER SYSTEM SET default_transaction_read_only = {value}")
+    postgres.execute(database, "SELECT pg_reload_conf()")
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(20))
 def test_machines_killed_and_cut_off_at_random(

@@ -6,7 +6,6 @@ has settings for their plans.
 
 import contextlib
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,9 +26,10 @@ from engine.store.db.database import Database
 from engine.store.db.dialect import Dialect
 from engine.store.db.file_header import PAGES
 from engine.store.db.location import Location
+from engine.store.db.postgres_errors import translate
 from engine.store.db.postgres_pipeline import WriteQueue, is_unread
 from engine.store.db.postgres_schema import STATE, ServerState, read_tables, render_schema
-from engine.store.db.retry_busy import DatabaseBusy, DiskFull
+from engine.store.db.retry_busy import DatabaseBusy
 from engine.urls import without_passwords
 
 _MOST_CONNECTIONS = 6
@@ -56,18 +56,6 @@ _USED_BYTES = """
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = to_regnamespace($1)
 """
-_REFUSED = re.compile(
-    r"FATAL: (?!.*(starting up|shutting down|recovery mode|too many|connection slots|not yet|"
-    r"query_wait_timeout|try again later|connect failed|cannot connect to server|no more connections))"
-)
-"""The server answers, and will refuse the next connection too; a connection that fails has no code of an error."""
-_BUSY_ERRORS = (
-    errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled,
-    errors.IdleInTransactionSessionTimeout, errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow,
-    errors.TooManyConnections, errors.OutOfMemory,
-)  # fmt: skip
-
-
 _TEXT_TYPES = (
     "json", "jsonb", "date", "time", "timetz", "timestamp", "timestamptz", "interval", "uuid", "inet", "cidr",
 )  # fmt: skip
@@ -388,24 +376,7 @@ class PostgresDatabase(Database):
         return f"{without_passwords(self.location.url)} ({self.location.project})"
 
     def _translate_error(self, error: psycopg.Error) -> CrawlError:
-        text = " ".join(str(error).split())
-        if isinstance(error, errors.DiskFull):
-            return DiskFull(f"{self._name}: {text}", "Free some space on the disk of the server. A crawl waits for it.")
-        if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:  # psycopg quotes the whole URL
-            return StorageError(f"{self._name}: not a valid URL of PostgreSQL", "Correct the URL of --store.")
-        lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None and not _REFUSED.search(text)
-        if lost or isinstance(error, _BUSY_ERRORS) or (error.sqlstate or "").startswith("08"):
-            return DatabaseBusy(
-                f"{self._name}: {text}",
-                "Check its address, that it runs, and that it has free connections. A crawl tries again by itself.",
-            )
-        if isinstance(error, errors.ReadOnlySqlTransaction | errors.InsufficientPrivilege):
-            return StorageError(f"{self._name}: {text}", "Name a server and a user that may write with --store.")
-        if isinstance(error, psycopg.OperationalError):
-            return StorageError(
-                f"{self._name}: {text}", "Check the URL of --store: the database, the user and the password."
-            )
-        return StorageError(f"{self._name}: {text}", "This is a bug in crawl-console; see data/logs.")
+        return translate(error, self._name)
 
 
 class _Connections:
