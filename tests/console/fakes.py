@@ -84,6 +84,9 @@ class FakeSource:
     def events(self, run, after, limit):
         return [line for line in self.lines if line[0] > after][:limit]
 
+    def trouble(self, run, after, upto, limit):
+        return [line for line in self.lines if after < line[0] <= upto and line[1].level != "INFO"][-limit:]
+
     def last_event_id(self):
         return self.lines[-1][0] if self.lines else 0
 

@@ -2,7 +2,7 @@
 
 from console.tui.state.log_folding import FoldedLines
 from engine.store.tables.run.events import Event
-from tests.console.builders import AT
+from tests.console.builders import AT, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 
@@ -114,6 +114,7 @@ async def test_the_log_shows_trouble_and_all_on_demand(tmp_path):
         await console.press("equals_sign")
         await console.until(lambda: "a/2" not in console.screen() and "a ×2 ok" in console.screen())
         source.lines = source.lines[:2]
+        source.current = snapshot(jobs={**snapshot().jobs, "failed": 0})
     async with open_console(tmp_path, source=source, screen="log") as console:
         await console.until(lambda: "✓ no trouble" in console.screen())
 

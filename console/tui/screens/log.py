@@ -30,4 +30,5 @@ class LogView(View):
 
     def show(self, poll: PollResult) -> None:
         self.last_poll = poll
+        self.log_pane.failed_count = poll.snapshot.jobs["failed"]
         self.log_pane.pull_lines()

@@ -284,6 +284,7 @@ class NodesView(View):
         for pane in (self.nodes, self.sequences, self.hosts, self.data, self.outputs, self.throughput):
             pane.update_from(poll)
         self.show_wanted(self.nodes, was_read=poll.requester is self)
+        self.log_pane.failed_count = poll.snapshot.jobs["failed"]
         self.log_pane.pull_lines()
         self.alarms.redraw()
         self.arrange_panes()

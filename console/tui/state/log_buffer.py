@@ -11,15 +11,16 @@ from engine.store.read.snapshot import Snapshot
 from engine.store.tables.run.events import Event
 
 MAX_LINES = 5_000
-_BATCH_LINES = 500
+_MAX_TROUBLE, _BATCH_LINES = 1_000, 500
 LEVEL_ROLES = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
 LEVELS = tuple(LEVEL_ROLES)
 
 
 class LogBuffer(Struct):
-    """Lines of a run, newest last, at most MAX_LINES."""
+    """Lines of a run, newest last, at most MAX_LINES. Warnings and errors stay when newer lines push them out."""
 
     lines: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
+    trouble: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=_MAX_TROUBLE))
     run: int = 0
     last_id: int = 0
 
@@ -27,23 +28,31 @@ class LogBuffer(Struct):
         """Add lines; returns how many are new."""
         if run != self.run:
             self.lines.clear()
+            self.trouble.clear()
             self.run, self.last_id = run, 0
         new = [line for line in lines if line[0] > self.last_id]
         if new:
             self.lines.extend(new)
+            self.trouble.extend(line for line in new if line[1].level != "INFO")
             self.last_id = new[-1][0]
         return len(new)
 
     def lines_after(self, id_: int) -> LogLines:
         """The lines with an id above that, oldest first."""
-        return list(reversed(list(newest_first(self.lines, id_))))
+        newest = list(reversed(list(newest_first(self.lines, id_))))
+        first = newest[0][0] if newest else self.last_id + 1
+        kept = [line for line in newest_first(self.trouble, id_) if line[0] < first]
+        return [*reversed(kept), *newest]
 
     def read_new(self, source: DataSource, snapshot: Snapshot) -> tuple[int, LogLines]:
-        """The run and its new lines, at most the newest of them after a gap. For the poller's thread."""
+        """The run and its new lines; of a gap all trouble, and the newest of the rest. For the poller's thread."""
         if snapshot.run is None:
             return 0, []
         run, last = snapshot.run.seq, source.last_event_id()
-        return run, source.events(run, max(self.last_id if run == self.run else 0, last - _BATCH_LINES), _BATCH_LINES)
+        known = self.last_id if run == self.run else 0
+        after = max(known, last - _BATCH_LINES)
+        missed = source.trouble(run, known, after, _MAX_TROUBLE) if after > known else []
+        return run, [*missed, *source.events(run, after, _BATCH_LINES)]
 
 
 class LogFilter(Struct, frozen=True):

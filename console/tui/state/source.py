@@ -134,6 +134,10 @@ class DataSource:
     def events(self, run: int, after: int, limit: int) -> LogLines:
         return events.list_after(self.db, run, after, limit)
 
+    def trouble(self, run: int, after: int, upto: int, limit: int) -> LogLines:
+        """The last warnings and errors of a run with ids between these, oldest first."""
+        return events.list_trouble(self.db, run, after, upto, limit)
+
     def last_event_id(self) -> int:
         return events.last_id(self.db)
 

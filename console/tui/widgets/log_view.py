@@ -9,7 +9,7 @@ from textual import events
 from textual.actions import SkipAction
 
 from console.filter_syntax import SearchPattern
-from console.format import format_latency, format_time, shorten_line, shorten_name
+from console.format import format_latency, format_time, plural, shorten_line, shorten_name
 from console.sanitize import clean
 from console.tui.state.log_buffer import (
     LEVEL_ROLES,
@@ -64,6 +64,8 @@ class LogPane(ScrollPane):
         self._row_indexes: list[int] = []
         """Which line each row of the pane belongs to."""
         self._last_seen_id = 0
+        self.failed_count = 0
+        """Failed pages of the run."""
 
     # --- lines
 
@@ -151,14 +153,20 @@ class LogPane(ScrollPane):
         pages = [Line((("   ", ""), *self._page_spans(width - 3)))] if self._folded.pages else []
         if not self._lines:
             self._row_indexes = []
-            return [
-                *rule,
-                Line((("   ✓ no trouble" if self._last_id and self._folds_pages else "   no lines yet", "dim"),)),
-                *pages,
-            ]
+            return [*rule, Line((self._describe_nothing(),)), *pages]
         rows = self._place_rows()
         self._row_indexes = [index for index, _ in rows]
         return [*rule, *(line for _, line in rows), *pages]
+
+    def _describe_nothing(self) -> Span:
+        """Why there is no line: nothing is wrong only if no page failed either."""
+        if not self._last_id:
+            return "   no lines yet", "dim"
+        if not self._folds_pages or self.log_filter != LogFilter():
+            return "   no line matches", "dim"
+        if self.failed_count:
+            return f"   {plural(self.failed_count, 'page')} failed: 4 lists them", "bad"
+        return "   ✓ no trouble", "dim"
 
     def _page_spans(self, width: int) -> list[Span]:
         """The pages that went well, by host; those of the newest page first, as many as fit."""

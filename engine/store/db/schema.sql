@@ -412,6 +412,7 @@ CREATE TABLE events (
     text   TEXT NOT NULL                           -- if it ends with two spaces, the URL of the job follows
 );
 CREATE INDEX events_job ON events(job) WHERE job IS NOT NULL;
+CREATE INDEX events_trouble ON events(run, id) WHERE level <> 'INFO';
 
 CREATE TABLE samples (
     run     INTEGER NOT NULL REFERENCES runs(seq),

@@ -20,6 +20,9 @@ COLUMNS = f"id, at, level, source, kind, job, {TEXT}"
 
 _ADD = "INSERT INTO events (run, at, level, source, kind, job, text) {values}"
 _AFTER = f"SELECT {COLUMNS} FROM events WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
+_TROUBLE = f"""
+SELECT {COLUMNS} FROM events WHERE run = ? AND level <> 'INFO' AND id > ? AND id <= ? ORDER BY id DESC LIMIT +?
+"""
 _OF_JOB = f"SELECT {COLUMNS} FROM events WHERE job = ? ORDER BY id DESC LIMIT +?"
 _BY_IDS = f"SELECT {COLUMNS} FROM events WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC"
 _DELETE_OLD = """
@@ -62,6 +65,11 @@ def delete_old(db: Database, before: float, *, except_run: int, limit: int) -> i
 
 def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, Event]]:
     return [to_event(row) for row in db.all(_AFTER, (cursor, run, limit))]
+
+
+def list_trouble(db: Database, run: int, after: int, upto: int, limit: int) -> list[tuple[int, Event]]:
+    """The last warnings and errors of a run with ids between these, oldest first."""
+    return [to_event(row) for row in reversed(db.all(_TROUBLE, (run, after, upto, limit)))]
 
 
 def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, Event]]:

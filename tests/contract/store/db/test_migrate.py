@@ -133,7 +133,8 @@ def test_lookers_migrate_a_data_dir_that_nobody_holds(folder: Path) -> None:
 def test_lookers_read_a_copy_of_a_data_dir_that_an_older_supervisor_holds(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(migrate, "read_script", lambda name, _: "CREATE TABLE newer (x);\n" if name == CRAWL else "")
+    read, newer = migrate.read_script, {CRAWL: "CREATE TABLE newer (x);\n"}
+    monkeypatch.setattr(migrate, "read_script", lambda name, number: read(name, number) + newer.get(name, ""))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     others = set(tmp_path.iterdir())
     with held(folder):
