@@ -13,7 +13,14 @@ from typing import Any, Protocol
 
 from aiohappyeyeballs import start_connection
 
-from engine.http.errors import FetchFailed, describe_os_error, invalid_certificate, tls_failure, unresolved_host
+from engine.http.errors import (
+    FetchFailed,
+    NoFileLeft,
+    describe_os_error,
+    invalid_certificate,
+    tls_failure,
+    unresolved_host,
+)
 
 # The standard library's `is_private` and `is_global` differ between Python versions, so the networks are listed here.
 # The first that contains an address decides.
@@ -183,6 +190,7 @@ async def connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> 
     `resolver`: a GuardedResolver unless `exempt`. What the network has not taken ends with the process: the kernel
     would send it later, beside the requests of another one. `end_in_order` comes before a close.
     Raises OSError: GuardedAddress if all addresses of the host are guarded, socket.gaierror without an address.
+    Raises NoFileLeft.
     """
     address = literal_address(host)
     addresses = [address] if address else await resolver.resolve(host)
@@ -200,6 +208,11 @@ async def connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> 
         if category is None:
             raise
         raise GuardedAddress(addresses[0], category) from None  # several refusals came as one
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        of_whom = "process" if error.errno == errno.EMFILE else "system"
+        raise NoFileLeft(f"no open file is left to this {of_whom} for a connection (ulimit -n)") from error
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
     return connected

@@ -11,7 +11,10 @@ FREE_BYTES = 64 * 1024
 
 
 class NoRoom(Exception):
-    """A body got no room in the time that it may wait."""
+    """This machine lacks something that a request needs: the job waits, which is no fault of its host.
+
+    Without a text: a body got no room in the time that it may wait.
+    """
 
 
 class ByteBudget:

@@ -5,6 +5,7 @@ import socket
 from typing import Literal
 
 from engine.errors import CrawlError, one_line
+from engine.http.byte_budget import NoRoom
 from engine.urls import bare_host
 
 FailureKind = Literal[
@@ -39,6 +40,17 @@ class FetchFailed(CrawlError):
         self.kind: FailureKind = kind
         self.retryable = retryable
         super().__init__(self.reason, remedy)
+
+
+class StaleConnection(FetchFailed):
+    """A kept connection served no further request: it was closed, or held what belongs to no request.
+
+    The request may be sent twice. The chain sends it again on a new connection, once.
+    """
+
+
+class NoFileLeft(NoRoom):
+    """The process or the system has no open file left for a connection: nothing was sent."""
 
 
 class AddressRefused(FetchFailed):

@@ -19,6 +19,7 @@ from engine.model.host import HostRoute
 
 _PIECE_BYTES = 64 * 1024
 """Bytes of a body that are held, then read, in one piece."""
+_IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 HoldBytes = Callable[[int], Awaitable[None]]
 """Waits until that many further bytes may be kept in memory."""
 
@@ -28,6 +29,9 @@ class HostTurn(Protocol):
 
     async def begin(self) -> None:
         """Wait until the next request may be sent."""
+
+    async def begin_again(self) -> None:
+        """Wait until a request that a stale connection swallowed may be sent again. It counts once."""
 
     def end(self, response: FetchResponse) -> None:
         """Note the response of the request."""
@@ -40,6 +44,8 @@ class WireBody(httpx.AsyncByteStream):
     """The Content-Length."""
     received = 0
     """Bytes read."""
+    has_surplus = False
+    """Whether more came than the body, which ends where its length says; known at its end."""
 
     @abstractmethod
     async def read_piece(self, size: int) -> bytes:
@@ -168,6 +174,8 @@ class OutgoingRequest(httpx.Request):
     It sets the public attributes itself: the constructor of `httpx.Request` adds headers.
     """
 
+    is_repeated = False
+    """Whether a stale connection got it before: it is sent on a new one."""
     headers: CIMultiDict[str]  # type: ignore[assignment]  # for its cost; middleware gets those of httpx
 
     def __init__(
@@ -180,6 +188,11 @@ class OutgoingRequest(httpx.Request):
         """Headers besides those of every request; all can be encoded in UTF-8."""
         self.body = body
         self.terms = terms or RequestTerms()
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether it may be sent twice (RFC 9110, 9.2.2)."""
+        return self.method in _IDEMPOTENT
 
     def joined_headers(self) -> dict[str, str]:
         """The headers, names in lower case, those of one name as one list."""

@@ -63,6 +63,8 @@ class FetchResponse(Struct):
     """Whether it changed the session cookies of its site."""
     is_file: bool = False
     """Whether its content is in the part of a file, and `body` is only the beginning of it."""
+    has_surplus: bool = False
+    """Whether more came than the body, which ends where its length says."""
     file_problem: str | None = None
     """Why it is not the requested file."""
 

@@ -61,6 +61,7 @@ class OutcomeBuilder:
         fetch_time: str,
         size: int,
         hops: int,
+        has_surplus: bool = False,
     ) -> JobOutcome:
         """DONE, with the results of extraction. `fetch_time`: for the event, such as `12 ms` or `stored`."""
         rows = sum([len(made.texts) for made in extraction.rows])
@@ -70,6 +71,8 @@ class OutcomeBuilder:
         problems = [] if size else ["empty page"]
         if extraction.damaged:
             problems.append(f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced")
+        if has_surplus:
+            problems.append("more bytes than its length says")
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
         if notes or url != job.url or job.kind is not JobKind.PAGE:
             text = "; ".join([text + url, *notes])
@@ -199,11 +202,15 @@ class OutcomeBuilder:
             outcome.priority = job.lineage.priority - PRIORITY_RANGE
         return outcome
 
-    def postponed(self, job: LeasedJob) -> JobOutcome:
-        """READY later: its body got no room in memory. That counts neither as a failure nor as an attempt."""
+    def postponed(self, job: LeasedJob, shortage: str) -> JobOutcome:
+        """READY later: this machine lacks something. That counts neither as a failure nor as an attempt.
+
+        `shortage`: for the event; empty: a body waits for memory, which other bodies give back soon.
+        """
+        event = self.event(job, "WARNING", f"{shortage}  {urls.without_credentials(job.url)}") if shortage else None
         return JobOutcome(
             job=job, state=JobState.READY, not_before=store_time() + _POSTPONED_SECONDS * random.uniform(0.5, 1.5),
-            hops=job.hops, target=job.target,
+            hops=job.hops, target=job.target, effects=() if event is None else (event,),
         )  # fmt: skip
 
     def failed(self, job: LeasedJob, reason: str, url: str, hops: int = 0) -> JobOutcome:

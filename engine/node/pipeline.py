@@ -171,8 +171,8 @@ class Pipeline:
         outcome = None
         try:
             outcome = await self._process(job, started)
-        except NoRoom:
-            outcome = self._outcomes.postponed(job)
+        except NoRoom as shortage:
+            outcome = self._outcomes.postponed(job, str(shortage))
         except ExtractionUnavailable as error:
             outcome = self._outcomes.retry(job, job.url, str(error))
             outcome.remove(HostFailure)

@@ -14,7 +14,7 @@ from engine.defs.url_patterns import expand
 from engine.errors import PageUnavailable, UsageError
 from engine.extract.page.refresh import find_refresh
 from engine.http.client import Fetcher
-from engine.http.errors import FetchFailed
+from engine.http.errors import FetchFailed, NoFileLeft
 from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects
 from engine.http.request import HostPart, build_request, expand_url, host_part, may_carry_credentials
 from engine.http.response import FetchResponse
@@ -121,6 +121,8 @@ class _PageFetch:
             raise PageUnavailable(
                 f"{decode_variables(url)}: {failure.reason}", failure.remedy or "Try again, or give a file."
             ) from failure
+        except NoFileLeft as error:
+            raise PageUnavailable(f"{decode_variables(url)}: {error}", "Close other programs, or raise it.") from error
         finally:
             if self._page_loader is not None:
                 self._page_loader.close()

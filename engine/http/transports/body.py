@@ -99,6 +99,7 @@ class BodyTransport(httpx.AsyncBaseTransport):
             challenge_answer=answer,
             retry_after=limit.wait,
             exceeds_rate=limit.is_exceeded,
+            has_surplus=body.has_surplus,
             is_file=download is not None and status in FILE_STATUSES,
             file_problem=None if download is None else download.problem,
         )

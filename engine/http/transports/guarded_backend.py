@@ -97,11 +97,13 @@ class TlsStream(GuardedStream):
             raise ConnectionResetError(errno.ECONNRESET, "closed during the handshake") from error
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
-        """The next bytes; empty at the end. Raises httpcore.ReadError, ssl.SSLError."""
+        """The next bytes; empty at the end, of which the server tells. Raises httpcore.ReadError, ssl.SSLError."""
         try:
             self.last_read = await self._run(partial(self._tls.read, min(max_bytes, READ_BYTES)))
-        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+        except ssl.SSLZeroReturnError:
             self.last_read = b""
+        except ssl.SSLEOFError as error:
+            raise httpcore.ReadError from error  # whoever cuts the connection may end a body
         return self.last_read
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002

@@ -5,23 +5,33 @@ It is imported, with httpcore and h2, at the first request that needs it.
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
-from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import httpcore
 import httpx
+from h2.exceptions import H2Error
 
 from engine import urls
 from engine.errors import one_line
 from engine.http.address_guard import GuardedAddress
-from engine.http.errors import FetchFailed, describe_os_error, invalid_certificate, tls_failure, unresolved_host
+from engine.http.errors import (
+    FetchFailed,
+    NoFileLeft,
+    StaleConnection,
+    describe_os_error,
+    invalid_certificate,
+    tls_failure,
+    unresolved_host,
+)
 from engine.http.exchange import OutgoingRequest, WireBody, WireResponse
 from engine.http.transports.guard import Resolvers
 from engine.http.transports.guarded_backend import GuardedBackend, GuardedStream, ProxyBackend
+from engine.http.transports.idle_connections import IdleConnections
 from engine.http.transports.proxies import (
     PROXY_REFUSES,
     Proxy,
@@ -33,8 +43,6 @@ from engine.http.transports.proxies import (
 from engine.http.transports.tls import TlsContexts
 from engine.model.host import HostRoute, TlsRule
 
-_IDLE_SECONDS = 15.0
-"""For which an idle connection is kept, as in the other transport."""
 _ALERT_SECONDS = 1.0
 _MAX_PROXY_SECONDS = 10.0
 _MAX_HEADERS = 512
@@ -45,7 +53,9 @@ _NO_TLS_FAILURES = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLZeroRetu
 _BODY_CUT = "peer closed connection"
 _PIECES_BETWEEN_PAUSES = 256
 """After so many pieces other tasks run: a read may hold thousands of small ones."""
-_HEAD_END, _LAST_CHUNK = b"\r\n\r\n", b"0\r\n\r\n"
+_HEAD_ENDS, _LAST_CHUNK = (b"\r\n\r\n", b"\n\n"), b"0\r\n\r\n"
+_FINAL_HEADS = re.compile(rb"^HTTP/\S+ [2-9]", re.MULTILINE)
+_NO_CONTENT = 204
 
 
 class WireKey(NamedTuple):
@@ -67,16 +77,34 @@ class WireKey(NamedTuple):
         return self.proxy is not None and self.scheme == "http"
 
 
-class Wire(NamedTuple):
+class Wire:
     """A pool of one connection: a request that ends early closes no other request's."""
 
-    key: WireKey
-    pool: httpcore.AsyncConnectionPool
-    backend: GuardedBackend
+    def __init__(
+        self, pool: httpcore.AsyncConnectionPool, backend: GuardedBackend, closing: set[asyncio.Task[None]]
+    ) -> None:
+        """`closing`: the tasks that close wires."""
+        self.pool = pool
+        self.backend = backend
+        self._closing = closing
+
+    def can_serve(self) -> bool:
+        """As in `KeptConnection`."""
+        return not any(one.is_closed() or one.has_expired() for one in self.pool.connections)
+
+    def close(self) -> None:
+        """Close in a task of its own: whoever ends a request early may be cancelled."""
+        closing = asyncio.ensure_future(self._close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def _close(self) -> None:
+        with contextlib.suppress(Exception):  # a hostile server may have left it in any state
+            await self.pool.aclose()
 
 
 class HttpcoreWire(httpx.AsyncBaseTransport):
-    """Up to `connections` are in use, and as many are kept idle. Use it from one event loop."""
+    """Up to `connections` are in use. Use it from one event loop."""
 
     def __init__(
         self,
@@ -84,6 +112,7 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         headers: Mapping[str, str],
         connections: int,
         deadline: float,
+        idle: IdleConnections,
         resolvers: Resolvers,
     ) -> None:
         """`headers`: of every request. `deadline`: seconds for a whole request, which the caller keeps.
@@ -91,17 +120,16 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         A proxy that has not served after a third of it has failed.
         """
         self._headers = {name.lower(): (name.encode(), value.encode()) for name, value in headers.items()}
-        self._connections = connections
         self._proxy_seconds = min(_MAX_PROXY_SECONDS, deadline / 3)
         self._resolvers = resolvers
         self._contexts = TlsContexts()
         self._rotation = ProxyRotation()
         self._slots = asyncio.Semaphore(connections)
-        self._idle: OrderedDict[int, Wire] = OrderedDict()
+        self._idle = idle
         self._closing: set[asyncio.Task[None]] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
-        """Raises `FetchFailed`, `GuardedAddress`; cancelling it closes its connection."""
+        """Raises `FetchFailed`, `GuardedAddress`, `NoFileLeft`; cancelling it closes its connection."""
         assert isinstance(request, OutgoingRequest)
         route = request.terms.route or HostRoute()
         if not route.proxies:
@@ -118,16 +146,14 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         raise self._rotation.failure(proxies)
 
     async def aclose(self) -> None:
-        for wire in self._idle.values():
-            self._close_soon(wire)
-        self._idle.clear()
         if self._closing:
             await asyncio.wait(self._closing, timeout=1.0)
 
     async def _exchange(self, request: OutgoingRequest, key: WireKey) -> WireResponse:
         """Send the request and read the head of its response. Raises FetchFailed, ProxyFailed."""
         await self._slots.acquire()
-        wire = reused = self._take_idle(key)
+        wire = kept = None if request.is_repeated else cast("Wire | None", self._idle.take(key))
+        may_repeat = kept is not None and request.is_idempotent
         try:
             if wire is None:
                 wire = self._open(key)
@@ -142,19 +168,21 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         except BaseException as error:
             self._slots.release()
             if wire is not None:
-                self._close_soon(wire)
-            if isinstance(error, ProxyFailed | GuardedAddress) or not isinstance(error, Exception):
+                wire.close()
+            if isinstance(error, ProxyFailed | GuardedAddress | NoFileLeft) or not isinstance(error, Exception):
                 raise
             if key.proxy is not None and wire is not None and not wire.backend.has_served:
                 raise self._to_proxy_failure(error, key, key.proxy) from error
             failure = to_fetch_failed(error, host=key.host)
-            if failure.kind == "connection" and wire is not None and reused is None and key.tls is not None:
+            if may_repeat and failure.kind in ("connection", "protocol"):
+                raise _to_stale(failure) from error
+            if failure.kind == "connection" and wire is not None and kept is None and key.tls is not None:
                 failure = await self._find_alert(key) or failure
             if failure.kind == "protocol" and key.is_forwarded:
                 # not sent again at once, as it may have reached the host: the next attempt has another proxy
                 failure = FetchFailed(f"{failure.reason}, by proxy {key.proxy}", kind="proxy", retryable=True)
             raise failure from error
-        body = HttpcoreBody(response, partial(self._take_back, wire), key.host)
+        body = HttpcoreBody(response, partial(self._take_back, key, wire), key.host, may_repeat=may_repeat)
         return WireResponse(response.status, tuple(response.headers), body, request)
 
     def _to_proxy_failure(self, error: Exception, key: WireKey, proxy: Proxy) -> Exception:
@@ -172,19 +200,16 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         tls = self._contexts.find(key.tls, http2=key.http2) if key.scheme == "https" else None
         backend = self._create_backend(key)
         if key.proxy is None:
-            pool = httpcore.AsyncConnectionPool(
-                tls, max_connections=1, keepalive_expiry=_IDLE_SECONDS, http2=key.http2, network_backend=backend
-            )
+            pool = httpcore.AsyncConnectionPool(tls, max_connections=1, http2=key.http2, network_backend=backend)
         else:
             headers = [self._headers["user-agent"]] if "user-agent" in self._headers else []
             if key.proxy.authorization:
                 headers.append((b"Proxy-Authorization", key.proxy.authorization.encode()))
             pool = httpcore.AsyncHTTPProxy(
                 httpcore.URL(scheme=b"http", host=key.proxy.host.encode(), port=key.proxy.port, target=b"/"),
-                proxy_headers=headers, ssl_context=tls, max_connections=1, keepalive_expiry=_IDLE_SECONDS,
-                http2=key.http2, network_backend=backend,
+                proxy_headers=headers, ssl_context=tls, max_connections=1, http2=key.http2, network_backend=backend,
             )  # fmt: skip
-        return Wire(key, pool, backend)
+        return Wire(pool, backend, self._closing)
 
     def _create_backend(self, key: WireKey) -> GuardedBackend:
         if key.proxy is None:
@@ -227,31 +252,13 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
             return failure if failure.kind == "tls" else None
         return None
 
-    def _take_idle(self, key: WireKey) -> Wire | None:
-        """The idle connection with this key that was used last. Its pool opens another one if it cannot be used."""
-        number = next((number for number, wire in reversed(self._idle.items()) if wire.key == key), None)
-        return None if number is None else self._idle.pop(number)
-
-    def _take_back(self, wire: Wire, is_usable: bool) -> None:
+    def _take_back(self, key: WireKey, wire: Wire, is_usable: bool) -> None:
         """Take back a connection, whose response is complete if it is of further use."""
         self._slots.release()
-        if not is_usable:
-            self._close_soon(wire)
-            return
-        self._idle[id(wire)] = wire
-        while self._idle:  # the oldest first: those behind it expire later
-            number, oldest = next(iter(self._idle.items()))
-            has_expired = all(one.has_expired() for one in oldest.pool.connections)
-            if len(self._idle) <= self._connections and not has_expired:
-                break
-            del self._idle[number]
-            self._close_soon(oldest)
-
-    def _close_soon(self, wire: Wire) -> None:
-        """Close in a task of its own: whoever ends a request early may be cancelled."""
-        closing = asyncio.ensure_future(_close(wire))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        if is_usable:
+            self._idle.keep(key, wire)
+        else:
+            wire.close()
 
 
 def _key_of(request: OutgoingRequest, route: HostRoute, proxy: Proxy | None) -> WireKey:
@@ -261,9 +268,8 @@ def _key_of(request: OutgoingRequest, route: HostRoute, proxy: Proxy | None) -> 
     return WireKey(scheme, host, port, route.tls, route.http2, request.terms.exempt, proxy)
 
 
-async def _close(wire: Wire) -> None:
-    with contextlib.suppress(Exception):  # a hostile server may have left it in any state
-        await wire.pool.aclose()
+def _to_stale(failure: FetchFailed) -> StaleConnection:
+    return StaleConnection(failure.reason, kind=failure.kind, retryable=failure.retryable)
 
 
 def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> FetchFailed:
@@ -283,7 +289,7 @@ def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> Fe
         return FetchFailed(ended, kind="connection", retryable=True)
     detail = error.args[0] if error.args else None
     text = "it cannot be read"
-    if isinstance(detail, Exception):
+    if isinstance(detail, H2Error):
         text = "a violation of HTTP/2"
     elif isinstance(error, httpcore.RemoteProtocolError):
         text = one_line(str(detail).partition("(")[0].partition(":")[0])
@@ -300,6 +306,8 @@ def _describe_end(chain: list[BaseException], *, in_body: bool) -> str | None:
                 return "the server ended the stream"
             if str(detail).startswith(("Server disconnected", _BODY_CUT)):
                 return lost or "connection closed before a response"
+        if isinstance(cause, ssl.SSLEOFError):
+            return lost or "connection closed before a response"
         if isinstance(cause, OSError) and cause.errno is not None:
             return lost or describe_os_error(cause.errno)
     if isinstance(chain[0], httpcore.NetworkError | httpcore.ConnectionNotAvailable | OSError):
@@ -319,17 +327,27 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 class HttpcoreBody(WireBody):
     """A body over HTTP/1.1 or HTTP/2."""
 
-    def __init__(self, response: httpcore.Response, release: Callable[[bool], None], host: str) -> None:
-        """`release` is called once, with whether the connection is of further use, and takes it back."""
+    def __init__(
+        self, response: httpcore.Response, release: Callable[[bool], None], host: str, *, may_repeat: bool
+    ) -> None:
+        """`release` is called once, with whether the connection is of further use, and takes it back.
+
+        `may_repeat`: the connection has served another request, and this one may be sent twice.
+        """
         assert isinstance(response.stream, AsyncIterable)
         self._response = response
         self._pieces: AsyncIterator[bytes] = aiter(response.stream)
         self._release = release
         self._host = host
+        self._may_repeat = may_repeat
         self._ended = False
         self._count = 0
         self._last_piece = b""
-        self.declared = _declared_length(response)
+        self._is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in response.headers)
+        length = _declared_length(response)
+        self.declared = None if self._is_chunked else length
+        self._may_go_on = length is not None and (self._is_chunked or response.status == _NO_CONTENT)
+        """Whether another reader would find another end of it."""
 
     async def read_piece(self, size: int) -> bytes:  # noqa: ARG002 - pieces are as the library reads them
         piece: bytes | None = b""
@@ -340,7 +358,9 @@ class HttpcoreBody(WireBody):
             try:
                 piece = None if self._ended else await anext(self._pieces, None)
             except Exception as error:  # a hostile body may make the libraries raise anything
-                raise to_fetch_failed(error, host=self._host, in_body=True) from error
+                failure = to_fetch_failed(error, host=self._host, in_body=True)
+                is_stale = self._may_repeat and not self.received and failure.kind == "protocol"
+                raise (_to_stale(failure) if is_stale else failure) from error
         if piece is None:
             await self._complete()
             return b""
@@ -366,18 +386,23 @@ class HttpcoreBody(WireBody):
             self.close()
             raise
         self._ended = True
-        self._release(not self._has_bytes_behind())
-
-    def _has_bytes_behind(self) -> bool:
-        """Whether more was read than the response, which would be taken for the next one."""
         stream = self._response.extensions["network_stream"]
         if self._response.extensions["http_version"] == b"HTTP/2" or not isinstance(stream, GuardedStream):
+            self._release(True)
+            return
+        self.has_surplus = self._came_with_more(stream.last_read)
+        ends_cleanly = not self._is_chunked or stream.last_read.endswith(_LAST_CHUNK)
+        self._release(bool(stream.last_read) and ends_cleanly and not (self.has_surplus or self._may_go_on))
+        if self.has_surplus and self._may_repeat and self.received == len(self._last_piece):
+            raise StaleConnection("more than one response to a request", kind="protocol", retryable=False)
+
+    def _came_with_more(self, last: bytes) -> bool:
+        """Whether more was read than the response; behind chunks nobody can tell it from trailers."""
+        if not last or self._is_chunked:
             return False
-        last = stream.last_read
-        if not self._last_piece:
-            return last.find(_HEAD_END) != len(last) - len(_HEAD_END)
-        is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in self._response.headers)
-        return bool(last) and not last.endswith(_LAST_CHUNK if is_chunked else self._last_piece)
+        if self._last_piece:
+            return not last.endswith(self._last_piece)
+        return not last.endswith(_HEAD_ENDS) or len(_FINAL_HEADS.findall(last)) > 1
 
 
 def _declared_length(response: httpcore.Response) -> int | None:

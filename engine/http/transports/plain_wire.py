@@ -5,16 +5,18 @@ import re
 import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import chain
+from typing import cast
 
 import httpx
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from engine import urls
 from engine.http.address_guard import GuardedAddress, connect, connect_failure, end_in_order
-from engine.http.errors import FailureKind, FetchFailed, describe_os_error
+from engine.http.errors import FailureKind, FetchFailed, StaleConnection, describe_os_error
 from engine.http.exchange import OutgoingRequest, WireBody, WireResponse
 from engine.http.transports.guard import Resolvers
+from engine.http.transports.idle_connections import IdleConnections, is_readable
+from engine.http.transports.loose_head import read_loosely
 from engine.http.transports.tls import TlsContexts
 
 _MAX_HEADER_BYTES = 64 * 1024
@@ -25,9 +27,9 @@ _MAX_OVERHEAD = 512 * 1024
 _MAX_INTERIM_RESPONSES = 100
 _BUFFER_BYTES = 64 * 1024
 """Unread bytes of a body, as sent; twice as many pause its connection."""
-_IDLE_SECONDS = 15.0
 _SWITCHING_PROTOCOLS = 101
-_WITHOUT_BODY = frozenset({_SWITCHING_PROTOCOLS, 204, 304})
+_NO_CONTENT = 204
+_WITHOUT_BODY = frozenset({_SWITCHING_PROTOCOLS, _NO_CONTENT, 304})
 _WITHOUT_LENGTH = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods whose requests say nothing of a body that they lack."""
 _LINE_END = re.compile(r"[\r\n\0]")
@@ -39,7 +41,13 @@ class PlainWire(httpx.AsyncBaseTransport):
     """Up to `connections` are in use. Sends each request once: retries are scheduled and counted by the lease."""
 
     def __init__(
-        self, *, headers: Mapping[str, str], connections: int, resolvers: Resolvers, tls: ssl.SSLContext | None = None
+        self,
+        *,
+        headers: Mapping[str, str],
+        connections: int,
+        idle: IdleConnections,
+        resolvers: Resolvers,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """`headers`: of every request."""
         self._headers = {name.lower(): f"{name}: {value}\r\n" for name, value in headers.items()}
@@ -47,19 +55,21 @@ class PlainWire(httpx.AsyncBaseTransport):
         self._tls = tls
         self._tls_contexts = TlsContexts()
         self._slots = asyncio.Semaphore(connections)
-        self._idle: dict[_Origin, list[PlainConnection]] = {}
-        self._swept_at = 0.0
+        self._idle = idle
 
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
-        """Raises `FetchFailed`, `GuardedAddress`; cancelling it closes its connection."""
+        """Raises `FetchFailed`, `GuardedAddress`, `NoFileLeft`; cancelling it closes its connection."""
         assert isinstance(request, OutgoingRequest)
         origin = urls.origin(request.target), request.terms.exempt
         head = self._write_head(request, origin[0])
         await self._slots.acquire()
-        connection = None
+        connection = None if request.is_repeated else cast("PlainConnection | None", self._idle.take(origin))
+        may_repeat = connection is not None and request.is_idempotent
         try:
-            connection = self._take_idle(origin) or await self._open(*origin)
-            body = PlainBody(connection, partial(self._take_back, origin, connection), is_head=request.method == "HEAD")
+            if connection is None:
+                connection = await self._open(*origin)
+            release = partial(self._take_back, origin, connection)
+            body = PlainBody(connection, release, is_head=request.method == "HEAD", may_repeat=may_repeat)
             connection.transport.write(head + request.body)
             await body.read_head()
         except BaseException:
@@ -68,11 +78,6 @@ class PlainWire(httpx.AsyncBaseTransport):
                 connection.close()
             raise
         return WireResponse(body.status, tuple(body.headers), body, request)
-
-    async def aclose(self) -> None:
-        for connection in chain.from_iterable(self._idle.values()):
-            connection.close()
-        self._idle.clear()
 
     def _write_head(self, request: OutgoingRequest, origin: str) -> bytes:
         """The request up to its body. Raises FetchFailed."""
@@ -89,32 +94,15 @@ class PlainWire(httpx.AsyncBaseTransport):
         host, path = origin.partition("://")[2], request.target[len(origin) :] or "/"
         return f"{request.method} {path} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n".encode()
 
-    def _take_idle(self, origin: _Origin) -> "PlainConnection | None":
-        """The connection that was used last, if it can still be used."""
-        now, idle = asyncio.get_running_loop().time(), self._idle.get(origin)
-        while idle:
-            connection = idle.pop()
-            if connection.is_usable and now <= connection.used_at + _IDLE_SECONDS:
-                return connection
-            connection.close()
-        return None
-
     def _take_back(self, origin: _Origin, connection: "PlainConnection") -> None:
         self._slots.release()
-        if not connection.is_usable or connection.transport.get_write_buffer_size():
+        if connection.is_usable and not connection.transport.get_write_buffer_size():
+            self._idle.keep(origin, connection)
+        else:
             connection.close()
-            return
-        connection.used_at = now = asyncio.get_running_loop().time()
-        if now > self._swept_at + _IDLE_SECONDS:
-            self._swept_at = now
-            for other in chain.from_iterable(self._idle.values()):
-                if other.used_at < now - _IDLE_SECONDS:
-                    other.close()
-            self._idle = {key: rest for key, idle in self._idle.items() if (rest := [c for c in idle if c.is_usable])}
-        self._idle.setdefault(origin, []).append(connection)
 
     async def _open(self, origin: str, exempt: bool) -> "PlainConnection":
-        """A new connection. Raises FetchFailed, GuardedAddress."""
+        """A new connection. Raises FetchFailed, GuardedAddress, NoFileLeft."""
         host, _, port = urls.host_key(origin).rpartition(":")
         tls = None if origin.startswith("http:") else self._tls or self._tls_contexts.find(None, http2=False)
         try:
@@ -136,10 +124,14 @@ class PlainConnection(asyncio.Protocol):
         self.transport: asyncio.Transport
         self.body: PlainBody | None = None  # of the response that it receives
         self.is_usable = True  # by another request
-        self.used_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # uvloop's is not a subclass
+        self._number = transport.get_extra_info("socket").fileno()
+
+    def can_serve(self) -> bool:
+        """As in `KeptConnection`: what has arrived, the loop has not always read yet."""
+        return self.is_usable and not is_readable(self._number)
 
     def data_received(self, data: bytes) -> None:
         if self.body is None:
@@ -159,6 +151,10 @@ class PlainConnection(asyncio.Protocol):
         self.transport.abort()
 
     def eof_received(self) -> None:
+        """The server ends the connection in order; by TLS it says so."""
+        self.is_usable = False
+        if self.body is not None:
+            self.body.end()
         self._end_in_order()  # the transport closes after it
 
     def _end_in_order(self) -> None:
@@ -169,22 +165,31 @@ class PlainConnection(asyncio.Protocol):
 class PlainBody(WireBody):
     """The response to one request, which it parses, head and body."""
 
-    def __init__(self, connection: PlainConnection, release: Callable[[], None], *, is_head: bool) -> None:
-        """`release` is called once, at the end of the body or when the rest of it is discarded."""
+    def __init__(
+        self, connection: PlainConnection, release: Callable[[], None], *, is_head: bool, may_repeat: bool
+    ) -> None:
+        """`release` is called once, at the end of the body or when the rest of it is discarded.
+
+        `may_repeat`: the connection has served another request, and this one may be sent twice.
+        """
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self._connection = connection
         self._release: Callable[[], None] | None = release
         self._is_head = is_head
+        self._may_repeat = may_repeat
+        self._start = b""
+        """Of the response, up to the end of its head."""
+        self._problem = ""
+        """Why the parser refuses the head."""
+        self._awaits_head = False
+        """Whether the rest of such a head is to come."""
         self._header_count = self._interim_count = self._overhead = self._unread = 0
         self._pieces: list[bytes] = []
         self._has_head = self._lasts_until_end = self._is_complete = False
         self._failure: FetchFailed | None = None
         self._news = asyncio.Event()
-        self._parser = parser = HttpResponseParser(self)
-        parser.set_dangerous_leniencies(
-            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
-        )
+        self._parser = self._open_parser()
         connection.body = self
 
     async def read_head(self) -> None:
@@ -229,11 +234,12 @@ class PlainBody(WireBody):
         """Parse what was received."""
         self._overhead += len(data)
         self._unread += len(data)
-        try:
-            self._parser.feed_data(data)
-        except (HttpParserError, HttpParserUpgrade) as error:
-            if self.status != _SWITCHING_PROTOCOLS:
-                self._fail(f"invalid HTTP response: {error.__context__ or error}", "protocol")
+        if not self._has_head:
+            self._start += data
+        if self._awaits_head:
+            self._read_loosely()
+        else:
+            self._parse(data)
         if self._is_complete:
             del self._parser  # it refers to this object
         elif self._overhead > _MAX_OVERHEAD:
@@ -242,19 +248,59 @@ class PlainBody(WireBody):
             self._connection.transport.pause_reading()
         self._news.set()
 
+    def end(self) -> None:
+        """Note that the server has ended the connection, and so a body without a length."""
+        if self._has_head and self._lasts_until_end:
+            self._is_complete = True
+            self._connection.body = None
+            self._news.set()
+
     def cut(self, error: Exception | None) -> None:
-        """Note that the connection has ended."""
+        """Note that the connection is gone before the end of the response."""
         if not self._has_head:
             number = getattr(error, "errno", None)
             self._fail(describe_os_error(number) if number else "connection closed before a response", "connection")
-        elif error is None and self._lasts_until_end:
-            self._is_complete = True
         else:
             self._fail("connection lost while reading the body", "connection")
         self._news.set()
 
+    def _open_parser(self) -> HttpResponseParser:
+        parser = HttpResponseParser(self)
+        parser.set_dangerous_leniencies(
+            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        return parser
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            if self.status == _SWITCHING_PROTOCOLS:
+                return
+            if self._is_complete:
+                self._note_surplus()
+                return
+            problem = f"invalid HTTP response: {error.__context__ or error}"
+            if self._has_head or self._problem or error.__context__ is not None:  # what exceeds a limit stays
+                self._fail(problem, "protocol")
+            else:
+                self._problem, self._awaits_head = problem, True
+                self._read_loosely()
+
+    def _read_loosely(self) -> None:
+        """Parse a head that the parser refuses in a form that it takes, once the head is complete."""
+        head = read_loosely(self._start)
+        if head == self._start:
+            self._fail(self._problem, "protocol")
+        elif head is not None:
+            self._connection.is_usable = self._awaits_head = False
+            self.headers, self._header_count = [], 0
+            self._parser = self._open_parser()
+            self._parse(head)
+
     def on_message_begin(self) -> None:
-        self._connection.is_usable &= not self._is_complete  # else a response is behind the response
+        if self._is_complete:  # a response is behind the response
+            self._note_surplus()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._header_count += 1
@@ -279,8 +325,11 @@ class PlainBody(WireBody):
             self.headers, self._header_count = [], 0
             return
         self._has_head = self._lasts_until_end = True
+        self._start = b""
         if self._is_head or self.status in _WITHOUT_BODY:
             self.on_message_complete()
+            if self.status == _NO_CONTENT and any(name.lower() == b"content-length" for name, _ in self.headers):
+                self._connection.is_usable = False  # the content may follow
             return
         for name, value in self.headers:
             match name.lower():
@@ -293,8 +342,10 @@ class PlainBody(WireBody):
         if self._has_head and not self._is_complete:
             self._overhead = 0
             self._pieces.append(data)
+        elif self._is_complete:
+            self._note_surplus()
         else:
-            self._connection.is_usable = False  # it is of an interim response, or behind the response
+            self._connection.is_usable = False  # it is of an interim response
 
     def on_message_complete(self) -> None:
         if self._has_head and not self._is_complete:
@@ -302,7 +353,15 @@ class PlainBody(WireBody):
             self._connection.body = None
             self._connection.is_usable &= self._parser.should_keep_alive() and self.status != _SWITCHING_PROTOCOLS
 
+    def _note_surplus(self) -> None:
+        """Note that more has come than the response: it ends where its head says."""
+        self.has_surplus, self._connection.is_usable = True, False
+        if self._may_repeat:
+            self._fail("more than one response to a request", "protocol")  # it may be that of another request
+
     def _fail(self, reason: str, kind: FailureKind) -> None:
-        self._failure = FetchFailed(reason, kind=kind, retryable=kind == "connection")
+        is_stale = self._may_repeat and not self.received and (kind == "protocol" or not self._has_head)
+        failure = StaleConnection if is_stale else FetchFailed
+        self._failure = failure(reason, kind=kind, retryable=kind == "connection")
         self._has_head = self._is_complete = True
         self._connection.close()

@@ -1,18 +1,24 @@
 """Picks the wire of a request: the plain one, or httpcore for a proxy, TLS settings or HTTP/2."""
 
+import asyncio
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import httpx
 
+from engine.http.errors import NoFileLeft
 from engine.http.exchange import OutgoingRequest, WireResponse
 from engine.http.transports.guard import Resolvers
+from engine.http.transports.idle_connections import IdleConnections
 from engine.http.transports.plain_wire import PlainWire
 from engine.model.host import HostRoute
 
 if TYPE_CHECKING:
     from engine.http.transports.httpcore_wire import HttpcoreWire
+
+_CLOSING_SECONDS = 0.1
+"""In which the loop closes idle connections."""
 
 
 class RouteTransport(httpx.AsyncBaseTransport):
@@ -32,11 +38,21 @@ class RouteTransport(httpx.AsyncBaseTransport):
         self._connections = connections
         self._deadline = deadline
         self._resolvers = resolvers
-        self._plain = PlainWire(headers=headers, connections=connections, resolvers=resolvers, tls=tls)
+        self._idle = IdleConnections()
+        self._plain = PlainWire(headers=headers, connections=connections, idle=self._idle, resolvers=resolvers, tls=tls)
         self._httpcore: HttpcoreWire | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
+        """Raises NoFileLeft if closing the idle connections does not help."""
         assert isinstance(request, OutgoingRequest)
+        try:
+            return await self._send(request)
+        except NoFileLeft:
+            self._idle.close_all()
+            await asyncio.sleep(_CLOSING_SECONDS)
+            return await self._send(request)
+
+    async def _send(self, request: OutgoingRequest) -> WireResponse:
         route = request.terms.route
         if route is None or _changes_nothing(route, request.target):
             return await self._plain.handle_async_request(request)
@@ -45,12 +61,12 @@ class RouteTransport(httpx.AsyncBaseTransport):
 
             self._httpcore = HttpcoreWire(
                 headers=self._headers, connections=self._connections, deadline=self._deadline,
-                resolvers=self._resolvers,
+                idle=self._idle, resolvers=self._resolvers,
             )  # fmt: skip
         return await self._httpcore.handle_async_request(request)
 
     async def aclose(self) -> None:
-        await self._plain.aclose()
+        self._idle.close_all()
         if self._httpcore is not None:
             await self._httpcore.aclose()
 

@@ -167,7 +167,7 @@ class Finish(Struct, frozen=True):
         return page.complete(
             self.outcomes.extracted(
                 job, page.extraction, status=status, url=page.url, fetch_time=shown_time, size=page.content.body.size,
-                hops=page.hops,
+                hops=page.hops, has_surplus=page.response is not None and page.response.has_surplus,
             )
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.http.challenge import REFUSAL_STATUSES, find_challenge
 from engine.http.client import Fetcher
 from engine.http.cookies import site_of
-from engine.http.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
+from engine.http.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed, NoFileLeft
 from engine.http.request import NOTHING, HostPart, build_request, host_part, may_carry_credentials
 from engine.http.response import FetchResponse
 from engine.http.robots_request import ROBOTS_BYTES_READ
@@ -156,7 +156,7 @@ class RequestSender:
                 _note_cookies(stats, url, response, rule)
                 answer = response.challenge_answer
                 response = await self._send(job, url, request, rule, part, turn, authorization=answer)
-        except AddressRefused:
+        except (AddressRefused, NoFileLeft):
             stats.requests -= 1
             raise
         _note_cookies(stats, url, response, rule)
@@ -169,16 +169,22 @@ class RequestSender:
             stats = self._stats[key] = _RequestStats(job.host)
         return stats
 
-    async def begin_turn(self, job: LeasedJob, stats: _RequestStats, *, further: bool) -> float:
-        """Wait for the job's next turn at its host; returns the moment. `further`: the job reserved one request alone.
+    async def begin_turn(
+        self, job: LeasedJob, stats: _RequestStats, *, further: bool = False, again: bool = False
+    ) -> float:
+        """Wait for the job's next turn at its host; returns the moment.
 
+        `further`: the job reserved one request alone. `again`: no server got the request before, which does not count.
         Raises HostBackingOff, RequestLimitReached.
         """
+        if again:
+            stats.requests -= 1
+            stats.sent_at = None
         if further:
             if job.terms.reserved and not await self._db_access.reserve_request(job):
                 raise RequestLimitReached
             stats.reserved += job.terms.reserved
-        await self._host_gates.wait_turn(job, again=stats.requests > 0)
+        await self._host_gates.wait_turn(job, again=again or stats.requests > 0)
         stats.requests += 1
         stats.sent_at = store_time()
         return stats.sent_at
@@ -411,6 +417,10 @@ class JobTurn:
     async def begin(self) -> None:
         """Wait until the next request may be sent. Raises HostBackingOff, RequestLimitReached."""
         self._sent_at = await self._sender.begin_turn(self._job, self._stats, further=self._sent_at > 0)
+
+    async def begin_again(self) -> None:
+        """As in `HostTurn`. Raises HostBackingOff."""
+        self._sent_at = await self._sender.begin_turn(self._job, self._stats, again=True)
 
     def end(self, response: FetchResponse) -> None:
         self._sender.count_response(self._job, self.host_key, self._stats, self._sent_at, response)

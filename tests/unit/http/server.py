@@ -1,10 +1,11 @@
 """A raw HTTP server on loopback: each path is a function that writes the response."""
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,8 @@ class Exchange:
     """The request line and the headers, byte for byte."""
     body: bytes
     connection: socket.socket
+    nth: int = 1
+    """Of the requests of its connection."""
 
     def respond(self, body: bytes = b"", *headers: str, status: str = "200 OK", length: int | None = None) -> None:
         head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body) if length is None else length}", *headers]
@@ -38,6 +41,14 @@ class Exchange:
 
     def raw(self, data: bytes) -> None:
         self.connection.sendall(data)
+
+    def end(self) -> None:
+        """Close the connection in order: by TLS it says so."""
+        if isinstance(self.connection, ssl.SSLSocket):
+            self.connection.settimeout(0.5)
+            with suppress(OSError, ValueError):
+                self.connection.unwrap()
+        self.connection.close()
 
     def reset(self) -> None:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -50,13 +61,14 @@ Page = Callable[[Exchange], None]
 @dataclass
 class Site:
     port: int
+    scheme: str = "http"
     pages: dict[str, Page] = field(default_factory=dict)
     requests: list[Exchange] = field(default_factory=list)
     connections: int = 0
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
-        return f"http://{host}:{self.port}{path}"
+        return f"{self.scheme}://{host}:{self.port}{path}"
 
     def page(self, path: str) -> Callable[[Page], Page]:
         def add(page: Page) -> Page:
@@ -67,9 +79,9 @@ class Site:
 
 
 @contextmanager
-def serving() -> Iterator[Site]:
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
     listener = socket.create_server(("127.0.0.1", 0))
-    site = Site(listener.getsockname()[1])
+    site = Site(listener.getsockname()[1], scheme="http" if tls is None else "https")
 
     def accept() -> None:
         while True:
@@ -78,7 +90,7 @@ def serving() -> Iterator[Site]:
             except OSError:
                 return
             site.connections += 1
-            threading.Thread(target=_serve, args=(site, connection), daemon=True).start()
+            threading.Thread(target=_serve, args=(site, connection, tls), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
     try:
@@ -89,9 +101,11 @@ def serving() -> Iterator[Site]:
         listener.close()
 
 
-def _serve(site: Site, connection: socket.socket) -> None:
-    buffer = b""
+def _serve(site: Site, connection: socket.socket, tls: ssl.SSLContext | None) -> None:
+    buffer, nth = b"", 0
     try:
+        if tls is not None:
+            connection = tls.wrap_socket(connection, server_side=True)
         while True:
             while b"\r\n\r\n" not in buffer:
                 chunk = connection.recv(65536)
@@ -106,10 +120,12 @@ def _serve(site: Site, connection: socket.socket) -> None:
             while len(buffer) < length:
                 buffer += connection.recv(65536)
             body, buffer = buffer[:length], buffer[length:]
-            exchange = Exchange(method, path, headers, head, body, connection)
+            nth += 1
+            path = path[len(site.url("")) :] if path.startswith("http") else path  # a proxy gets the whole URL
+            exchange = Exchange(method, path, headers, head, body, connection, nth)
             site.requests.append(exchange)
             site.pages[path.partition("?")[0]](exchange)
-    except OSError:
+    except (OSError, ValueError):  # a closed socket has no number
         return
     finally:
         connection.close()

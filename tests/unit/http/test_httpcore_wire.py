@@ -15,6 +15,7 @@ from engine.http.errors import AddressRefused
 from engine.http.exchange import OutgoingRequest, RequestTerms
 from engine.http.transports.guard import Resolvers
 from engine.http.transports.httpcore_wire import HttpcoreWire
+from engine.http.transports.idle_connections import IdleConnections
 from engine.model.host import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority
@@ -117,7 +118,7 @@ def test_bodies_are_limited_as_sent_and_as_decompressed(modern: Site, authority:
 @pytest.mark.parametrize("http2", [False, True])
 def test_a_body_is_read_piece_by_piece_and_its_connection_kept(modern: Site, authority: Authority, http2: bool) -> None:
     modern["/long"] = Page(b"x" * 1_000_000)
-    wire = HttpcoreWire(headers={}, connections=2, deadline=10, resolvers=Resolvers())
+    wire = HttpcoreWire(headers={}, connections=2, deadline=10, idle=IdleConnections(), resolvers=Resolvers())
 
     async def work() -> None:
         for _ in range(2):

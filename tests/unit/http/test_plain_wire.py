@@ -16,6 +16,7 @@ from engine.http.address_guard import CachedResolver
 from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest, RequestTerms
 from engine.http.transports.guard import Resolvers
+from engine.http.transports.idle_connections import IdleConnections
 from engine.http.transports.plain_wire import PlainWire
 from tests.process.certificates import Authority
 from tests.process.site import Site
@@ -41,12 +42,13 @@ def run(serve: Serve, client: Client) -> int:
 
     async def main() -> None:
         server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
-        wire = PlainWire(headers={"Accept": "*/*"}, connections=2, resolvers=Resolvers())
+        idle = IdleConnections()
+        wire = PlainWire(headers={"Accept": "*/*"}, connections=2, idle=idle, resolvers=Resolvers())
         try:
             async with asyncio.timeout(20):
                 await client(wire, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
         finally:
-            await wire.aclose()
+            idle.close_all()
             server.close()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -112,7 +114,6 @@ def test_a_connection_serves_another_request_if_its_response_has_ended(
         (CHUNKED + b"2\r\nok\r\n0\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", "invalid HTTP response: Got more than 65536"),
         (b"HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n", "invalid HTTP response: Invalid HTTP header"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n", "invalid HTTP response: Duplicate"),
-        (OK + b"<p>more", "invalid HTTP response: Expected HTTP/"),
     ],
 )  # fmt: skip
 def test_a_broken_response_fails_and_closes_its_connection(answer: bytes, reason: str) -> None:
@@ -208,20 +209,6 @@ def test_nothing_is_smuggled_into_a_request(method: str, header: str) -> None:
             await ask(wire, url, method, Name=header)
 
     assert run(answering(OK), client) == 0
-
-
-def test_idle_connections_are_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.http.transports.plain_wire._IDLE_SECONDS", 0.1)
-
-    async def client(wire: PlainWire, url: str) -> None:
-        other = url.replace("127.0.0.1", "localhost")
-        await ask(wire, url)
-        await ask(wire, other)
-        await asyncio.sleep(0.2)
-        await ask(wire, url)
-        assert [origin for origin, _ in wire._idle] == [url[:-1]]
-
-    assert run(answering(OK, OK), client) == 3
 
 
 class Names:
