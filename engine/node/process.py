@@ -14,6 +14,7 @@ from engine.errors import CrawlError, Fenced
 from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
+from engine.processes.child_limits import raise_file_limit
 from engine.processes.launcher import SupervisorSocket, TemplateLink
 from engine.processes.start import ChildStart
 from engine.runtime import log_file
@@ -108,6 +109,7 @@ def main(start: ChildStart) -> int:
     log_file.log_to_stderr()
     use_batch_scheduling()
     tune_garbage_collection()
+    raise_file_limit()
     arguments = start.arguments
     link = TemplateLink(socket.socket(fileno=start.files["template"]))
     lifeline = SupervisorSocket(start.files["lifeline"], link)

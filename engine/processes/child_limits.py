@@ -14,6 +14,8 @@ _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _WATCH_SECONDS = 0.5
 _ARGUMENTS_START, _ENVIRONMENT_END = 45, 48
 """Field numbers in /proc/self/stat, counted from behind the command's closing parenthesis."""
+_OPEN_MAX = 10_240
+"""Most open files of a process on macOS, whatever its hard limit says."""
 _M_ARENA_MAX, _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -8, -1, -3
 """Options of glibc's mallopt."""
 
@@ -72,6 +74,15 @@ def close_inherited_files(kept: set[int]) -> None:
         if fd > 2 and fd not in kept:
             with suppress(OSError):  # the listing itself had one
                 os.close(fd)
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as the system grants it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for limit in (most, _OPEN_MAX):  # macOS grants less than its hard limit says
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+            return
 
 
 def reset_signals() -> None:

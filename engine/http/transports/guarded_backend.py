@@ -5,6 +5,7 @@ import errno
 import select
 import socket
 import ssl
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ import httpcore
 
 from engine.http.address_guard import Resolver, connect, end_in_order
 from engine.http.errors import describe_os_error, invalid_certificate, tls_failure
+from engine.http.transports.loose_head import is_strict, read_loosely
 from engine.http.transports.proxies import ProxyFailed
 
 READ_BYTES = 16 * 1024
@@ -25,8 +27,30 @@ class GuardedStream(httpcore.AsyncNetworkStream):
 
     last_read = b""
     """What the last read gave."""
+    has_odd_head = False
+    """Whether a head was read loosely: the connection serves no other request."""
+    _start: bytes | None = None
+    """What came of the response to the last request, until its head is complete."""
     on_tls: Callable[[], None] | None = None
     """Called before TLS starts."""
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
+        """The next bytes, a head of HTTP/1 at once; empty at the end. Raises httpcore.ReadError, ssl.SSLError."""
+        data = await self.read_some(max_bytes)
+        while self._start is not None and data:
+            self._start += data
+            head = self._start if is_strict(self._start) else read_loosely(self._start, len(data))
+            if head is None:
+                data = await self.read_some(max_bytes)
+            else:
+                self.has_odd_head |= head is not self._start
+                self._start, data = None, head
+        self.last_read = data
+        return data
+
+    @abstractmethod
+    async def read_some(self, max_bytes: int) -> bytes:
+        """The next bytes; empty at the end, of which TLS tells. Raises httpcore.ReadError, ssl.SSLError."""
 
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None  # noqa: ARG002
@@ -50,17 +74,16 @@ class SocketStream(GuardedStream):
         connected.setblocking(False)
         self._socket = connected
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
-        """The next bytes; empty at the end. Raises httpcore.ReadError."""
+    async def read_some(self, max_bytes: int) -> bytes:
         await asyncio.sleep(0)  # a socket that is always readable must not keep the loop
         try:
-            self.last_read = await asyncio.get_running_loop().sock_recv(self._socket, min(max_bytes, READ_BYTES))
+            return await asyncio.get_running_loop().sock_recv(self._socket, min(max_bytes, READ_BYTES))
         except (OSError, ValueError) as error:  # a closed socket has no number
             raise httpcore.ReadError from error
-        return self.last_read
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
         """Send all bytes. Raises httpcore.WriteError."""
+        self._start = b""
         try:
             await asyncio.get_running_loop().sock_sendall(self._socket, buffer)
         except (OSError, ValueError) as error:
@@ -96,18 +119,17 @@ class TlsStream(GuardedStream):
         except (httpcore.NetworkError, ssl.SSLEOFError) as error:
             raise ConnectionResetError(errno.ECONNRESET, "closed during the handshake") from error
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
-        """The next bytes; empty at the end, of which the server tells. Raises httpcore.ReadError, ssl.SSLError."""
+    async def read_some(self, max_bytes: int) -> bytes:
         try:
-            self.last_read = await self._run(partial(self._tls.read, min(max_bytes, READ_BYTES)))
+            return await self._run(partial(self._tls.read, min(max_bytes, READ_BYTES)))
         except ssl.SSLZeroReturnError:
-            self.last_read = b""
+            return b""
         except ssl.SSLEOFError as error:
             raise httpcore.ReadError from error  # whoever cuts the connection may end a body
-        return self.last_read
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
         """Send all bytes. Raises httpcore.WriteError, ssl.SSLError."""
+        self._start = b""
         rest = memoryview(buffer)
         while rest:
             rest = rest[await self._run(partial(self._tls.write, rest)) :]
@@ -131,7 +153,7 @@ class TlsStream(GuardedStream):
                 result = step()
             except ssl.SSLWantReadError:
                 await self._send_outgoing()
-                if data := await self._inner.read(READ_BYTES):
+                if data := await self._inner.read_some(READ_BYTES):
                     self._incoming.write(data)
                 else:
                     self._incoming.write_eof()

@@ -392,7 +392,8 @@ class HttpcoreBody(WireBody):
             return
         self.has_surplus = self._came_with_more(stream.last_read)
         ends_cleanly = not self._is_chunked or stream.last_read.endswith(_LAST_CHUNK)
-        self._release(bool(stream.last_read) and ends_cleanly and not (self.has_surplus or self._may_go_on))
+        is_dirty = self.has_surplus or self._may_go_on or stream.has_odd_head
+        self._release(bool(stream.last_read) and ends_cleanly and not is_dirty)
         if self.has_surplus and self._may_repeat and self.received == len(self._last_piece):
             raise StaleConnection("more than one response to a request", kind="protocol", retryable=False)
 

@@ -237,7 +237,7 @@ class PlainBody(WireBody):
         if not self._has_head:
             self._start += data
         if self._awaits_head:
-            self._read_loosely()
+            self._read_loosely(len(data))
         else:
             self._parse(data)
         if self._is_complete:
@@ -285,11 +285,11 @@ class PlainBody(WireBody):
                 self._fail(problem, "protocol")
             else:
                 self._problem, self._awaits_head = problem, True
-                self._read_loosely()
+                self._read_loosely(len(self._start))
 
-    def _read_loosely(self) -> None:
+    def _read_loosely(self, new: int) -> None:
         """Parse a head that the parser refuses in a form that it takes, once the head is complete."""
-        head = read_loosely(self._start)
+        head = read_loosely(self._start, new)
         if head == self._start:
             self._fail(self._problem, "protocol")
         elif head is not None:
@@ -311,7 +311,7 @@ class PlainBody(WireBody):
         if b"\0" in value:
             raise ValueError("Invalid HTTP header")
         if not self._has_head:  # else it is a trailer
-            self.headers.append((name, value.rstrip(b" \t")))
+            self.headers.append((name.rstrip(b" "), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         if self._is_complete:

@@ -150,6 +150,10 @@ def refuse_loosely(x: Exchange) -> None:
     x.raw(whole("", "Transfer-Encoding: chunked") + b"1\r\n" + x.path[1:].encode() + b"\r\n0\r\n\r\n")
 
 
+def odd_head(x: Exchange) -> None:
+    x.raw(b"HTTP/2 200\r\nodd\r\nX : y\r\n" + whole(x.path[1:]).partition(b"\r\n")[2])
+
+
 SITUATIONS: dict[str, tuple[Callable[[Exchange], None], str, str, int]] = {
     "kept, closed before the answer": (swallow, "a b c", "abbcc", 3),
     "kept, reset before the answer": (swallow_rudely, "a b c", "abbcc", 3),
@@ -165,6 +169,7 @@ SITUATIONS: dict[str, tuple[Callable[[Exchange], None], str, str, int]] = {
     "no length": (without_length, "a b c", "abc", 3),
     "204 with a length": (no_content, "  ", "abc", 3),
     "304 with a length": (unchanged, "  ", "abc", 1),
+    "an odd head": (odd_head, "a b c", "abc", 3),
     "chunks and a length": (refuse_loosely, "a b c", "abc", 3),
 }
 
