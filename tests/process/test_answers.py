@@ -56,7 +56,8 @@ def dropped(site: Site, drop: Drop, reason: str) -> Part:
     crawl = yield defs(site.url("/once"), site.url("/ever"))
     assert crawl.jobs == {"done": 1, "failed": 1}
     assert site.count("/once") == 2
-    assert site.count("/ever") == 3
+    assert 3 <= site.count("/ever") <= 4, "a kept connection that ends costs no attempt"
+    assert crawl.job(site.url("/ever"))["attempts"] == 3
     assert reason in crawl.job(site.url("/ever"))["reason"]
     assert [row["url"] for row in crawl.rows("page")] == [site.url("/once")]
 

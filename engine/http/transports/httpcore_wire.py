@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import httpcore
 import httpx
@@ -87,6 +87,7 @@ class Wire:
         self.pool = pool
         self.backend = backend
         self._closing = closing
+        self.idle_since = 0.0
 
     def can_serve(self) -> bool:
         """As in `KeptConnection`."""
@@ -152,7 +153,7 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
     async def _exchange(self, request: OutgoingRequest, key: WireKey) -> WireResponse:
         """Send the request and read the head of its response. Raises FetchFailed, ProxyFailed."""
         await self._slots.acquire()
-        wire = kept = None if request.is_repeated else cast("Wire | None", self._idle.take(key))
+        wire = kept = None if request.is_repeated else self._idle.take(key)
         may_repeat = kept is not None and request.is_idempotent
         try:
             if wire is None:

@@ -2,10 +2,10 @@
 
 import asyncio
 import re
+import select
 import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import cast
 
 import httpx
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -15,7 +15,7 @@ from engine.http.address_guard import GuardedAddress, connect, connect_failure, 
 from engine.http.errors import FailureKind, FetchFailed, StaleConnection, describe_os_error
 from engine.http.exchange import OutgoingRequest, WireBody, WireResponse
 from engine.http.transports.guard import Resolvers
-from engine.http.transports.idle_connections import IdleConnections, is_readable
+from engine.http.transports.idle_connections import IdleConnections
 from engine.http.transports.loose_head import read_loosely
 from engine.http.transports.tls import TlsContexts
 
@@ -63,7 +63,7 @@ class PlainWire(httpx.AsyncBaseTransport):
         origin = urls.origin(request.target), request.terms.exempt
         head = self._write_head(request, origin[0])
         await self._slots.acquire()
-        connection = None if request.is_repeated else cast("PlainConnection | None", self._idle.take(origin))
+        connection = None if request.is_repeated else self._idle.take(origin)
         may_repeat = connection is not None and request.is_idempotent
         try:
             if connection is None:
@@ -124,14 +124,17 @@ class PlainConnection(asyncio.Protocol):
         self.transport: asyncio.Transport
         self.body: PlainBody | None = None  # of the response that it receives
         self.is_usable = True  # by another request
+        self.idle_since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # uvloop's is not a subclass
-        self._number = transport.get_extra_info("socket").fileno()
+        poll = select.poll()
+        poll.register(transport.get_extra_info("socket"), select.POLLIN)
+        self._poll = poll.poll
 
     def can_serve(self) -> bool:
         """As in `KeptConnection`: what has arrived, the loop has not always read yet."""
-        return self.is_usable and not is_readable(self._number)
+        return self.is_usable and not self._poll(0)
 
     def data_received(self, data: bytes) -> None:
         if self.body is None:

@@ -45,17 +45,18 @@ class RouteTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
         """Raises NoFileLeft if closing the idle connections does not help."""
         assert isinstance(request, OutgoingRequest)
+        wire = self._find_wire(request)
         try:
-            return await self._send(request)
+            return await wire.handle_async_request(request)
         except NoFileLeft:
             self._idle.close_all()
             await asyncio.sleep(_CLOSING_SECONDS)
-            return await self._send(request)
+            return await wire.handle_async_request(request)
 
-    async def _send(self, request: OutgoingRequest) -> WireResponse:
+    def _find_wire(self, request: OutgoingRequest) -> "PlainWire | HttpcoreWire":
         route = request.terms.route
         if route is None or _changes_nothing(route, request.target):
-            return await self._plain.handle_async_request(request)
+            return self._plain
         if self._httpcore is None:
             from engine.http.transports.httpcore_wire import HttpcoreWire  # few crawls need it
 
@@ -63,7 +64,7 @@ class RouteTransport(httpx.AsyncBaseTransport):
                 headers=self._headers, connections=self._connections, deadline=self._deadline,
                 idle=self._idle, resolvers=self._resolvers,
             )  # fmt: skip
-        return await self._httpcore.handle_async_request(request)
+        return self._httpcore
 
     async def aclose(self) -> None:
         self._idle.close_all()
