@@ -17,7 +17,6 @@ from engine.model.definition import Definitions
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.golden_tests import CONTENT_TYPES
 from engine.settings import Settings
-from engine.store.pages.documents import robots_tags
 
 if TYPE_CHECKING:
     from engine.http.response import FetchResponse
@@ -132,13 +131,15 @@ def read_link(url: str, start_url: str, definitions: Definitions, settings: Sett
 
 
 def _to_document(response: "FetchResponse") -> TrialDocument:
+    from engine.http.response import redact_headers
+
     return TrialDocument(
         body=response.body,
         content_type=response.content_type,
         url=response.url,
         status=response.status,
         fetched_at=time.time(),
-        robots_tags=robots_tags(response.headers),
+        headers=redact_headers(response.headers),
         origin=f"fetched in {response.elapsed * 1000:.0f} ms",
     )
 

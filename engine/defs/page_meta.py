@@ -42,6 +42,7 @@ class PageMeta(Struct, frozen=True, kw_only=True):
     run_time: Annotated[Text | None, DefKey("For `%{run.time}`; default: `fetchedAt`.")] = None
     carried: Annotated[Mapping[str, AnyText], DefKey("Values that the page before gave it, by name.")] = {}
     robots_tags: Annotated[tuple[AnyText, ...], DefKey("The values of its X-Robots-Tag headers.")] = ()
+    headers: Annotated[Mapping[str, AnyText], DefKey("Its other headers, by name in lower case.")] = {}
 
 
 def read_meta(text: str, shown: str, problems: Problems) -> tuple[PageMeta, YamlNode] | None:

@@ -132,5 +132,10 @@ def redirect_target(status: int, location: bytes | None, sent_url: str) -> tuple
     reference = location.decode() if location.isascii() else quote(location, safe=_ASCII)
     target = urls.join(sent_url, reference)
     if target is None:
-        return None, one_line(f"redirect to a URL that is not http or https: {urls.without_credentials(reference)}")
+        return None, not_followed(reference)
     return urls.without_credentials(target), None
+
+
+def not_followed(target: str) -> str:
+    """Why a redirect to no http URL is not followed."""
+    return one_line(f"redirect to a URL that is not http or https: {urls.without_credentials(target)}")

@@ -56,8 +56,8 @@ class TrialDocument(Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
     origin: str
     """For example `fetched`, `file`, `job 12`."""
-    robots_tags: tuple[str, ...] = ()
-    """The values of its X-Robots-Tag headers."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Of its answer, names in lower case."""
 
 
 SELECTORS_NEED = "Selectors need HTML, XML, JSON, CSV, or a PDF with text."
@@ -114,7 +114,7 @@ class ExtractionClient:
             if may_be_inline(document.body, document.content_type):
                 page, _ = parse_page(
                     document.body, document.content_type, url=document.url, status=document.status,
-                    fetched_at=document.fetched_at, robots_tags=document.robots_tags,
+                    fetched_at=document.fetched_at, headers=document.headers,
                 )  # fmt: skip
                 if is_plain(page, document.body, [extractor.speed]):
                     with contextlib.suppress(OutOfTime):
@@ -195,7 +195,7 @@ def _page_task(
     return PageTask(
         defs=defs, data_defs=tuple((name, True) for name in data_defs), url=document.url,
         content_type=document.content_type, status=document.status, fetched_at=document.fetched_at, context=context,
-        robots_tags=document.robots_tags, max_rejections=_MAX_REJECTIONS, tasks=tuple(tasks),
+        headers=document.headers, max_rejections=_MAX_REJECTIONS, tasks=tuple(tasks),
     )  # fmt: skip
 
 

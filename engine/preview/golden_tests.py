@@ -22,6 +22,7 @@ from engine.defs.problems import Problems
 from engine.defs.yaml.sources import format_display_path, tests_folder
 from engine.errors import DefsError, PageUnavailable, StorageError, UsageError, reason_of, suggest
 from engine.extract.page.context import format_utc
+from engine.extract.page.page import ROBOTS_TAG, header_values
 from engine.http.decode import is_pdf
 from engine.model.definition import DataDef, Definitions
 from engine.model.record import to_json
@@ -36,6 +37,9 @@ CONTENT_TYPES: Mapping[str, str] = {
     ".csv": "text/csv", ".tsv": "text/tab-separated-values",
 }  # fmt: skip
 """Of a saved page, by the ending of its name."""
+
+_NOT_RECORDED = frozenset({ROBOTS_TAG, "set-cookie", "set-cookie2"})
+"""Headers that have a key of their own, or whose values are secret."""
 
 Fields = Mapping[str, str]
 """The values of a row by field, each as JSON text."""
@@ -159,7 +163,11 @@ def record_test(
         run=origin.run or "test",
         run_time=origin.run_time,
         carried=dict(origin.carried),
-        robots_tags=document.robots_tags,
+        robots_tags=tuple(header_values(document.headers, ROBOTS_TAG)),
+        headers={
+            name: ", ".join(header_values(document.headers, name))
+            for name in sorted({name for name, _ in document.headers} - _NOT_RECORDED)
+        },
     )
     suffix = "pdf" if is_pdf(document.body, document.content_type) else result.page_kind or "bin"
     try:
@@ -268,7 +276,7 @@ def _document_of(test: GoldenTest) -> TrialDocument:
         status=meta.status,
         fetched_at=meta.fetched_at,
         origin="golden test",
-        robots_tags=meta.robots_tags,
+        headers=(*meta.headers.items(), *[(ROBOTS_TAG, value) for value in meta.robots_tags]),
     )
 
 

@@ -132,7 +132,7 @@ def stored_document(bodies: PageStore, page: WorkedPage) -> TrialDocument:
         )
     return TrialDocument(
         body=content.body.read(),
-        robots_tags=content.robots_tags,
+        headers=content.headers,
         content_type=stored.content_type,
         url=stored.url,
         status=stored.status,

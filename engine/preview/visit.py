@@ -17,7 +17,7 @@ from engine.http.client import Fetcher
 from engine.http.errors import FetchFailed, NoFileLeft
 from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects
 from engine.http.request import HostPart, build_request, expand_url, host_part, may_carry_credentials
-from engine.http.response import FetchResponse
+from engine.http.response import FetchResponse, not_followed
 from engine.http.robots_request import ROBOTS_BYTES_READ, ask_for_robots
 from engine.http.transports.middleware import MiddlewareLoader
 from engine.model.definition import Definitions, Locator
@@ -152,11 +152,14 @@ class _PageFetch:
             return None
         try:
             page, _ = parse_page(
-                response.body, response.content_type, url=chain.url, status=response.status, fetched_at=0.0
+                response.body, response.content_type, url=chain.url, status=response.status, fetched_at=0.0,
+                headers=response.headers,
             )  # fmt: skip
         except UnsupportedContent:
             return None
         target = find_refresh(page)
+        if target is not None and urls.is_file_url(target):
+            raise self._rejection(chain, RedirectRejected(not_followed(target)), "Only the site can fix this.")
         if target is None or not chain.may_refresh(chain.url, target, response.cookie_header):
             return None
         return target

@@ -221,6 +221,21 @@ def test_a_cookie_wall_and_a_quick_refresh_lead_on(site: Site) -> Part:
 
 
 @shared()
+def test_a_refresh_header_leads_on_by_the_rules_for_redirects(site: Site) -> Part:
+    targets = {"/now": "0; url=/end", "/soon": "3, /end?soon", "/late": "60; url=/end", "/own": "0"}
+    targets |= {"/file": "0; url=file:///etc/passwd", "/guarded": "0; url=http://169.254.169.254/"}
+    for path, refresh in targets.items():
+        site[path] = Page(html("on the way"), headers={"Refresh": refresh})
+    site["/end"] = site["/end?soon"] = html("end")
+    crawl = yield defs(*map(site.url, targets))
+    assert crawl.jobs == {"done": 4, "failed": 1, "skipped": 1}
+    ends = ["/end", "/end?soon", "/late", "/own"]
+    assert sorted(row["url"] for row in crawl.rows("page")) == [site.url(path) for path in ends]
+    assert "not http or https: file:///etc/passwd" in crawl.job(site.url("/file"))["reason"]
+    assert "address 169.254.169.254 is link-local" in crawl.job(site.url("/guarded"))["reason"]
+
+
+@shared()
 def test_a_redirect_to_an_invalid_url_fails(site: Site) -> Part:
     locations = ["ftp://h/x", "javascript:x", "http://[::bad", "", None]
     for number, location in enumerate(locations):

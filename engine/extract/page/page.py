@@ -65,6 +65,14 @@ def _from_words(words: set[str]) -> PageRobots:
     return PageRobots(nofollow=every or "nofollow" in words, noindex=every or "noindex" in words)
 
 
+ROBOTS_TAG = "x-robots-tag"
+
+
+def header_values(headers: Iterable[tuple[str, str]], name: str) -> list[str]:
+    """The values of all headers of a name, in lower case as the names among them."""
+    return [value for written, value in headers if written == name]
+
+
 MAX_URL_CHARACTERS = 16_384
 """For one link; servers do not take longer ones."""
 MAX_BASE_CHARACTERS = 8_192
@@ -97,11 +105,11 @@ class Page:
         kind: PageKind,
         status: int,
         fetched_at: float,
-        robots_tags: tuple[str, ...] = (),
+        headers: tuple[tuple[str, str], ...] = (),
         only_tree: bool = False,
         encoding: str = "",
     ) -> None:
-        """`text`: bytes are UTF-8. `robots_tags`: the values of its X-Robots-Tag headers.
+        """`text`: bytes are UTF-8. `headers`: of its answer, names in lower case.
 
         `only_tree`: no XPath will be asked, so the text of a huge page is dropped once it is parsed.
         """
@@ -112,7 +120,7 @@ class Page:
         self.status = status
         self.fetched_at = fetched_at
         """Unix time."""
-        self._robots_tags = robots_tags
+        self.headers = headers
         self._robots: dict[str, PageRobots] = {}
         self.encoding = encoding
         """Python's name of the codec in which the page was sent; empty: UTF-8, or as a `<meta>` says."""
@@ -238,8 +246,8 @@ class Page:
         cached = self._robots.get(agent)
         if cached is None:
             cached = self._read_meta_robots(agent)
-            if self._robots_tags:
-                tags = read_headers(self._robots_tags, agent)
+            if written := header_values(self.headers, ROBOTS_TAG):
+                tags = read_headers(written, agent)
                 cached = PageRobots(cached.nofollow or tags.nofollow, cached.noindex or tags.noindex)
             self._robots[agent] = cached
         return cached

@@ -1,4 +1,4 @@
-"""Finds the URL to which a page leads by itself: `<meta http-equiv=refresh>`, as browsers read it."""
+"""Finds where a page leads by itself: `Refresh` and `<meta http-equiv=refresh>`, as in browsers."""
 
 import re
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from selectolax.lexbor import LexborHTMLParser
 
 from engine import urls
-from engine.extract.page.page import Page, resolve_url
+from engine.extract.page.page import Page, header_values, resolve_url
 from engine.late_regex import late_regex
 
 _MAX_SECONDS = 5
@@ -26,7 +26,13 @@ _HIDDEN = late_regex(
 
 
 def find_refresh(page: Page) -> str | None:
-    """The normalized URL to which the page leads within five seconds, perhaps its own; None: it stays."""
+    """The normalized URL to which the page leads within five seconds, perhaps its own; None: it stays.
+
+    A valid header counts before the page. A `file:` URL is given as written, to be refused.
+    """
+    headers = header_values(page.headers, "refresh")
+    if any(map(_CONTENT.match, headers)):
+        return _resolve(page, page.url, _choose(headers))
     if page.kind != "html" or not page.markup.mentions_refresh or page.tree is None:
         return None
     contents = _list_contents(page.tree)
@@ -36,10 +42,13 @@ def find_refresh(page: Page) -> str | None:
     if "<noscript" in text.lower():
         # whole, as browsers that run scripts do: the parser moves an element such as `<p>` out of one in the head
         contents = _list_contents(LexborHTMLParser(_HIDDEN.sub(r"\1", text)))
-    target = _choose(contents)
-    if target is None:
-        return None
-    return resolve_url(page.base, target, None) if target else urls.normalize(page.url)
+    return _resolve(page, page.base, _choose(contents))
+
+
+def _resolve(page: Page, base: str, target: str | None) -> str | None:
+    if not target:
+        return None if target is None else urls.normalize(page.url)
+    return target if urls.is_file_url(target) else resolve_url(base, target, None)
 
 
 def _list_contents(tree: LexborHTMLParser) -> list[str]:

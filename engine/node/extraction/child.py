@@ -209,7 +209,7 @@ class ExtractionChild:
             return self._run_plugins(task, body)
         page, damaged = parse_page(
             body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
-            robots_tags=task.robots_tags, page_class=self._page_class,
+            headers=task.headers, page_class=self._page_class,
             only_tree=task.defs not in self._xpath_defs and XPATH_PREFIX not in task.context.check, reads_pdf=True,
         )  # fmt: skip
         body.forget()  # the page has what it needs of it
@@ -230,7 +230,7 @@ class ExtractionChild:
         try:
             page, damaged = parse_page(
                 content, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
-                robots_tags=task.robots_tags, page_class=self._page_class, reads_pdf=True,
+                headers=task.headers, page_class=self._page_class, reads_pdf=True,
             )  # fmt: skip
         except (UnsupportedContent, UnreadablePage):
             if not self._plugins_of(task.defs).has_parser(task):

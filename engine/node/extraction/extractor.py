@@ -119,10 +119,10 @@ class PageExtractor:
         url: str,
         status: int,
         fetched_at: float,
-        robots_tags: tuple[str, ...] = (),
+        headers: tuple[tuple[str, str], ...] = (),
         check: str = "",
     ) -> PageExtraction:
-        """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage.
+        """Extract a page; `headers`: of its answer. Raises UnsupportedContent or UnreadablePage.
 
         `check`: the selector of an element that a page has while the login to its host lasts.
         """
@@ -135,7 +135,7 @@ class PageExtractor:
         runs_plugins = any(c.is_plugin for c in compiled)
         if not runs_plugins and may_be_inline(body.read(), content_type):
             page, damaged = parse_page(
-                body.read(), content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
+                body.read(), content_type, url=url, status=status, fetched_at=fetched_at, headers=headers
             )
             extraction = self._extract_here(job, compiled, without_rows, context, page, body.read(), damaged=damaged)
             if extraction is not None:
@@ -151,7 +151,7 @@ class PageExtractor:
             status=status,
             fetched_at=fetched_at,
             context=context,
-            robots_tags=robots_tags,
+            headers=headers,
             tasks=tuple([c.task for c in compiled]) if runs_plugins else (),
         )
         await _pack_large(body)

@@ -227,7 +227,7 @@ def parse_page(
     url: str,
     status: int,
     fetched_at: float,
-    robots_tags: tuple[str, ...] = (),
+    headers: tuple[tuple[str, str], ...] = (),
     page_class: type[Page] = Page,
     only_tree: bool = False,
     reads_pdf: bool = False,
@@ -259,7 +259,7 @@ def parse_page(
         kind=kind,
         status=status,
         fetched_at=fetched_at,
-        robots_tags=robots_tags,
+        headers=headers,
         only_tree=only_tree,
         encoding=sent_codec(document, content_type),
     )

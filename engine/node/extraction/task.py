@@ -23,8 +23,8 @@ class PageTask(Struct, frozen=True, kw_only=True):
     status: int
     fetched_at: float
     context: Context
-    robots_tags: tuple[str, ...] = ()
-    """The values of its X-Robots-Tag headers."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Of its answer, names in lower case."""
     max_rejections: int = SHOWN_REJECTIONS
     tasks: tuple[str, ...] = ()
     """By dataDef, the task whose chain its rows go through; empty: the default chain. Without entries: all default."""

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from engine import urls
 from engine.http.redirects import RedirectRejected
+from engine.http.response import not_followed
 from engine.model.job import LeasedJob
 from engine.model.retry_policy import SEE_OTHER
 from engine.node.handlers.hop_rules import Hop, HopRule
@@ -25,6 +26,8 @@ class FollowRefresh(Struct, frozen=True):
         target, own_url = extraction.refresh_to, urls.normalize(page.url) or page.url
         cookies = None if page.response is None else page.response.cookie_header
         try:
+            if urls.is_file_url(target):
+                raise RedirectRejected(not_followed(target))
             if not chain.may_refresh(own_url, target, cookies):
                 return page
             chain.follow(target, SEE_OTHER, cookies or "")

@@ -15,7 +15,7 @@ from engine.node.handlers.visited_page import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument, robots_tags
+from engine.store.pages.documents import NewDocument
 from engine.store.pages.page_store import StoredBody
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
@@ -54,7 +54,7 @@ class JudgeStatus(Struct, frozen=True):
                 if response is not None and page.document is not None:
                     page.document.recrawl_after = self.revalidation.recrawl_after(job, page.before, page.document)
                     page.login = self.login_guard.rule(job, page.url)
-                    page.content = StoredBody(page.document.body, robots_tags(response.headers))
+                    page.content = StoredBody(page.document.body, page.document.headers)
                 return page
             case "no-page":
                 reason = no_page_reason(page.status)
@@ -109,7 +109,7 @@ class Extract(Struct, frozen=True):
         try:
             page.extraction = await self.page_extractor.extract(
                 job, body=page.content.body, content_type=page.content_type, url=page.url, status=page.status,
-                fetched_at=page.fetched_at, robots_tags=page.content.robots_tags, check=check,
+                fetched_at=page.fetched_at, headers=page.content.headers, check=check,
             )  # fmt: skip
         except UnsupportedContent as error:
             return page.complete(self.outcomes.unsupported(job, f"not a page: {error}", page.url, page.hops))

@@ -62,7 +62,6 @@ _DIGESTS = "SELECT d.id, d.digest FROM json_each(?) i CROSS JOIN documents d ON 
 _DELETE_ALIASES = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
 
 
-ROBOTS_TAG = "x-robots-tag"
 """The header in which a response says what robots may do with it."""
 
 
@@ -118,11 +117,6 @@ class OutdatedDocument(NamedTuple):
 def to_headers(text: str) -> tuple[tuple[str, str], ...]:
     """The headers of a response as they are stored."""
     return tuple([(name, value) for name, value in orjson.loads(text)])
-
-
-def robots_tags(headers: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The values of the X-Robots-Tag headers among these, whose names are in lower case."""
-    return tuple([value for name, value in headers if name == ROBOTS_TAG])
 
 
 def lost_pages_message(count: int) -> str:

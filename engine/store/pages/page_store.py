@@ -13,7 +13,7 @@ from engine.model.content_digest import body_digest
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, connect, id_list, is_immutable, placeholders
 from engine.store.db.schema import PAGES
 from engine.store.pages.body import Body
-from engine.store.pages.documents import ROBOTS_TAG, NewDocument, lost_pages_message, mark_lost, robots_tags, to_headers
+from engine.store.pages.documents import NewDocument, lost_pages_message, mark_lost, to_headers
 from engine.store.pages.objects import BodyObjects
 from engine.store.pages.packing import BodyCompressor
 from engine.store.tables.run import events, nodes
@@ -50,10 +50,10 @@ _WAL_PAGES = 256
 
 
 class StoredBody(NamedTuple):
-    """The body of a stored page, and the values of its X-Robots-Tag headers."""
+    """The body of a stored page, and the headers of its answer, names in lower case."""
 
     body: Body
-    robots_tags: tuple[str, ...]
+    headers: tuple[tuple[str, str], ...]
 
 
 class PageSize(NamedTuple):
@@ -199,7 +199,7 @@ class PageStore:
         return None if row is None else (row[0], row[1])
 
     def read_tagged(self, page: int) -> StoredBody | None:
-        """The body of a page and what its headers ask of robots; None: it is missing."""
+        """The body of a page and its headers; None: it is missing."""
         row = self.find(page)
         frame = None if row is None else self.objects.get(row[1])
         return None if row is None or frame is None else self.unpack(row[0], frame)
@@ -207,7 +207,7 @@ class PageStore:
     def unpack(self, headers: str, frame: bytes) -> StoredBody:
         """What `read_tagged` gives, of what it read."""
         body = Body(self._compressor.decompress(frame), frame, self._compressor.decompress)
-        return StoredBody(body, _robots_tags(headers))
+        return StoredBody(body, to_headers(headers))
 
     def list_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:
         """By page its response headers; pages that are missing are left out."""
@@ -290,7 +290,3 @@ class PageStore:
 
     def close(self) -> None:
         self._db.close()
-
-
-def _robots_tags(headers: str) -> tuple[str, ...]:
-    return robots_tags(orjson.loads(headers)) if ROBOTS_TAG in headers else ()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from engine.errors import quote_text
 from engine.extract.fields.field_texts import FieldConverter
 from engine.extract.links.links import limit_links
-from engine.extract.page.page import Page, read_headers
+from engine.extract.page.page import ROBOTS_TAG, Page, header_values, read_headers
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Definitions, Task, TaskGroup
 from engine.model.fingerprint import list_query_rules
@@ -179,7 +179,7 @@ class PluginSteps:
                 rows.append((position, tuple(encode_row(row) for row in extraction.rows)))
                 rejected += extraction.rejected
                 counts.append((position, extraction.counts))
-        noindex = read_headers(task.robots_tags, task.context.agent).noindex
+        noindex = read_headers(header_values(task.headers, ROBOTS_TAG), task.context.agent).noindex
         if noindex and task.context.meta_noindex:
             rows, rejected, counts = [], [], []
         kept, dropped = limit_links([tuple(links)], self._limits.links)

@@ -83,13 +83,22 @@ def test_meta_of_all_robots_and_of_our_own_name_count(text: str, asked: tuple[bo
 def test_headers_of_all_robots_and_of_our_own_name_count(
     kind: str, tags: tuple[str, ...], asked: tuple[bool, bool]
 ) -> None:
-    tagged = Page(url="http://h/", text="1", kind=kind, status=200, fetched_at=0.0, robots_tags=tags)  # type: ignore[arg-type]
+    tagged = Page(
+        url="http://h/",
+        text="1",
+        kind=kind,
+        status=200,
+        fetched_at=0.0,
+        headers=[("x-robots-tag", tag) for tag in tags],
+    )  # type: ignore[arg-type]
     assert tagged.robots("acme-bot") == asked
 
 
 def test_header_and_meta_add_up() -> None:
     text = "<meta name=robots content=noindex>"
-    tagged = Page(url="http://h/", text=text, kind="html", status=200, fetched_at=0.0, robots_tags=("nofollow",))
+    tagged = Page(
+        url="http://h/", text=text, kind="html", status=200, fetched_at=0.0, headers=(("x-robots-tag", "nofollow"),)
+    )
     assert tagged.robots("a") == (True, True)
 
 

@@ -97,3 +97,33 @@ def test_only_html_leads_on_and_no_content_takes_long() -> None:
     assert of_content("0" * 20_000 + "1" * 20_000 + "x") is None
     assert refresh_of(META.replace("0;", "9;") * 1_000 + "<noscript>" * 1_000) is None
     assert time.monotonic() - begun < 1.0
+
+
+@pytest.mark.parametrize(
+    ("header", "target"),
+    [
+        ("0; url=/t", "http://a/t"),
+        ("0;URL='t'", "http://a/dir/t"),
+        ("3, /t", "http://a/t"),
+        ("0; url=http://user:pw@169.254.169.254/", "http://169.254.169.254/"),
+        ("0; url=file:///etc/passwd", "file:///etc/passwd"),
+        ("0; url=javascript:go()", None),
+        ("0", URL),
+        ("600", None),
+        ("600; url=/t", None),
+    ],
+)
+@pytest.mark.parametrize("text", ["<p>wait", f"<base href=http://b/>{META.replace('/t', '/meta')}"])
+def test_a_header_leads_on_and_counts_before_the_page(header: str, target: str | None, text: str) -> None:
+    page = Page(url=URL, text=text, kind="html", status=200, fetched_at=0.0, headers=(("refresh", header),))
+    assert find_refresh(page) == target
+
+
+def test_a_header_that_is_not_valid_leaves_it_to_the_page() -> None:
+    page = Page(url=URL, text=META, kind="html", status=200, fetched_at=0.0, headers=(("refresh", "soon"),))
+    assert find_refresh(page) == "http://a/t"
+
+
+def test_a_header_leads_on_from_what_is_no_html() -> None:
+    page = Page(url=URL, text="{}", kind="json", status=200, fetched_at=0.0, headers=(("refresh", "1;url=/t"),))
+    assert find_refresh(page) == "http://a/t"

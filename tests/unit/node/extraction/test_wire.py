@@ -79,7 +79,7 @@ def test_the_robots_tags_of_a_page_reach_the_process() -> None:
     )  # fmt: skip
     task = PageTask(
         defs=1, data_defs=(("d", True),), url="http://a/", content_type="text/html", status=200, fetched_at=0.0,
-        context=context, robots_tags=("noindex", "bot: nofollow"),
+        context=context, headers=(("x-robots-tag", "noindex"), ("x-robots-tag", "bot: nofollow")),
     )  # fmt: skip
     assert PageTask.from_header(orjson.loads(orjson.dumps(task.to_header()))) == task
 

@@ -71,6 +71,9 @@ async def test_the_target_of_a_form_is_asked_for_by_get_without_body(method: str
 async def test_the_rules_for_redirects_apply() -> None:
     refused = await follow(page_to("http://b/2", chain()), "it leaves the site")
     assert (refused.state, refused.reason) == (JobState.SKIPPED, "it leaves the site")
+    refused = await follow(page_to("file:///etc/passwd", chain()))
+    assert refused.state is JobState.FAILED
+    assert refused.reason == "redirect to a URL that is not http or https: file:///etc/passwd"
     ended = await follow(page_to("http://a/2", chain(5)))
     assert (ended.state, ended.reason) == (JobState.FAILED, "more than 5 redirects")
 
