@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -190,13 +190,15 @@ def braille_plot(values: Sequence[float], width: int, height: int, *, top: float
     dots = [0] * (width * 2 - len(shown)) + [_column_dots(value, high, height) for value in shown]
     lines = []
     for line in range(height - 1, -1, -1):
-        cells = []
-        for cell in range(width):
-            left, right = dots[2 * cell] - line * 4, dots[2 * cell + 1] - line * 4
-            bits = sum(_LEFT[: _clamp(left)]) | sum(_RIGHT[: _clamp(right)])
-            cells.append(chr(_BRAILLE + bits) if bits else " ")
-        lines.append("".join(cells))
+        ends = [max(0, min(4, dot - line * 4)) for dot in dots]
+        lines.append("".join(braille_cell(range(ends[at]), range(ends[at + 1])) for at in range(0, 2 * width, 2)))
     return lines
+
+
+def braille_cell(left: Iterable[int], right: Iterable[int]) -> str:
+    """A cell with dots in its left and right half, counted from below; a blank without dots."""
+    bits = sum(_LEFT[dot] for dot in left) + sum(_RIGHT[dot] for dot in right)
+    return chr(_BRAILLE + bits) if bits else " "
 
 
 def filled_plot(values: Sequence[float | None], width: int, height: int) -> list[str]:
@@ -213,10 +215,6 @@ def _column_dots(value: float, high: float, height: int) -> int:
     if value <= 0 or high <= 0:
         return 0
     return max(1, min(height * 4, round(value / high * height * 4)))
-
-
-def _clamp(dots: int) -> int:
-    return max(0, min(4, dots))
 
 
 def short_url(url: str) -> str:

@@ -1,24 +1,32 @@
-"""Charts: stacked columns, ranges, scale, grid and time axis; the same peak however wide they are."""
+"""Charts: stacked areas, lines, scale, grid and time axis; the same peak however wide they are."""
 
 from console.tui.screens.plots import AnswersPlot, LatencyPlot, RowsPlot
-from console.tui.widgets.chart import Part, Range, range_column, stacked_column, tick_positions, time_axis
+from console.tui.widgets.chart import Point, draw_points, tick_positions, time_axis
 from engine.store.tables.run.samples import Sample
 from tests.console.builders import AT, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 
+def drawn(columns):
+    """The rows of cells from the top."""
+    return ["".join((cell or " ")[0] for cell in row) for row in reversed(list(zip(*columns, strict=True)))]
+
+
 def test_parts_are_stacked_to_their_share():
-    column = stacked_column([Part(6.0, "a", "good"), Part(2.0, "b", "bad")], 8.0, 4)
-    assert column == [("a", "good"), ("a", "good"), ("a", "good"), ("b", "bad")]
-    assert stacked_column([Part(1.0, "a", "good")], 8.0, 4) == [("▄", "good"), None, None, None]
-    assert stacked_column([], 8.0, 2) == [None, None]
-    assert stacked_column([Part(0.0, "a", "good")], 0.0, 2) == [None, None]
+    points = [Point([(6.0, "good"), (2.0, "bad")]), Point([(1.0, "good")])]
+    [column] = draw_points(points, 8.0, 4)
+    assert drawn([column]) == ["⡇", "⡇", "⡇", "⣧"]
+    assert [role for _, role in column] == ["good", "good", "good", "bad"]
+    assert draw_points([Point([(0.01, "good")]), Point()], 8.0, 2) == [[("⡀", "good"), None]], "what is there is seen"
+    assert draw_points([Point([(0.0, "good")])] * 2, 0.0, 2) == [[None, None]]
 
 
-def test_a_range_has_a_mark_at_either_end():
-    assert range_column(Range(1.0, 3.5), 4.0, 4) == [None, ("●", "accent"), ("│", "dim"), ("▲", "warn")]
-    assert range_column(Range(None, None), 4.0, 2) == [None, None]
-    assert range_column(Range(4.0, 4.0), 4.0, 2) == [None, ("●", "accent")]
+def test_a_line_goes_from_each_value_to_the_next_above_its_area():
+    points = [Point([(1.0, "accent")], 1.0), Point([(1.0, "accent")], 4.0), Point((), 4.0), Point()]
+    columns = draw_points(points, 4.0, 2)
+    assert drawn(columns) == ["⢸⠁", "⣼ "]
+    assert columns[1] == [None, ("⠁", "warn")]
+    assert columns[0][0] == ("⣼", "accent")
 
 
 def test_the_axis_names_both_ends():
@@ -47,14 +55,18 @@ def test_a_gap_is_filled_for_a_short_time_only():
     assert len(filled) == 3, "12 of 300 seconds"
 
 
-async def test_errors_are_stacked_by_class_with_a_sign_each(tmp_path, monkeypatch):
+async def test_errors_are_stacked_by_class_with_a_strip_each(tmp_path, monkeypatch):
     monkeypatch.setattr("console.tui.screens.plots.time.time", lambda: AT + 300)
     source = FakeSource()
     source.samples_ = samples()
     async with open_console(tmp_path, source=source, screen="plots", size=(160, 48)) as console:
         await console.until(lambda: "429" in console.screen())
-        for sign in ("░ 2xx", "▓ 4xx", "█ 429", "╬ 5xx", "server errors  now 3.0", "● p50", "▲ p95"):
-            assert sign in console.screen()
+        for words in ("2xx", "4xx", "429", "5xx", "server errors  now 3.0", "area p50", "line p95"):
+            assert words in console.screen()
+        strips = [line for line in console.text() if line[1:4] in ("429", "5xx")]
+        starts = [next(at for at, sign in enumerate(line) if "⠀" < sign <= "⣿") for line in strips]
+        assert starts[0] < starts[1], "over the same time"
+        assert not set("░▒▓█╬│▲●") & set("".join(console.text()[4:])), "braille throughout"
         assert "22:13:20" in console.screen()
         assert "22:18:20" in console.screen()
         assert "┈" in console.screen(), "a grid"

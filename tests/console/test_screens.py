@@ -357,7 +357,7 @@ async def test_plots_change_their_time_range(tmp_path, monkeypatch):
     source = FakeSource()
     source.samples_ = samples()
     async with open_console(tmp_path, source=source, screen="plots") as console:
-        await console.until(lambda: "░" in console.screen())
+        await console.until(lambda: "⣿" in console.screen())
         for span in ("5m", "15m", "1h", "6h", "run"):
             await console.press("s")
             await console.until(lambda: f"Plots > {span}" in console.screen())  # noqa: B023

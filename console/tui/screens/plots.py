@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from textual.app import ComposeResult
 
-from console.format import format_age, format_count, format_latency, format_rate, sparkline
+from console.format import braille_plot, format_age, format_count, format_latency, format_rate
 from console.tui.screens.base import View
 from console.tui.state.source import DataSource, PollResult
-from console.tui.widgets.chart import SCALE_WIDTH, Part, Range, chart_lines, range_column, stacked_column
+from console.tui.widgets.chart import POINTS, SCALE_WIDTH, Point, chart_lines, draw_points
 from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.pane import Pane
 from engine.model.host import STATUS_CLASSES
@@ -20,10 +19,8 @@ TIME_RANGES = (("run", 0.0), ("5m", 300.0), ("15m", 900.0), ("1h", 3600.0), ("6h
 _MIN_SECONDS = 10.0
 _MAX_GAP_SECONDS = 12.0
 """A sample stands for so long after it: supervisors write one every five seconds."""
-_PARTS = {
-    "2xx": ("░", "good"), "3xx": ("▒", "accent"), "4xx": ("▓", "text"), "429": ("█", "warn"), "5xx": ("╬", "bad"),
-    "none": ("○", "bad"),
-}  # fmt: skip
+_ROLES = {"2xx": "good", "3xx": "accent", "4xx": "text", "429": "warn", "5xx": "bad", "none": "bad"}
+"""The strip of each class tells them apart where there is no colour."""
 _MEANINGS = {
     "2xx": "pages", "3xx": "redirected, unchanged", "4xx": "missing, refused", "429": "too many requests",
     "5xx": "server errors", "none": "no answer",
@@ -65,10 +62,10 @@ class Plot(Pane):
         lines = [self.rule(width, title, note)]
         if height < 3:
             return lines
-        columns = self.columns(max(2, width - SCALE_WIDTH - 1))
+        columns = self.columns(POINTS * max(1, width - SCALE_WIDTH - 1))
         legend = self.legend(columns, width)[: max(0, height - 5)]
         rows, top = max(1, height - 2 - len(legend)), self.peak()
-        cells = [self.cells(column, top, rows) for column in columns]
+        cells = draw_points([self.point(column) for column in columns], top, rows)
         scale, middle = self.format(top), self.format(top / 2)
         chart = chart_lines(cells, rows, scale, middle, ends_at=self.ends_at, seconds=self.seconds)
         return [*lines, *chart, *legend]
@@ -110,9 +107,9 @@ class Plot(Pane):
     def format(self, value: float) -> str:
         return format_rate(value)
 
-    def cells(self, column: Sequence[Sample], top: float, rows: int) -> Any:
-        """The cells of a column: the mean of its samples."""
-        return stacked_column([Part(_mean([self.height(s) for s in column]), "░", self.role)], top, rows)
+    def point(self, column: Sequence[Sample]) -> Point:
+        """What is drawn of some samples: their mean."""
+        return Point([(_mean([self.height(sample) for sample in column]), self.role)])
 
 
 class AnswersPlot(Plot):
@@ -123,29 +120,29 @@ class AnswersPlot(Plot):
     def height(self, sample: Sample) -> float:
         return sum(sample.answers.values())
 
-    def cells(self, column: Sequence[Sample], top: float, rows: int) -> Any:
+    def point(self, column: Sequence[Sample]) -> Point:
         """A part a class."""
-        means = [(name, _mean([sample.answers.get(name, 0.0) for sample in column])) for name in STATUS_CLASSES]
-        return stacked_column([Part(value, *_PARTS[name]) for name, value in means if value], top, rows)
+        return Point([(_mean([sample.answers.get(name, 0.0) for sample in column]), _ROLES[name]) for name in _ROLES])
 
-    def legend(self, columns: Sequence[Sequence[Sample]], width: int) -> list[Line]:  # noqa: ARG002
-        """A strip for each class that occurs: what it means, and how it went."""
+    def legend(self, columns: Sequence[Sequence[Sample]], width: int) -> list[Line]:
+        """A strip for each class that occurs, over the same time: how it went, and what it means."""
         last = sample.answers if (sample := self.last()) is not None else {}
-        lines = []
+        strips = {}
         for name in STATUS_CLASSES:
             means = [_mean([sample.answers.get(name, 0.0) for sample in column]) for column in columns]
             if any(means):
-                glyph, role = _PARTS[name]
                 newest = f"{self.moment} {format_rate(last.get(name, 0.0))}"
-                words = f" {_MEANINGS[name]}  {newest}  top {format_rate(max(means))}"
-                shown = len(means) - len(words)
-                peaks = [max(means[number * len(means) // shown : (number + 1) * len(means) // shown] or [0.0])
-                         for number in range(shown)]  # fmt: skip
-                strip = "".join(
-                    " " if not value else character
-                    for value, character in zip(peaks, sparkline(peaks, len(peaks)), strict=True)
-                )
-                lines.append(Line(((f" {glyph} {name:<{SCALE_WIDTH - 3}}", role), (strip, role), (words, "text"))))
+                words = f"  {_MEANINGS[name]}  {newest}  top {format_rate(max(means))}"
+                strips[name] = means, words
+        cells = width - SCALE_WIDTH - max((len(words) for _, words in strips.values()), default=0) - 1
+        lines = []
+        for name, (means, words) in strips.items():
+            points = POINTS * max(1, cells)
+            peaks = [max(means[at * len(means) // points : max(1, (at + 1) * len(means) // points)] or [0.0])
+                     for at in range(points)]  # fmt: skip
+            [strip] = braille_plot(peaks, max(1, cells), 1)
+            role = _ROLES[name]
+            lines.append(Line(((f" {name:<{SCALE_WIDTH - 1}}", role), (strip, role), (words, "text"))))
         return lines
 
 
@@ -158,10 +155,11 @@ class LatencyPlot(Plot):
         """The slower of the two."""
         return sample.p95 or 0.0
 
-    def cells(self, column: Sequence[Sample], top: float, rows: int) -> Any:
+    def point(self, column: Sequence[Sample]) -> Point:
+        """p50 as an area, p95 as a line."""
         low = [sample.p50 for sample in column if sample.p50 is not None]
         high = [sample.p95 for sample in column if sample.p95 is not None]
-        return range_column(Range(_mean(low) if low else None, _mean(high) if high else None), top, rows)
+        return Point([(_mean(low), self.role)] if low else (), _mean(high) if high else None)
 
     def format(self, value: float) -> str:
         return format_latency(value) if value else "0"
@@ -170,7 +168,7 @@ class LatencyPlot(Plot):
         last = self.last()
         now = "no answers"
         if last is not None and last.p50 is not None:
-            now = f"● p50 {format_latency(last.p50)}  ▲ p95 {format_latency(last.p95)}"
+            now = f"area p50 {format_latency(last.p50)}  line p95 {format_latency(last.p95)}"
         return self.TITLE, f"{now}  {self.range_label()}"
 
 

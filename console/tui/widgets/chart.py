@@ -1,67 +1,78 @@
-"""Draws charts: stacked columns and ranges of cells with a scale and a time axis."""
+"""Draws charts in braille: stacked areas with a line above them, with a scale and a time axis."""
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
+from console.format import braille_cell
 from console.tui.widgets.line_canvas import Line, Span
 
 SCALE_WIDTH = 9
+POINTS = 2
+"""In a cell, beside each other."""
+_DOTS = 4
+"""In a cell, above each other."""
 _TICK_CELLS = 14
-_PARTIAL = " ▁▂▃▄▅▆▇█"
 
 Cell = tuple[str, str]
 """A character and its role."""
 
 
-class Part(NamedTuple):
-    """A part of a stacked column. `glyph` tells parts apart where there is no colour."""
+class Point(NamedTuple):
+    """What is drawn at a moment: parts on top of each other, each with its role, and the value of a line."""
 
-    value: float
-    glyph: str
-    role: str
-
-
-class Range(NamedTuple):
-    """The low and high end of a column, such as p50 and p95; None: nothing was measured."""
-
-    low: float | None
-    high: float | None
+    parts: Sequence[tuple[float, str]] = ()
+    line: float | None = None
 
 
-def stacked_column(parts: Sequence[Part], top: float, height: int) -> list[Cell | None]:
-    """The cells of a column, the lowest first; None: empty. Its upper end is exact to an eighth of a cell."""
-    cells: list[Cell | None] = []
-    if top <= 0:
-        return [None] * height
-    ends, end = [], 0.0
-    for part in parts:
-        end += part.value / top * height
-        ends.append(end)
-    for row in range(height):
-        left = end - row
-        if left <= 0:
-            cells.append(None)
-            continue
-        middle = row + min(1.0, left) / 2
-        part = next(part for part, at in zip(parts, ends, strict=True) if at >= middle)
-        glyph = part.glyph if left >= 1 else _PARTIAL[max(1, round(left * 8))]
-        cells.append((glyph, part.role))
-    return cells
+def draw_points(points: Sequence[Point], top: float, height: int, line_role: str = "warn") -> list[list[Cell | None]]:
+    """The cells of each two points, the lowest first; None: empty."""
+    areas = [_area(point, top, height * _DOTS) for point in points]
+    levels = _levels([point.line for point in points], top, height * _DOTS)
+    columns: list[list[Cell | None]] = []
+    for place in range(0, len(points) - 1, POINTS):
+        pair, lines = areas[place : place + POINTS], levels[place : place + POINTS]
+        tallest = max(pair, key=lambda area: area[-1][0])
+        column: list[Cell | None] = []
+        for row in range(height):
+            left, right = (_bits(area[-1][0], line, row) for area, line in zip(pair, lines, strict=True))
+            filled = min(_DOTS, tallest[-1][0] - row * _DOTS)
+            middle = row * _DOTS + filled / 2
+            role = next((role for end, role in tallest if end >= middle), line_role) if filled > 0 else line_role
+            column.append((braille_cell(left, right), role) if left or right else None)
+        columns.append(column)
+    return columns
 
 
-def range_column(values: Range, top: float, height: int) -> list[Cell | None]:
-    """The cells of a column with a mark at either end, and a line between."""
-    cells: list[Cell | None] = [None] * height
-    if values.low is None or values.high is None or top <= 0:
-        return cells
-    low, high = (min(height - 1, int(value / top * height)) for value in (values.low, values.high))
-    for row in range(low + 1, high):
-        cells[row] = ("│", "dim")
-    cells[high] = ("▲", "warn")
-    cells[low] = ("●", "accent")
-    return cells
+def _area(point: Point, top: float, dots: int) -> list[tuple[int, str]]:
+    """The upper end of each part, in dots; what is there has one dot at least."""
+    ends = accumulate(value for value, _ in point.parts)
+    area = [(round(end / top * dots) if top > 0 else 0, role) for end, (_, role) in zip(ends, point.parts, strict=True)]
+    if area and not area[-1][0] and any(value > 0 for value, _ in point.parts):
+        area[-1] = (1, area[-1][1])
+    return area or [(0, "")]
+
+
+def _levels(values: Sequence[float | None], top: float, dots: int) -> list[range]:
+    """The dots of the line at each point: from its last level to this one."""
+    levels, before = [], None
+    for value in values:
+        level = None if value is None or top <= 0 else max(0, min(dots - 1, round(value / top * dots) - 1))
+        if level is None:
+            levels.append(range(0))
+        elif before is None or before == level:
+            levels.append(range(level, level + 1))
+        else:
+            levels.append(range(before + 1, level + 1) if before < level else range(level, before))
+        before = level
+    return levels
+
+
+def _bits(area: int, line: range, row: int) -> frozenset[int]:
+    """The dots of a point in a row, from below."""
+    first = row * _DOTS
+    return frozenset(dot for dot in range(_DOTS) if first + dot < area or first + dot in line)
 
 
 def chart_lines(
