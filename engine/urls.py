@@ -40,7 +40,9 @@ _HOST_WITHOUT_SCHEME = late_regex(
     re.IGNORECASE | re.VERBOSE,
 )
 """A host, and what follows it in a URL. `page.html` is a file."""
-_PASSWORD_KEY = late_regex(r"([?&](?:ssl)?password)=[^&#\s]*", re.IGNORECASE)
+_QUERY_VALUE = late_regex(r"(?<=[?&])([^?&#=\s]+)=[^&#\s]*")
+_SECRET_KEY = late_regex(r"password|secret|scram_", re.IGNORECASE)
+"""In the names of libpq's parameters: of `password`, `sslpassword`, `scram_client_key`, …"""
 _PATH_PARAMETER = late_regex(r";([^;/=]*)=[^;/]*")
 """`;jsessionid=7`, which a segment of a path may hold besides its name."""
 _NO_RULE = object()
@@ -222,7 +224,9 @@ def without_credentials(url: str) -> str:
 
 def without_passwords(url: str) -> str:
     """A URL of a database without `user:password@`, and without passwords in its query."""
-    return _PASSWORD_KEY.sub(r"\1=…", without_credentials(url))
+    return _QUERY_VALUE.sub(
+        lambda item: f"{item[1]}=…" if _SECRET_KEY.search(unquote(item[1])) else item[0], without_credentials(url)
+    )
 
 
 def _file_url(url: str) -> str | None:

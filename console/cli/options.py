@@ -293,26 +293,26 @@ def load_defs(
     return loaded.definitions, settings
 
 
-def hide_base_url(arguments: Sequence[str], base_url: str | None) -> tuple[list[str], dict[str, str]]:
-    """The arguments of a new process without a base URL that holds a password, and the environment with that URL.
+def hide_passwords(arguments: Sequence[str], urls: Mapping[str, str | None]) -> tuple[list[str], dict[str, str]]:
+    """The arguments of a new process without the settings whose URL has a password, and variables with those URLs.
 
-    Any user can read the command line of a process, only its owner its environment.
+    `urls`: by setting. Any user can read the command line of a process, only its owner its environment.
     """
-    from engine.urls import without_credentials
+    from engine.urls import without_passwords
 
-    if base_url is None or without_credentials(base_url) == base_url:
-        return list(arguments), {}
-    kept: list[str] = []
-    words = iter(without_option(arguments, "--base-url"))
-    for word in words:
-        option, equals, value = word.partition("=")
-        if option != "--set":
-            kept.append(word)
-            continue
-        value = value if equals else next(words, "")
-        if value.partition("=")[0].strip().replace("-", "_") != "base_url":
-            kept += ["--set", value]
-    return kept, {"CRAWL_BASE_URL": base_url}
+    kept, hidden = list(arguments), {n: url for n, url in urls.items() if url and without_passwords(url) != url}
+    for name in hidden:
+        words = iter(without_option(kept, f"--{name.replace('_', '-')}"))
+        kept = []
+        for word in words:
+            option, equals, value = word.partition("=")
+            if option != "--set":
+                kept.append(word)
+                continue
+            value = value if equals else next(words, "")
+            if value.partition("=")[0].strip().replace("-", "_") != name:
+                kept += ["--set", value]
+    return kept, {f"CRAWL_{name.upper()}": url for name, url in hidden.items()}
 
 
 def without_option(arguments: Sequence[str], option: str) -> list[str]:

@@ -27,6 +27,8 @@ _CONTACT = late_regex(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
 
 _STORE_URL = late_regex(r"postgres(?:ql)?://(?![^/?#]*@[^/?#]*@)[!-~]+", re.ASCII)
 _PAGE_STORE = late_regex(r"(?:file:///|(?:s3|gs|az)://[\w.-]+)(?!.*//)(?!.*\.\./)[^?#\s@]*", re.ASCII)
+_PLACE = late_regex(r"[a-z][a-z0-9+.-]*://[^\s#]*|/\S*", re.IGNORECASE)
+"""What may be shown of a store that is refused."""
 _PROJECT = late_regex(r"(?!pg_)[a-z][a-z0-9_]{0,39}", re.ASCII)
 _HEADER_TEXT = late_regex(r"[!-~](?:[ -~]*[!-~])?")
 """Text that may stand in a request's header."""
@@ -219,7 +221,14 @@ def _is_valid_text(name: str, text: str) -> bool:
 
 
 def _quote(name: str, value: Any) -> str:
-    return repr(urls.without_passwords(value) if name in ("base_url", "store") and isinstance(value, str) else value)
+    """A refused value. What may be a password is not shown: a text that is no URL, and the query of one."""
+    if not isinstance(value, str) or name not in ("base_url", "store", "page_store"):
+        return repr(value)
+    masked = urls.without_passwords(value)
+    if name == "base_url":
+        return repr(masked)
+    place = masked.partition("?")[0]
+    return repr(place) if _PLACE.fullmatch(place) else "a text of this form"
 
 
 def _describe_expected(name: str, kind: Any, limits: Meta | None) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres_server import PostgresServer
+
 from .project import Project, until
 from .site import Page, Request, Site, html
 
@@ -262,6 +264,27 @@ def test_a_typo_in_saved_defs_shows_and_stores_no_secret(project: Project, site:
     done = running.wait()
     assert "canary" not in done.out + done.err + "".join(each.out + each.err for each in shown)
     assert misplaced(project.data) == {}
+
+
+def test_the_password_of_a_store_is_in_the_file_that_names_it_alone(
+    project: Project, site: Site, postgres: PostgresServer, database: str
+) -> None:
+    crawl_slowly(project, site)
+    url = database.replace("postgres@", f"postgres:{CANARIES['password']}@")
+    store = {"CRAWL_STORE": f"{url}&%70assword={CANARIES['own_cookie']}", "CRAWL_PROJECT": "shop"}
+    where = ["--defs", str(project.defs), "--data", str(project.data)]
+    running = project.start_command("run", "--no-ui", "--nodes", "1", *where, variables=store)
+    assert until(lambda: len(site.paths) >= 3 or running.exited)
+    assert not [line for line in project.live_processes().values() if "canary" in line]
+    postgres.stop("immediate")
+    shown = [project.run_command(*words, *where[2:], variables=store) for words in (["status"], ["retry"])]
+    postgres.start()
+    assert running.wait().code == 0, running.err
+    shown += [project.run_command(*words, variables=store) for words in (["config"], ["config", "--json"])]
+    shown += [project.run_with_data(*words) for words in (["status", "--json"], ["events"], ["logs"], ["state"])]
+    assert "canary" not in running.out + running.err + "".join(each.out + each.err for each in shown)
+    assert set(canaries(project.data)) == {CANARIES["password"], CANARIES["own_cookie"]}
+    assert {file for files in canaries(project.data).values() for file in files} == {"store"}
 
 
 @pytest.mark.sweep

@@ -229,3 +229,11 @@ def test_a_url_taken_as_normal_is_what_the_parser_makes_of_it(url: str) -> None:
     except ValueError:
         parsed = None
     assert urls.normalize(url) == parsed
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "sslpassword", "%70assword", "PassWord", "scram_client_key", "oauth_client_secret"]
+)
+def test_no_password_in_the_query_of_a_database_is_shown(name: str) -> None:
+    shown = urls.without_passwords(f"postgresql://u:canary@h/db?host=x&{name}=canary&port=1")
+    assert shown == f"postgresql://h/db?host=x&{name}=…&port=1"

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from console.cli.main import main
-from console.cli.options import FilePath, Number, hide_base_url, without_option
+from console.cli.options import FilePath, Number, hide_passwords, without_option
 from engine.errors import UsageError
 from engine.store.db import data_dir
 
@@ -14,22 +14,27 @@ SECRET = "http://us:canary@h/"
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("flag", "setting", "url"),
     [
-        ["run", "--base-url", SECRET, "--set", "nodes=1"],
-        ["run", f"--base-url={SECRET}", "--set=nodes=1"],
-        ["run", "--set", f"base_url={SECRET}", "--set", "nodes=1"],
-        ["run", f"--set= base-url={SECRET}", "--set", "nodes=1"],
+        ("base-url", "base_url", SECRET),
+        ("store", "store", "postgresql://us:canary@h/db"),
+        ("store", "store", "postgresql://h/db?%70assword=canary"),
     ],
 )
-def test_a_base_url_with_a_password_moves_to_the_environment(arguments: list[str]) -> None:
-    assert hide_base_url(arguments, SECRET) == (["run", "--set", "nodes=1"], {"CRAWL_BASE_URL": SECRET})
+@pytest.mark.parametrize(
+    "form", [["--{flag}", "{url}"], ["--{flag}={url}"], ["--set", "{setting}={url}"], ["--set= {flag}={url}"]]
+)
+def test_a_url_with_a_password_moves_to_the_environment(form: list[str], flag: str, setting: str, url: str) -> None:
+    words = [word.format(flag=flag, setting=setting, url=url) for word in form]
+    kept = ["--project", "shop", "--set", "nodes=1"]
+    hidden = hide_passwords(["run", *words, *kept], {"base_url": None, "store": None, setting: url})
+    assert hidden == (["run", *kept], {f"CRAWL_{setting.upper()}": url})
 
 
-@pytest.mark.parametrize("base_url", [None, "http://h/a@b"])
-def test_other_arguments_stay(base_url: str | None) -> None:
-    arguments = ["run", "--base-url", str(base_url)]
-    assert hide_base_url(arguments, base_url) == (arguments, {})
+@pytest.mark.parametrize("url", [None, "http://h/a@b", "postgresql://h/db?sslmode=require"])
+def test_other_arguments_stay(url: str | None) -> None:
+    arguments = ["run", "--base-url", str(url), "--store", str(url)]
+    assert hide_passwords(arguments, {"base_url": url, "store": url}) == (arguments, {})
 
 
 def test_an_option_of_the_console_alone_is_not_passed_on() -> None:

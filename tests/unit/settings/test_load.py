@@ -261,6 +261,19 @@ def test_a_store_or_project_that_cannot_be_is_refused(name: str, value: str) -> 
     assert "ret@h" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["host=h dbname=x password=hunter2", "hunter2", "postgresql:///x?host=h&password = hunter2", "postgresql:hunter2",
+     "mysql://u:hunter2@h/x", "postgres//u:hunter2@h/x", "postgresql://u:p w&hunter2@h/x", "mysql://h/x?token=hunter2"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["store", "page_store"])
+def test_a_store_that_is_refused_is_not_quoted_where_it_may_have_a_password(name: str, text: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} cannot be") as refused:
+        load_settings({name: text}, environment={})
+    assert "hunter2" not in str(refused.value)
+    assert "postgresql://" in refused.value.remedy or "s3://" in refused.value.remedy
+
+
 def test_two_settings_are_read_alone(tmp_path: Path) -> None:
     (tmp_path / "crawl.toml").write_text('store = "postgresql:///x"\ncolour = 1\nnodes = "x"\n')
     read = resolve_settings({}, environment={"CRAWL_PROJECT": "shop"}, folder=tmp_path, names=("store", "project"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.settings.declaration import Helper
 
 _HEADINGS = ("SETTING", "VALUE", "ORIGIN")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*:\S*(?:@|password=)\S*", re.IGNORECASE)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*:\S*[@=]\S*", re.IGNORECASE)
 
 
 def _complete_name(_context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:

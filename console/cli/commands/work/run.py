@@ -16,7 +16,7 @@ from console.cli.options import (
     common_options,
     complete_names,
     defs_option,
-    hide_base_url,
+    hide_passwords,
     load_settings_of,
     summary_option,
     without_option,
@@ -99,7 +99,8 @@ def run(
         from console.tui.attach import AttachOptions, attach
 
         choose_arguments(data, arguments, fresh=fresh)  # before a console shows a run with others
-        words, environment = hide_base_url(without_option(context.obj, "--refresh"), settings.base_url)
+        urls = {"base_url": settings.base_url, "store": settings.store}
+        words, environment = hide_passwords(without_option(context.obj, "--refresh"), urls)
         return attach(
             AttachOptions(
                 data=data, defs=defs, arguments=[*words, "--no-ui"], environment=environment,
