@@ -190,7 +190,8 @@ class Carried(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> str:
         """The stored form."""
-        return orjson.dumps([dict(self.values), self.blocks, self.form_page]).decode()
+        digests = (self.blocks, self.form_page) if self.form_page else (self.blocks,)
+        return orjson.dumps([dict(self.values), *digests]).decode()
 
     @property
     def of_seed(self) -> "Carried | None":
@@ -208,8 +209,8 @@ class Carried(Struct, frozen=True, kw_only=True):
         """The values of a stored text."""
         if text is None:
             return NOTHING_CARRIED
-        values, blocks, form_page = orjson.loads(text)
-        return cls(values=MappingProxyType(values), blocks=blocks, form_page=form_page)
+        values, blocks, *form_page = orjson.loads(text)
+        return cls(values=MappingProxyType(values), blocks=blocks, form_page="".join(form_page))
 
 
 NOTHING_CARRIED = Carried()
@@ -252,7 +253,7 @@ def _check_carried(text: str) -> None:
     values, *digests = orjson.loads(text)
     if type(values) is not dict or any(type(value) is not str for value in (*values.values(), *digests)):
         raise TypeError("not carried values")
-    if len(digests) != 2 or max(map(len, digests)) > _MAX_DIGEST or len(text.encode()) > _MAX_CARRIED:
+    if len(digests) not in (1, 2) or max(map(len, digests)) > _MAX_DIGEST or len(text.encode()) > _MAX_CARRIED:
         raise ValueError("more than a link carries")
 
 

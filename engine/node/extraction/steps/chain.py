@@ -133,7 +133,7 @@ class TaskChain:
                 self._fail(step, text or "error", code, began, work)
             case "not_applicable":
                 self._note(step, "not_applicable", code, began, text, work)
-                return self._checked(step, sent["rows"], began, work)
+                return self._checked(step, sent["rows"], context, began, work)
             case "warning":
                 context.warning(text, code)
             case "ok":
@@ -143,7 +143,7 @@ class TaskChain:
                 self._fail(step, text, BAD_ANSWER, began, work)
         if "rows" not in answer:
             self._fail(step, "its answer has no `rows`", BAD_ANSWER, began, work)
-        rows = self._checked(step, answer["rows"], began, work)
+        rows = self._checked(step, answer["rows"], context, began, work)
         try:
             for link in answer.get("links") or ():
                 url, group = (link.get("url"), link.get("group")) if isinstance(link, dict) else (link, None)
@@ -228,13 +228,13 @@ class TaskChain:
             self._fail(step, str(error), "unavailable", began, work)
         except BaseException as error:
             self._fail(step, describe_error(error), type(error).__name__, began, work)
-        checked = self._checked(step, rows, began, work)
+        checked = self._checked(step, rows, context, began, work)
         self._succeed(step, context, began, work)
         return checked
 
-    def _checked(self, step: ChainStep, rows: Any, began: float, work: ChainWork) -> list[Row]:
+    def _checked(self, step: ChainStep, rows: Any, context: PageContext, began: float, work: ChainWork) -> list[Row]:
         try:
-            return self._checker.check(rows)
+            return self._checker.check(rows, context)
         except RowInvalid as error:
             self._fail(step, str(error), "bad-row", began, work)
         except MemoryError:

@@ -69,7 +69,7 @@ class PageContext:
         self.store = NodeStore(call)
         self.links: dict[tuple[str, str], ExtractedLink] = {}
         """By group and URL."""
-        self._base = base
+        self.base = base
         self._priorities = priorities
         self._max_links = max_links
         self._call = call
@@ -89,7 +89,7 @@ class PageContext:
     def follow(self, url: object, group: str | None = None) -> None:
         """Make the page of this URL a job of the group; None: of this page's group. Raises StepError."""
         group = group or self.group
-        resolved = resolve_url(self._base, url, self._query_stripper) if isinstance(url, str) else None
+        resolved = resolve_url(self.base, url, self._query_stripper) if isinstance(url, str) else None
         if resolved is None:
             raise StepError(f"follow: {quote_text(str(url))} is not an http URL", "bad-link")
         if group not in self._priorities:

@@ -2,14 +2,23 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from functools import cache, partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from engine.errors import quote_text
-from engine.extract.fields.convert import default_converter_for
+from engine.extract.fields.convert import converter_for, default_converter_for
+from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates
 from engine.model.definition import DataDef, Field
 from engine.model.record import RecordCounts, Rejection, to_text
+from engine.node.extraction.steps.context import PageContext
+
+Check = Callable[[Any, PageContext], Any]
+"""The value of a row for one that plugin code gives; None: a blank text. Raises ValueError."""
 
 _MAX_DEPTH = 50
 _INT_RANGE = 2**63
@@ -27,11 +36,11 @@ class RowChecker:
         self._fields = {field.name: _checker_for(field) for field in data_def.fields}
         self._from_step = tuple(field for field in data_def.fields if field.from_step)
 
-    def check(self, rows: Any) -> list[dict[str, Any]]:
-        """The rows with all fields, in written order. Raises RowInvalid."""
+    def check(self, rows: Any, context: PageContext) -> list[dict[str, Any]]:
+        """The rows of a page with all fields, in written order. Raises RowInvalid."""
         if not isinstance(rows, Sequence) or isinstance(rows, str | bytes):
             raise RowInvalid(f"it must give a list of rows, not {type(rows).__name__}")
-        return [self._check_row(number, row) for number, row in enumerate(rows, 1)]
+        return [self._check_row(number, row, context) for number, row in enumerate(rows, 1)]
 
     def complete(self, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Rejection], RecordCounts]:
         """Add defaults to fields that steps fill; rows that lack a required field are rejected."""
@@ -56,7 +65,7 @@ class RowChecker:
                 rejected.append(problem)
         return kept, rejected, RecordCounts(len(rows), len(rejected), tuple(missing.items()))
 
-    def _check_row(self, number: int, row: Any) -> dict[str, Any]:
+    def _check_row(self, number: int, row: Any, context: PageContext) -> dict[str, Any]:
         if not isinstance(row, Mapping):
             raise RowInvalid(f"row {number} must be an object by field, not {type(row).__name__}")
         extra = next((key for key in row if key not in self._fields), None)
@@ -68,18 +77,66 @@ class RowChecker:
         for name, check in self._fields.items():
             value = row.get(name)
             try:
-                checked[name] = None if value is None else check(value)
+                checked[name] = None if value is None else check(value, context)
             except ValueError as error:
                 raise RowInvalid(f"row {number}, field {name}: {error}") from None
         return checked
 
 
-def _checker_for(field: Field) -> Callable[[Any], Any]:
-    if field.fields:
-        return _objects
-    check = _CHECKERS[field.type]
-    if field.is_list:
-        return lambda value: [None if item is None else check(item) for item in _as_list(value)]
+def _checker_for(field: Field) -> Check:
+    check = _checker_of_type(field)
+    if field.is_list and not field.fields:
+        return lambda value, context: [None if item is None else check(item, context) for item in _as_list(value)]
+    return check
+
+
+def _checker_of_type(field: Field) -> Check:
+    if not field.fields:
+        match field.type:
+            case "date":
+                return _date_checker(field)
+            case "price":
+                return _price_checker(field)
+            case "url" | "file":
+                convert = converter_for(field)
+                return lambda value, context: convert(text, context.base) if (text := _text(value).strip()) else None
+    check = _objects if field.fields else _CHECKERS[field.type]
+    return lambda value, _context: check(value)
+
+
+def _date_checker(field: Field) -> Check:
+    """A date in ISO 8601, as earlier steps leave it, or in the format of the field."""
+    iso, written = converter_for(replace(field, format=None)), converter_for(field)
+    dates = cache(partial(HumanDates, field.locale or ""))  # loads the library at the first text that is not ISO 8601
+
+    def check(value: Any, context: PageContext) -> str | None:
+        if isinstance(value, date):
+            return value.isoformat()
+        text = _text(value).strip()
+        if not text:
+            return None
+        with suppress(ValueError):
+            return str(iso(text, ""))
+        if field.format == ANY_FORMAT:
+            return dates().parse(text, context.fetched_at)
+        return str(written(text, ""))
+
+    return check
+
+
+def _price_checker(field: Field) -> Check:
+    convert = converter_for(field)
+
+    def check(value: Any, _context: PageContext) -> Any:
+        if isinstance(value, str):
+            return convert(text, "") if (text := value.strip()) else None
+        if not isinstance(value, Mapping):
+            return {"amount": _decimal(value), "currency": None}
+        if value.get("amount") is None or not value.keys() <= {"amount", "currency"}:
+            raise _unexpected(value, "an object of `amount` and `currency`")
+        currency = value.get("currency")
+        return {"amount": _decimal(value["amount"]), "currency": None if currency is None else _text(currency)}
+
     return check
 
 
@@ -108,10 +165,6 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     raise _unexpected(value, "a text")
-
-
-def _date(value: Any) -> str:
-    return value.isoformat() if isinstance(value, date) else _text(value)
 
 
 def _int(value: Any) -> int:
@@ -168,7 +221,6 @@ def _unexpected(value: Any, expected: str) -> ValueError:
 
 
 _CHECKERS: Mapping[str, Callable[[Any], Any]] = {
-    "str": _text, "int": _int, "float": _float, "decimal": _decimal, "bool": _bool, "date": _date, "url": _text,
-    "json": _json, "price": _json, "table": _objects, "file": _text,
+    "str": _text, "int": _int, "float": _float, "decimal": _decimal, "bool": _bool, "json": _json, "table": _objects,
     "markdown": _text,
 }  # fmt: skip

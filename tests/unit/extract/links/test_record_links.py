@@ -158,7 +158,7 @@ def test_values_are_carried_as_the_texts_of_rows(field: Field, text: str, value:
     assert found(extraction) == [("/x", {} if value is None else {"f": value})]
 
 
-@pytest.mark.parametrize(("length", "followed"), [(MAX_CARRIED_BYTES - 16, True), (MAX_CARRIED_BYTES - 15, False)])
+@pytest.mark.parametrize(("length", "followed"), [(MAX_CARRIED_BYTES - 13, True), (MAX_CARRIED_BYTES - 12, False)])
 def test_a_link_that_carries_too_much_is_not_followed_and_reported(length: int, followed: bool) -> None:
     data_def = DataDef(
         name="d", block="p", fields=(Field(name="f", selector="i"),),
