@@ -1,6 +1,7 @@
-"""Golden tests: saved pages beside the defs, and the rows that the defs must extract from them.
+"""Golden tests: saved pages beside the defs, and the rows and links that the defs must extract.
 
-A test is a folder `tests/NAME` below the defs directory with `page.*`, `meta.yml` and `rows.jsonl`.
+A test is a folder `tests/NAME` below the defs directory with `page.*`, `meta.yml`, `rows.jsonl`, and `links.jsonl` if
+links are compared.
 """
 
 import json
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +23,7 @@ from engine.defs.page_meta import PageMeta, read_meta, write_meta
 from engine.defs.problems import Problems
 from engine.defs.yaml.sources import format_display_path, tests_folder
 from engine.errors import DefsError, PageUnavailable, StorageError, UsageError, reason_of, suggest
+from engine.extract.links.link_explanations import NO_LINK
 from engine.extract.page.context import format_utc
 from engine.extract.page.page import ROBOTS_TAG, header_values
 from engine.http.decode import is_pdf
@@ -28,9 +31,16 @@ from engine.model.definition import DataDef, Definitions
 from engine.model.record import to_json
 from engine.model.stored_form import SourcePosition
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
-from engine.preview.page_trial import PageOrigin, PageTrial, TrialResult, describe_rejections, groups_using
+from engine.preview.page_trial import (
+    PageOrigin,
+    PageTrial,
+    TrialResult,
+    describe_rejections,
+    groups_using,
+    link_as_dict,
+)
 
-META, ROWS = "meta.yml", "rows.jsonl"
+META, ROWS, LINKS = "meta.yml", "rows.jsonl", "links.jsonl"
 CONTENT_TYPES: Mapping[str, str] = {
     ".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html",
     ".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
@@ -40,13 +50,15 @@ CONTENT_TYPES: Mapping[str, str] = {
 
 _NOT_RECORDED = frozenset({ROBOTS_TAG, "set-cookie", "set-cookie2"})
 """Headers that have a key of their own, or whose values are secret."""
+_USUAL: Mapping[str, Any] = {"method": "GET", "body": None, "relation": "link", "carried": {}}
+"""What a line of a link leaves out."""
 
 Fields = Mapping[str, str]
 """The values of a row by field, each as JSON text."""
 
 
 class GoldenTest(Struct, frozen=True, kw_only=True):
-    """A saved page, and the rows that a dataDef must give."""
+    """A saved page, and the rows and links that a dataDef must give."""
 
     name: str
     folder: Path
@@ -54,13 +66,15 @@ class GoldenTest(Struct, frozen=True, kw_only=True):
     meta: PageMeta
     data_def: DataDef
     rows: tuple[Fields, ...]
+    links: tuple[Fields, ...] | None = None
+    """None: they are not compared."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """A field that differs; a missing or extra row, if `field` is None. Values are JSON text."""
+    """A field that differs; a missing or extra row or link, if `field` is None. Values are JSON text."""
 
-    row: int
-    """Its number from 1 among the golden rows; of an extra row among those of the page."""
+    row: int | None
+    """Its number from 1 among the golden rows; of an extra row among those of the page. None: a link."""
     field: str | None
     expected: str | None
     got: str | None
@@ -72,6 +86,8 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
     test: GoldenTest
     rows: tuple[str, ...] = ()
     """The rows as they are now, as JSON."""
+    links: tuple[str, ...] = ()
+    """The links as they are now, as JSON."""
     differences: tuple[Difference, ...] = ()
     reasons: tuple[str, ...] = ()
     """What may be behind the differences: rejected records, a selector that matches nothing, doubts about values."""
@@ -105,20 +121,32 @@ def read_tests(defs: Path, definitions: Definitions, names: Sequence[str] = ()) 
 
 
 def run_test(test: GoldenTest, definitions: Definitions, client: ExtractionClient) -> GoldenResult:
-    """Extract the page as `try` does, and compare its rows. `client` must have no `run_time` of its own."""
+    """Extract the page as `try` does, and compare rows and links. `client` must have no `run_time` of its own."""
     trial = PageTrial(definitions, test.data_def, client)
     try:
         document = _document_of(test)
         result = trial.run(document, _origin_of(test.meta))
     except PageUnavailable as error:
         return GoldenResult(test=test, problem=error.message)
-    differences = tuple(_compare(test.rows, [_to_fields(row) for row in result.rows], test.data_def.key))
+    links = links_of(result)
+    differences = [*_compare(test.rows, [_to_fields(row) for row in result.rows], test.data_def.key)]
+    differences += _compare_links(test.links, [_to_fields(link) for link in links])
+    reasons = [*find_reasons(trial, document, result)] if differences else []
+    if any(difference.row is None and difference.got is None for difference in differences):
+        explaining = PageTrial(definitions, test.data_def, client, explains_links=True)
+        unfollowed = explaining.run(document, _origin_of(test.meta)).unfollowed
+        reasons += [text for text in unfollowed if text.startswith(NO_LINK)]
     return GoldenResult(
-        test=test,
-        rows=result.rows,
-        differences=differences,
-        reasons=tuple(find_reasons(trial, document, result)) if differences else (),
+        test=test, rows=result.rows, links=links, differences=tuple(differences), reasons=tuple(reasons),
         problem=find_failure(result),
+    )  # fmt: skip
+
+
+def links_of(result: TrialResult) -> tuple[str, ...]:
+    """The links of a page as JSON: URL, group, and what they send or carry."""
+    return tuple(
+        to_json({name: value for name, value in link_as_dict(link).items() if value != _USUAL.get(name)})
+        for link in result.links
     )
 
 
@@ -136,20 +164,26 @@ def find_reasons(trial: PageTrial, document: TrialDocument, result: TrialResult)
     yield from (f"warning: {text}" for text in (*result.warnings, unmatched) if text)
 
 
-def update_rows(result: GoldenResult) -> None:
-    """Make the rows as they are now the golden ones. Raises StorageError."""
-    path = result.test.folder / ROWS
-    try:
-        with open_replacement(path) as stream:
-            stream.write(_rows_text(result.rows).encode())
-    except OSError as error:
-        raise StorageError(f"{path}: {reason_of(error)}", "Check permissions and disk space.") from error
+def update_test(result: GoldenResult) -> None:
+    """Make the rows, and the links that are compared, as they are now the golden ones. Raises StorageError."""
+    lines = {ROWS: result.rows} if result.test.links is None else {ROWS: result.rows, LINKS: result.links}
+    for name, texts in lines.items():
+        path = result.test.folder / name
+        try:
+            with open_replacement(path) as stream:
+                stream.write(_lines_of(texts).encode())
+        except OSError as error:
+            raise StorageError(f"{path}: {reason_of(error)}", "Check permissions and disk space.") from error
 
 
 def record_test(
-    folder: Path, data_def: str, document: TrialDocument, origin: PageOrigin, result: TrialResult
+    folder: Path, data_def: str, document: TrialDocument, origin: PageOrigin, result: TrialResult,
+    links: Sequence[str] | None,
 ) -> None:  # fmt: skip
-    """Write a new test into a new folder, whole or not at all. Raises UsageError if it exists, StorageError."""
+    """Write a new test into a new folder, whole or not at all. Raises UsageError if it exists, StorageError.
+
+    `links`: None leaves them out.
+    """
     meta = PageMeta(
         url=document.url,
         data_def=data_def,
@@ -177,7 +211,9 @@ def record_test(
             new.mkdir()
             (new / f"page.{suffix}").write_bytes(document.body)
             (new / META).write_text(write_meta(meta), "utf-8")
-            (new / ROWS).write_text(_rows_text(result.rows), "utf-8")
+            (new / ROWS).write_text(_lines_of(result.rows), "utf-8")
+            if links is not None:
+                (new / LINKS).write_text(_lines_of(links), "utf-8")
             new.rename(folder)
     except FileExistsError as error:
         raise UsageError(f"{folder} exists", "Give another --name, or delete the folder.") from error
@@ -201,11 +237,16 @@ def _read_test(defs: Path, folder: Path, definitions: Definitions, problems: Pro
     root = defs if defs.is_dir() else defs.parent
     meta_text = _read_text(root, folder / META, problems)
     rows_text = _read_text(root, folder / ROWS, problems)
+    has_links = (folder / LINKS).exists()
+    links_text = _read_text(root, folder / LINKS, problems) if has_links else None
     pages = sorted(folder.glob("page.*"))
     if len(pages) != 1:
         message = "has more than one `page.*`" if pages else "has no saved page; save it as `page.html` or the like"
         problems.add(SourcePosition(format_display_path(root, folder), 1, 1), "bad-page", f"this test {message}")
-    rows = _read_rows(rows_text or "", format_display_path(root, folder / ROWS), problems)
+    rows, links = (
+        _read_lines(text or "", format_display_path(root, folder / name), problems)
+        for text, name in ((rows_text, ROWS), (links_text, LINKS))
+    )
     read = None if meta_text is None else read_meta(meta_text, format_display_path(root, folder / META), problems)
     if read is None:
         return None
@@ -225,8 +266,13 @@ def _read_test(defs: Path, folder: Path, definitions: Definitions, problems: Pro
             return None
     if len(pages) != 1 or rows_text is None:
         return None
+    if not data_def.columns and not has_links:
+        message = f"'{data_def.name}' has no fields, so that a test without {LINKS} compares nothing; record it again"
+        problems.add(keys.entries["dataDef"].node.place, "missing-file", message)
+        return None
     return GoldenTest(
-        name=folder.name, folder=folder, page=pages[0], meta=meta, data_def=data_def, rows=tuple(rows)
+        name=folder.name, folder=folder, page=pages[0], meta=meta, data_def=data_def, rows=tuple(rows),
+        links=tuple(links) if has_links else None,
     )  # fmt: skip
 
 
@@ -243,7 +289,7 @@ def _read_text(root: Path, path: Path, problems: Problems) -> str | None:
     return None
 
 
-def _read_rows(text: str, shown: str, problems: Problems) -> list[Fields]:
+def _read_lines(text: str, shown: str, problems: Problems) -> list[Fields]:
     rows: list[Fields] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -253,7 +299,7 @@ def _read_rows(text: str, shown: str, problems: Problems) -> list[Fields]:
         except (ValueError, AttributeError) as error:
             column = error.colno if isinstance(error, json.JSONDecodeError) else 1
             reason = error.msg if isinstance(error, json.JSONDecodeError) else "it must be an object"
-            problems.add(SourcePosition(shown, number, column), "bad-row", f"this row is not JSON: {reason}")
+            problems.add(SourcePosition(shown, number, column), "bad-row", f"this line is not JSON: {reason}")
     return rows
 
 
@@ -292,8 +338,17 @@ def _origin_of(meta: PageMeta) -> PageOrigin:
     )
 
 
-def _rows_text(rows: Sequence[str]) -> str:
+def _lines_of(rows: Sequence[str]) -> str:
     return "".join(f"{to_one_line(row)}\n" for row in rows)
+
+
+def _compare_links(expected: Sequence[Fields] | None, got: Sequence[Fields]) -> Iterator[Difference]:
+    """The missing and the extra links, if links are compared. Their order means nothing."""
+    if expected is None:
+        return
+    old, new = (Counter(join_fields(dict(sorted(link.items()))) for link in links) for links in (expected, got))
+    yield from (Difference(row=None, field=None, expected=link, got=None) for link in (old - new).elements())
+    yield from (Difference(row=None, field=None, expected=None, got=link) for link in (new - old).elements())
 
 
 def _compare(expected: Sequence[Fields], got: Sequence[Fields], key: Sequence[str]) -> Iterator[Difference]:

@@ -6,6 +6,7 @@ No network, no database. What a page may cost is limited as in a crawl.
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -18,6 +19,7 @@ from engine.extract.select.selection import Selection
 from engine.http.decode import is_pdf
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.host import LoginRule, product_token
+from engine.model.link import Carried
 from engine.model.record import ExtractedLink, RecordCounts, Rejection
 from engine.model.step import StepResult
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
@@ -65,6 +67,16 @@ def describe_rejections(result: TrialResult) -> Iterator[str]:
     for rejection in result.rejected:
         field = f".{rejection.field}" if rejection.field else ""
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
+
+
+def link_as_dict(link: ExtractedLink) -> dict[str, Any]:
+    """A link for users: what it sends and carries, if it does."""
+    shown: dict[str, Any] = {"url": link.url, "group": link.group}
+    if link.details is not None:
+        request, carried = link.details
+        shown |= {"method": request.method, "body": request.body, "relation": request.relation}
+        shown["carried"] = dict(Carried.from_json(carried).values)
+    return shown
 
 
 def find_data_def(definitions: Definitions, name: str) -> DataDef:

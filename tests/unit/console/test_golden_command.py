@@ -21,7 +21,8 @@ locatorGroups:
   notes: {locators: [{url: "http://shop.example/notes"}]}
 taskGroups:
   list: {page: {dataDef: item}}
-  notes: {page: {dataDef: note, steps: {jsoupDefault: {m: {class: mark.Mark, previous: filter, next: appender}}}}}
+  notes: {page: {dataDef: note, steps: {jsoupDefault: {m: {class: mark.Mark, previous: filter, next: appender}}}},
+          links: {dataDef: pages}}
 dataDefs:
   item:
     query: {block: .item}
@@ -33,6 +34,7 @@ dataDefs:
       seen: {selector: s, type: date, format: any, locale: en}
       from: {value: "%{run.id} %{run.time} %{document.fetchedAt} %{locator.name} %{depth}"}
   note: {query: {block: p}, fields: {text: {}}}
+  pages: {links: [{selector: a.next}, {selector: a.item, linkGroup: list}, {selector: form, form: {}}]}
 """
 PLUGIN = """\
 from crawl_console import StepError
@@ -154,7 +156,7 @@ def test_reasons_stand_beside_the_differences(run: Output) -> None:
     change_defs("selector: i, type: decimal", "selector: s, type: decimal")
     code, out, _ = run()
     assert code == 1
-    assert "defs/shop.yml:13:7: rejected item.price: '2 hours ago' is not a number (3 records)" in out
+    assert "defs/shop.yml:14:7: rejected item.price: '2 hours ago' is not a number (3 records)" in out
     change_defs("block: .item", "block: .itm")
     assert "warning: item: block `.itm` matches nothing on this page" in run()[1]
 
@@ -192,6 +194,72 @@ def test_steps_of_the_group_run_and_may_fail_the_page(run: Output) -> None:
     )
 
 
+PAGES = """<a class=next href=/notes?p=2>2</a><a class=item href=/i/2>b</a><a class=item href=/i/1>a</a>
+<form method=post action=/find><input name=q value=tea></form>"""
+
+
+def test_links_are_recorded_and_compared(run: Output) -> None:
+    Path("page.html").write_text(PAGES)
+    source = ("--record", "page.html", "--url", "http://shop.example/notes", "--data-def", "pages")
+    assert run(*source)[1] == "defs/tests/pages: 4 links of pages\n"
+    golden = Path("defs/tests/pages/links.jsonl")
+    assert [json.loads(line) for line in golden.open()] == [
+        {"url": "http://shop.example/notes?p=2", "group": "notes"},
+        {"url": "http://shop.example/i/2", "group": "list"},
+        {"url": "http://shop.example/i/1", "group": "list"},
+        {"url": "http://shop.example/find", "group": "notes", "method": "POST", "body": "q=tea"},
+    ]
+    golden.write_text("\n".join(reversed(golden.read_text().replace(",", " , ").splitlines())))
+    assert run() == (0, "1 passed\n", ""), "order and spaces mean nothing"
+
+    change_defs("a.next", "a.nxt")
+    change_defs("linkGroup: list", "linkGroup: notes")
+    code, out, _ = run()
+    assert code == 1
+    assert [line.strip() for line in out.splitlines()] == [
+        "pages (pages): failed",
+        'link: missing {"group":"list","url":"http://shop.example/i/1"}',
+        'link: missing {"group":"list","url":"http://shop.example/i/2"}',
+        'link: missing {"group":"notes","url":"http://shop.example/notes?p=2"}',
+        'link: extra {"group":"notes","url":"http://shop.example/i/2"}',
+        'link: extra {"group":"notes","url":"http://shop.example/i/1"}',
+        "no link: `a.nxt` matches no element (defs/shop.yml:19:19)",
+        "0 passed, 1 failed",
+    ]
+    missing = {"group": "notes", "url": "http://shop.example/notes?p=2"}
+    assert (None, None, missing, None) in differences(run)
+    assert run("--update")[1].endswith("0 passed, 1 updated\n")
+    assert run() == (0, "1 passed\n", "")
+
+
+def test_links_may_be_left_out(run: Output) -> None:
+    change_defs("    key: [sku]\n", "    key: [sku]\n    links: [{selector: a}]\n")
+    Path("page.html").write_text(ITEM.format(n=1) + "<a href=/1>x</a>")
+    record(run)
+    record(run, "--name", "rows", "--no-links")
+    assert Path("defs/tests/item/links.jsonl").read_text() == '{"url":"http://shop.example/1","group":"list"}\n'
+    assert not Path("defs/tests/rows/links.jsonl").exists()
+    change_defs("{selector: a}", "{selector: b}")
+    assert run()[1].endswith("1 passed, 1 failed\n")
+    Path("defs/tests/item/links.jsonl").unlink()
+    assert run() == (0, "2 passed\n", "")
+    assert run("--update") == (0, "2 passed\n", "")
+    assert not Path("defs/tests/item/links.jsonl").exists()
+
+
+def test_a_test_that_compares_nothing_is_a_mistake(run: Output) -> None:
+    source = ("--record", "page.html", "--url", "http://shop.example/notes", "--data-def", "pages")
+    code, _, err = run(*source, "--no-links")
+    assert (code, err.splitlines()[0]) == (2, "error: pages gives links alone, and none would be compared")
+    assert run(*source)[0] == 0
+    assert Path("defs/tests/pages/links.jsonl").read_text() == ""
+    assert run() == (0, "1 passed\n", "")
+    Path("defs/tests/pages/links.jsonl").unlink()
+    code, _, err = run()
+    assert code == 2
+    assert "defs/tests/pages/meta.yml:3:10: missing-file 'pages' has no fields, so that a test without" in err
+
+
 def test_files_that_cannot_be_read_are_named_with_their_places_all_at_once(run: Output) -> None:
     for name in ("gone", "key", "page", "rows", "time", "yaml"):
         record(run, "--name", name)
@@ -227,6 +295,7 @@ def test_files_that_cannot_be_read_are_named_with_their_places_all_at_once(run: 
         (("--record",), "which page?"),
         (("--record", "page.html", "--job", "1"), "which page?"),
         (("--record", "page.html"), "which dataDef?\n  Give --data-def: item, note."),
+        (("--no-links",), "go with --record"),
         (("--record", "page.html", "--data-def", "itm"), "did you mean 'item'?"),
         (("--record", "page.html", "--data-def", "item", "--name", "../x"), "cannot name a folder"),
         (("--record", "page.html", "--update"), "--record makes one test"),

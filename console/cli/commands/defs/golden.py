@@ -1,4 +1,4 @@
-"""The command `test`: compares the rows of saved pages with the golden ones, and records such pages."""
+"""The command `test`: compares rows and links of saved pages with the golden ones, and records such pages."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ _ABSENT = "no such field"
 
 @click.command("test")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--update", is_flag=True, help="Write the rows as they are now: they become the golden ones.")
+@click.option("--update", is_flag=True, help="Write rows and links as they are now: they become the golden ones.")
 @click.option("--watch", is_flag=True, help="Test again after each save of the defs or tests, until Ctrl-C.")
 @click.option("--record", metavar="URL|FILE", is_flag=False, flag_value="", help="Make a test of this page.")
 @click.option("--job", type=Number(), metavar="ID", help="Make a test of the stored page of this job.")
@@ -43,6 +43,7 @@ _ABSENT = "no such field"
     help="With --record: whose rows, if several give rows of the page.",
 )  # fmt: skip
 @click.option("--url", metavar="U", help="With --record FILE: the address of FILE.")
+@click.option("--no-links", is_flag=True, help="With --record: leave out the links of the page.")
 @defs_option
 @arguments_option
 @base_url_option
@@ -50,13 +51,14 @@ _ABSENT = "no such field"
 @common_options("data", "assigned")
 def test(
     names: Sequence[str], update: bool, watch: bool, record: str | None, job: int | None, name: str | None,
-    data_def: str | None, url: str | None, defs: Path, base_url: str | None, as_json: bool, data: Path,
+    data_def: str | None, url: str | None, no_links: bool, defs: Path, base_url: str | None, as_json: bool, data: Path,
     assigned: dict[str, str], arguments: dict[str, str],
 ) -> int:  # fmt: skip
-    """Compare saved pages with their golden rows; no network. Exit 0: all equal, 1: differences."""
+    """Compare saved pages with their golden rows and links; no network. Exit 0: all equal, 1: differences."""
     if record is None and job is None:
-        if any(given is not None for given in (name, data_def, url)):
-            raise UsageError("--name, --data-def and --url go with --record", "Name the tests to run as arguments.")
+        if no_links or any(given is not None for given in (name, data_def, url)):
+            message = "--name, --data-def, --url and --no-links go with --record"
+            raise UsageError(message, "Name the tests to run as arguments.")
         if update and watch:
             raise UsageError("--update and --watch exclude each other", "Give one of them.")
         if watch:
@@ -72,12 +74,16 @@ def test(
         raise UsageError("--url is the address of a FILE", "A stored page has one.")
     if job is None:
         definitions, settings = load_defs(defs, assigned, arguments, base_url=base_url)
-        return _record(definitions, settings, defs, record, url, None, name, data_def, as_json=as_json)
+        return _record(
+            definitions, settings, defs, record, url, None, name, data_def, has_links=not no_links, as_json=as_json
+        )
     from console.cli.page_source import find_stored_page
 
     page = find_stored_page(data, job)
     definitions, settings = load_defs(defs, assigned, arguments, data, page.origin.run, base_url=base_url)
-    return _record(definitions, settings, defs, None, None, page, name, data_def, as_json=as_json)
+    return _record(
+        definitions, settings, defs, None, None, page, name, data_def, has_links=not no_links, as_json=as_json
+    )
 
 
 def _watch(
@@ -102,7 +108,7 @@ def _run(
 
     from engine.defs.builders.table_settings import complete_tables
     from engine.preview.extraction_client import ExtractionClient
-    from engine.preview.golden_tests import read_tests, run_test, update_rows
+    from engine.preview.golden_tests import read_tests, run_test, update_test
 
     definitions = complete_tables(definitions, settings)
     tests = read_tests(defs, definitions, names)
@@ -112,7 +118,7 @@ def _run(
             result = run_test(each, definitions, client)
             results.append(result)
             if update and result.differences and result.problem is None:
-                update_rows(result)
+                update_test(result)
             if not as_json:
                 write_lines(*_result_lines(result, updated=update))
     states = [_state_of(result, updated=update) for result in results]
@@ -129,7 +135,7 @@ def _run(
 
 def _record(
     definitions: "Definitions", settings: "Settings", defs: Path, source: str | None, url: str | None,
-    page: "FoundPage | None", name: str | None, data_def: str | None, *, as_json: bool,
+    page: "FoundPage | None", name: str | None, data_def: str | None, *, has_links: bool, as_json: bool,
 ) -> int:  # fmt: skip
     from msgspec.structs import replace
 
@@ -137,7 +143,7 @@ def _record(
     from engine.defs.builders.table_settings import complete_tables
     from engine.defs.yaml.sources import tests_folder
     from engine.preview.extraction_client import ExtractionClient
-    from engine.preview.golden_tests import find_failure, find_reasons, freeze_document, record_test
+    from engine.preview.golden_tests import find_failure, find_reasons, freeze_document, links_of, record_test
     from engine.preview.page_trial import PageTrial, find_data_def
 
     definitions = complete_tables(definitions, settings)
@@ -156,22 +162,27 @@ def _record(
         if failure is not None:
             raise PageUnavailable(f"{page.document.url}: {failure}", "A crawl would fail this page.")
         write_stderr(*find_reasons(trial, page.document, result))
-    record_test(folder, chosen, page.document, page.origin, result)
+    links = links_of(result) if has_links and (result.links or target.links or target.next is not None) else None
+    if links is None and not target.columns:
+        raise UsageError(f"{chosen} gives links alone, and none would be compared", "Leave out --no-links.")
+    record_test(folder, chosen, page.document, page.origin, result, links)
     if as_json:
         write_json({"passed": 0, "updated": 0, "failed": 0, "tests": [_as_dict(folder.name, chosen, "recorded")]})
     else:
-        write_lines(f"{folder}: {plural(len(result.rows), 'row')} of {chosen}")
+        counts = [plural(len(result.rows), "row")] if target.columns else []
+        counts += [plural(len(links), "link")] if links is not None else []
+        write_lines(f"{folder}: {' and '.join(counts)} of {chosen}")
     return 0
 
 
 def _choose_data_def(definitions: "Definitions", group: str | None) -> str:
-    """The only dataDef that gives rows of the group, or of all groups. Raises UsageError."""
+    """The only dataDef that gives rows, or the only one, of the group or of all groups. Raises UsageError."""
     groups = [each for each in definitions.task_groups if group is None or each.name == group]
     used = dict.fromkeys(task.data_def for each in groups for task in each.tasks)
     targets = (definitions.data_def(name) for name in used)
-    names = [target.name for target in targets if target is not None and target.columns]
+    names = [target.name for target in targets if target is not None and target.columns] or list(used)
     if len(names) != 1:
-        raise UsageError("which dataDef?", f"Give --data-def: {', '.join(names or used) or 'no task uses one'}.")
+        raise UsageError("which dataDef?", f"Give --data-def: {', '.join(names) or 'no task uses one'}.")
     return names[0]
 
 
@@ -202,7 +213,7 @@ def _result_lines(result: "GoldenResult", *, updated: bool) -> Iterator[str]:
 
 def _describe(difference: "Difference") -> str:
     expected, got = difference.expected, difference.got
-    row = f"row {difference.row}"
+    row = "link" if difference.row is None else f"row {difference.row}"
     if difference.field is None:
         return f"{row}: {'extra' if expected is None else 'missing'} {_cut(expected or got or '', 0)}"
     pairs = zip(expected or "", got or "", strict=False)

@@ -79,10 +79,11 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
     import orjson
 
     from engine.extract.page.context import format_utc
+    from engine.preview.page_trial import link_as_dict
 
     return {
         "rows": [orjson.Fragment(row) for row in result.rows],
-        "links": [_link_as_dict(link) for link in result.links],
+        "links": [{**link_as_dict(link), "priority": link.priority} for link in result.links],
         "not_followed": list(result.unfollowed),
         "rejected": [
             {"data_def": r.data_def, "field": r.field, "reason": r.reason, "place": r.place} for r in result.rejected
@@ -101,20 +102,11 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
     }  # fmt: skip
 
 
-def _link_as_dict(link: "ExtractedLink") -> dict[str, Any]:
-    from engine.model.link import Carried
-
-    shown: dict[str, Any] = {"url": link.url, "group": link.group, "priority": link.priority}
-    if link.details is not None:
-        request, carried = link.details
-        shown |= {"method": request.method, "body": request.body, "relation": request.relation}
-        shown["carried"] = dict(Carried.from_json(carried).values)
-    return shown
-
-
 def _describe_link(link: "ExtractedLink") -> str:
     """How a crawl would treat a link."""
-    shown = {"relation": "link", "method": "GET", "body": None, "carried": {}} | _link_as_dict(link)
+    from engine.preview.page_trial import link_as_dict
+
+    shown = {"relation": "link", "method": "GET", "body": None, "carried": {}} | link_as_dict(link)
     noun = "link" if shown["relation"] == "link" else f"{shown['relation']} page"
     text = f"{noun} to {link.group}: {'' if shown['method'] == 'GET' else shown['method'] + ' '}{link.url}"
     if shown["body"] is not None:
