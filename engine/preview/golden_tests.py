@@ -1,4 +1,4 @@
-"""Golden tests: saved pages beside the defs, and the rows and links that the defs must extract.
+"""Golden tests: saved pages, and the rows and links that the defs must extract from them.
 
 A test is a folder `tests/NAME` below the defs directory with `page.*`, `meta.yml`, `rows.jsonl`, and `links.jsonl` if
 links are compared.
