@@ -117,10 +117,15 @@ class Field(Struct, frozen=True, kw_only=True):
             examples=("%d %B %Y", "%Y-%m-%d", "any"),
         ),
     ] = None
-    locale: Annotated[
-        LocaleName | None,
-        DefKey("The language of dates of the format any, such as de or en-GB.", examples=("de", "en-GB")),
-    ] = None
+    locales: Annotated[
+        tuple[LocaleName, ...],
+        Shape.ITEM_OR_LIST,
+        DefKey(
+            "The language of dates of the format any, such as de or en-GB; of several the first that reads a date.",
+            name="locale",
+            examples=("de", "en-GB", ["de", "fr"]),
+        ),
+    ] = ()
     value: Annotated[
         Value | None,
         DefKey(

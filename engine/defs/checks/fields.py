@@ -38,7 +38,8 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     elif "format" in node.entries and "%" not in (text := node.text_of("format") or "%") and text != ANY_FORMAT:
         message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}, or `any` with a `locale`"
         problems.add(node.entries["format"].node.place, "bad-format", message)
-    if node.text_of("format") == ANY_FORMAT and kind == "date" and "locale" not in node.entries:
+    has_locale = "locale" in node.entries and not node.has_empty_list("locale")
+    if node.text_of("format") == ANY_FORMAT and kind == "date" and not has_locale:
         message = "`format: any` needs a `locale`, such as `en`: 3/4/2024 is another day in `en-GB`"
         problems.add(node.key_place("format"), "missing-key", message)
     if "locale" in node.entries and node.text_of("format") != ANY_FORMAT and "fields" not in node.entries:

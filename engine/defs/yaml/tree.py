@@ -59,6 +59,10 @@ class _Frame(Struct):
     expects_key: bool = True
     skip: bool = False
     """The next value belongs to a rejected key."""
+    merge: SourcePosition | None = None
+    """Of the key `<<`."""
+    merged: set[str] = field(default_factory=set)
+    """Keys that `<<` gave, which written ones replace."""
 
 
 class _TreeBuilder(Struct):
@@ -139,7 +143,9 @@ class _TreeBuilder(Struct):
             frame.expects_key = True
             if frame.skip:
                 frame.skip = False
-            elif frame.key is not None:
+            elif frame.key is None:
+                self._merge(frame, node)
+            else:
                 parent.entries[frame.key[0]] = Entry(frame.key[1], node)
 
     def _set_key(self, frame: _Frame, node: YamlNode) -> None:
@@ -149,14 +155,30 @@ class _TreeBuilder(Struct):
         elif node.is_null:
             self.problems.add(node.place, "bad-yaml", "a key is missing before the colon")
         elif node.plain and node.text == "<<":
-            self.problems.add(node.place, "bad-yaml", "merge keys (`<<`) are not part of YAML 1.2; write the keys out")
-        elif node.text in frame.node.entries:
+            if frame.merge is None:
+                frame.skip, frame.key, frame.merge = False, None, node.place
+                return
+            message = f"`<<` is already written on line {frame.merge.line}; merge a list there: `<<: [*one, *other]`"
+            self.problems.add(node.place, "duplicate-key", message)
+        elif node.text in frame.node.entries and node.text not in frame.merged:
             first = frame.node.entries[node.text].place
             message = f"'{shown_key(node.text)}' is already defined on line {first.line}; remove one"
             self.problems.add(node.place, "duplicate-key", message)
         else:
             frame.skip = False
             frame.key = (node.text, node.place)
+            frame.merged.discard(node.text)
+
+    def _merge(self, frame: _Frame, node: YamlNode) -> None:
+        """Add the keys of a mapping, or of several, that are not written in the one with `<<`. The first counts."""
+        for source in node.items if node.kind == "list" else [node]:
+            if source.kind != "mapping":
+                message = "`<<` merges a mapping, or a list of mappings; write for example `<<: *name`"
+                self.problems.add(source.place, "bad-yaml", message)
+            for key, entry in source.entries.items():
+                if key not in frame.node.entries:
+                    frame.node.entries[key] = entry
+                    frame.merged.add(key)
 
     def _check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: SourcePosition) -> None:
         if event.tag not in _PLAIN_TAGS:

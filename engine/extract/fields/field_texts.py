@@ -205,7 +205,7 @@ def _conversion(field: Field, path: str) -> Conversion:
 
         return convert_url
     if field.type == "date" and field.format == ANY_FORMAT:
-        dates = HumanDates(field.locale or "")
+        dates = HumanDates(field.locales)
 
         def convert_date(text: str, budget: Budget) -> Any:
             budget.time_budget.check_patience()

@@ -1,5 +1,6 @@
 """Reads dates as people write them, in the language of a locale: `3. März 2024`, `vor 2 Stunden`."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -27,15 +28,15 @@ _ANY_DAY = datetime(2024, 1, 31)
 
 
 class HumanDates:
-    """Dates of one locale. Creating one loads the library and the locale."""
+    """Dates of some locales: the first that reads a text counts. Creating one loads the library and the locales."""
 
-    def __init__(self, locale: str) -> None:
+    def __init__(self, locales: Sequence[str]) -> None:
         """Raises `ValueError` for an unknown locale."""
         from dateparser.date import DateDataParser
 
         self._create = DateDataParser
-        self._locale = locale
-        self._find(locale, _ANY_DAY)  # loads the locale now, not within the time of the first page
+        self._locales = [*locales]
+        self._find(" ".join(locales), _ANY_DAY)  # loads the locales now, not within the time of the first page
         # The same dates occur in many records and on many pages.
         self._parse = lru_cache(_CACHED_TEXTS)(self._parse_relative)
         self._parse_with_year = lru_cache(_CACHED_TEXTS)(self._parse_absolute)
@@ -54,7 +55,8 @@ class HumanDates:
             None if is_number else self._parse(text, fetched_at)
         )
         if date is None:
-            raise ValueError(f"{quote_text(text)} is not a date in the locale '{self._locale}'")
+            shown = ", ".join(f"'{locale}'" for locale in self._locales)
+            raise ValueError(f"{quote_text(text)} is not a date in the locale{'s'[: len(self._locales) - 1]} {shown}")
         return date
 
     def _parse_absolute(self, text: str) -> str | None:
@@ -68,7 +70,8 @@ class HumanDates:
         # a parser has one base
         settings = {**dict(_SETTINGS), "PARSERS": [*parsers] or [_RELATIVE, _ABSOLUTE], "RELATIVE_BASE": base}
         try:
-            parsed = self._create(locales=[self._locale], settings=settings).get_date_data(text)
+            finder = self._create(locales=self._locales, use_given_order=True, settings=settings)
+            parsed = finder.get_date_data(text)
         except Exception:  # the library guesses from any text of a page, and may raise anything: the text is not a date
             return None
         if parsed.date_obj is None:

@@ -107,7 +107,7 @@ def _checker_of_type(field: Field) -> Check:
 def _date_checker(field: Field) -> Check:
     """A date in ISO 8601, as earlier steps leave it, or in the format of the field."""
     iso, written = converter_for(replace(field, format=None)), converter_for(field)
-    dates = cache(partial(HumanDates, field.locale or ""))  # loads the library at the first text that is not ISO 8601
+    dates = cache(partial(HumanDates, field.locales))  # loads the library at the first text that is not ISO 8601
 
     def check(value: Any, context: PageContext) -> str | None:
         if isinstance(value, date):

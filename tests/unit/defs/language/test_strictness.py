@@ -177,7 +177,14 @@ CASES = [
     ("bad-yaml", "hosts:\n", "hosts:\n§\t\n  x:\n"),
     ("bad-yaml", "live: P1D", "live: a§: b"),
     ("bad-yaml", "live: P1D", "live: §!!python/name:os.system P1D"),
-    ("bad-yaml", "hosts:\n", "hosts:\n  §<<: {}\n"),
+    ("bad-yaml", "hosts:\n", "hosts:\n  <<: §text\n"),
+    ("bad-yaml", "hosts:\n", "hosts:\n  <<: [{}, §[a]]\n"),
+    ("bad-yaml", "hosts:\n", "hosts:\n  <<:§\n"),
+    ("bad-yaml", "hosts:\n", "hosts: &h\n  <<: §*h\n"),
+    ("duplicate-key", "hosts:\n", "hosts:\n  <<: {}\n  §<<: {}\n"),
+    ("duplicate-key", "hosts:\n", "hosts:\n  <<: {a.example: {}}\n  a.example: {}\n  §a.example: {}\n"),
+    ("unknown-key", "hosts:\n", "hosts:\n  a.example: &a {§dealy: 1}\n  b.example: {<<: *a, delay: 1}\n"),
+    ("wrong-type", "hosts:\n", "hosts:\n  a.example: &a {delay: 1}\n  b.example: {<<: *a, delay: §[x]}\n"),
     ("bad-yaml", "hosts:\n", "hosts:\n  ? §[a]\n  : {}\n"),
     # not implemented
     ("unknown-value", "type: decimal", "type: §files"),
@@ -318,6 +325,14 @@ def test_an_alias_inside_its_own_anchor_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("deep", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000, "a: " + "[" * 60 + "]" * 60])
 def test_deep_nesting_is_rejected(tmp_path: Path, deep: str) -> None:
     assert [p.code for p in load_problems(write_defs(tmp_path, deep))] == ["bad-yaml"]
+
+
+def test_merged_keys_count_as_aliased_ones(tmp_path: Path) -> None:
+    bomb = "\n".join(
+        f"  a{i}: &a{i} {{k{i}: {{{', '.join(f'b{n}: {{<<: *a{i - 1}}}' for n in range(9))}}}}}" for i in range(1, 9)
+    )
+    (problem,) = load_problems(write_defs(tmp_path, f"dataDefs:\n  a0: &a0 {{x: y}}\n{bomb}\n"))
+    assert (problem.code, "alias" in problem.message) == ("bad-yaml", True)
 
 
 def test_a_small_alias_is_fine(tmp_path: Path) -> None:

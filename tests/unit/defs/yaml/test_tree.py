@@ -106,3 +106,29 @@ def quoted(text: str) -> str:
 @given(st.dictionaries(st.text(max_size=5), data, max_size=4))
 def test_data_round_trips(value: dict[str, Any]) -> None:
     assert plain_data(tree(flow(value)).value()) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: &a {x: 1, y: 2}\nb: {<<: *a, z: 3}", {"x": 1, "y": 2, "z": 3}),
+        ("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}", {"x": 3, "y": 2}),
+        ("a: &a {x: 1, y: 2}\nb: {z: 0, x: 3, <<: *a}", {"z": 0, "x": 3, "y": 2}),
+        ("a: &a {x: 1}\nc: &c {x: 2, y: 2}\nb: {<<: [*a, *c], z: 3}", {"x": 1, "y": 2, "z": 3}),
+        ("a: &a {x: 1, y: 1}\nc: &c {<<: *a, y: 2}\nb: {<<: *c}", {"x": 1, "y": 2}),
+        ("a: &a {x: {k: 1}}\nb: {<<: *a, x: {l: 2}}", {"x": {"l": 2}}),
+        ("a: &a {x: 1}\nb: {<<: *a, x: ~}", {"x": None}),
+        ("b: {<<: {x: 1}, <<x: 2, '<<': 3}", {"x": 1, "<<x": 2, "<<": 3}),
+        ("a: 1\nb: {<<: [], x: 1}", {"x": 1}),
+    ],
+)
+def test_merge_keys_add_what_a_mapping_does_not_write(text: str, value: dict[str, Any]) -> None:
+    merged = tree(text).entries["b"].node
+    assert plain_data(merged.value()) == value
+    assert list(merged.value()) == list(value), "in the order in which they are written"
+
+
+def test_a_merged_key_is_where_it_is_written() -> None:
+    merged = tree("a: &a\n  x: 1\n  y: 2\nb:\n  <<: *a\n  y: 3\n").entries["b"].node
+    places = {key: (entry.place.line, entry.place.column) for key, entry in merged.entries.items()}
+    assert places == {"x": (2, 3), "y": (6, 3)}

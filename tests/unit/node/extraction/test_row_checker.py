@@ -83,8 +83,8 @@ def test_what_no_selector_would_give_is_an_error(type_: Any, value: Any, reason:
 def test_a_date_may_have_the_format_of_its_field() -> None:
     assert checked("04.03.2024", type="date", format="%d.%m.%Y") == "2024-03-04"
     assert checked("2024-03-04", type="date", format="%d.%m.%Y") == "2024-03-04"
-    assert checked("gestern", type="date", format="any", locale="de") == "2024-05-19"
-    for text, options in (("2024/03/04", {"format": "%d.%m.%Y"}), ("yesterday", {"format": "any", "locale": "de"})):
+    assert checked("gestern", type="date", format="any", locales=("de",)) == "2024-05-19"
+    for text, options in (("2024/03/04", {"format": "%d.%m.%Y"}), ("yesterday", {"format": "any", "locales": ("de",)})):
         with pytest.raises(RowInvalid, match=text):
             checked(text, type="date", **options)
 
