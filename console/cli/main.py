@@ -22,6 +22,16 @@ _ENVIRONMENT_ERRORS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
 }  # fmt: skip
 """Missing permissions, a full disk, a failing output: the user has to fix something outside the program."""
+_OTHER_COMMANDS = {
+    "crawl": "run", "start": "run", "scrape": "run", "validate": "check", "lint": "check", "fetch": "try",
+    "parse": "try", "new": "init", "startproject": "init", "list": "plan",
+}  # fmt: skip
+_OTHER_OPTIONS = {
+    "--headless": "--no-ui", "--no-tui": "--no-ui", "--batch": "--no-ui", "--non-interactive": "--no-ui",
+    "--quiet": "--progress", "--workers": "--nodes", "--limit": "--max-pages", "--timeout": "--max-time",
+    "--config": "--defs", "--setting": "--set",
+}  # fmt: skip
+"""What other crawlers call a command or an option, and what it is called here."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -77,6 +87,8 @@ def _invoke(words: list[str], late_command: str | None = None) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            _suggest_option(error)
         error.show()
         if late_command is not None:
             click.echo(f"A command stands before its options: crawl-console {late_command} …", err=True)
@@ -102,6 +114,14 @@ def _invoke(words: list[str], late_command: str | None = None) -> int:
         click.echo(f"error: a fault of the program: {type(error).__name__}: {error}", err=True)
         click.echo("  Please report it with the traceback that CRAWL_TRACEBACK=1 shows.", err=True)
         return 3
+
+
+def _suggest_option(error: click.NoSuchOption) -> None:
+    """Name the option of the command that has another name elsewhere."""
+    name = _OTHER_OPTIONS.get(error.option_name)
+    options = error.ctx.command.params if error.ctx is not None else []
+    if name is not None and any(name in option.opts for option in options):
+        error.possibilities = [name]
 
 
 class LazyGroup(click.Group):
@@ -134,7 +154,9 @@ class LazyGroup(click.Group):
         if args[0] == "convert":
             raise click.UsageError("No such command 'convert'. Scoopi's definitions run unmodified.", ctx)
         if args[0] not in COMMANDS:
-            raise click.UsageError(f"No such command '{args[0]}'{suggest(args[0], list(COMMANDS))}.", ctx)
+            name = _OTHER_COMMANDS.get(args[0])
+            hint = suggest(args[0], list(COMMANDS)) if name is None else f" (did you mean '{name}'?)"
+            raise click.UsageError(f"No such command '{args[0]}'{hint}.", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from console.cli.commands import COMMANDS, EXAMPLES
-from console.cli.main import crawl_console
+from console.cli.main import crawl_console, main
 
 CONTEXT = click.Context(crawl_console)
 HEAVY = (
@@ -167,3 +167,23 @@ def test_a_version_that_cannot_be_written_is_an_error() -> None:
             [sys.executable, "-m", "console", "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (done.returncode, done.stderr.splitlines()[0]) == (3, "error: No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("crawl", "No such command 'crawl' (did you mean 'run'?)."),
+        ("validate", "No such command 'validate' (did you mean 'check'?)."),
+        ("runn", "No such command 'runn' (did you mean 'run'?)."),
+        ("scal", "No such command 'scal' (did you mean 'scale'?)."),
+        ("run --headless", "No such option '--headless'. Did you mean '--no-ui'?"),
+        ("--headless", "No such option '--headless'. Did you mean '--no-ui'?"),
+        ("run --workers 2", "No such option '--workers'. Did you mean '--nodes'?"),
+        ("vacuum --workers 2", "No such option '--workers'."),
+    ],
+)
+def test_what_other_crawlers_call_it_is_understood(words: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == 2
+    assert hint in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The command `test`: compares rows and links of saved pages with the golden ones, and records such pages."""
+"""The command `test`: compares rows and links of saved pages with golden ones, and records pages."""
 
 import os
 from collections.abc import Iterator, Sequence
