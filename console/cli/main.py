@@ -87,9 +87,7 @@ def _invoke(words: list[str], late_command: str | None = None) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption):
-            _suggest_option(error)
-        error.show()
+        (_suggest_option(error) if isinstance(error, click.NoSuchOption) else error).show()
         if late_command is not None:
             click.echo(f"A command stands before its options: crawl-console {late_command} …", err=True)
         return error.exit_code
@@ -116,12 +114,13 @@ def _invoke(words: list[str], late_command: str | None = None) -> int:
         return 3
 
 
-def _suggest_option(error: click.NoSuchOption) -> None:
-    """Name the option of the command that has another name elsewhere."""
+def _suggest_option(error: click.NoSuchOption) -> click.NoSuchOption:
+    """The error; it names the option of the command that has another name elsewhere."""
     name = _OTHER_OPTIONS.get(error.option_name)
     options = error.ctx.command.params if error.ctx is not None else []
-    if name is not None and any(name in option.opts for option in options):
-        error.possibilities = [name]
+    if name is None or not any(name in option.opts for option in options):
+        return error
+    return click.NoSuchOption(error.option_name, possibilities=[name], ctx=error.ctx)
 
 
 class LazyGroup(click.Group):
