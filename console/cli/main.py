@@ -114,13 +114,13 @@ def _invoke(words: list[str], late_command: str | None = None) -> int:
         return 3
 
 
-def _suggest_option(error: click.NoSuchOption) -> click.NoSuchOption:
+def _suggest_option(error: click.NoSuchOption) -> click.UsageError:
     """The error; it names the option of the command that has another name elsewhere."""
     name = _OTHER_OPTIONS.get(error.option_name)
     options = error.ctx.command.params if error.ctx is not None else []
     if name is None or not any(name in option.opts for option in options):
         return error
-    return click.NoSuchOption(error.option_name, possibilities=[name], ctx=error.ctx)
+    return click.UsageError(f"No such option '{error.option_name}'. Did you mean '{name}'?", error.ctx)
 
 
 class LazyGroup(click.Group):
