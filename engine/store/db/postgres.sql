@@ -159,7 +159,7 @@ DECLARE hot text;
 BEGIN
     FOREACH hot IN ARRAY ARRAY['runs', 'leader', 'supervisors', 'nodes', 'appenders', 'outputs', 'deliveries', 'hosts', 'sequences',
         'failures', 'page_repeats', 'row_counts', 'metrics', 'content_sums', 'health', 'field_health', 'result_counts',
-        'host_speeds', 'host_answers', 'host_latencies', 'cookie_jars', 'checkpoints', 'meta'] LOOP
+        'host_speeds', 'host_answers', 'host_latencies', 'host_health', 'cookie_jars', 'checkpoints', 'meta'] LOOP
         EXECUTE format('ALTER TABLE $schema.%s SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, '
             'autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)', hot);
     END LOOP;

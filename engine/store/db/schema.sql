@@ -166,8 +166,6 @@ CREATE TABLE hosts (
     throttle             INTEGER NOT NULL DEFAULT 0, -- 1: the delay follows the host's latency
     pace                 REAL NOT NULL DEFAULT 1,  -- that delay, in seconds
     least_pace           REAL NOT NULL DEFAULT 0,  -- raised by each burst of 429 or 503, never lowered
-    records              INTEGER NOT NULL DEFAULT 0, -- of its pages
-    records_rejected     INTEGER NOT NULL DEFAULT 0,
     gone                 INTEGER NOT NULL DEFAULT 0, -- requests answered with 404 or 410
     blocked              INTEGER NOT NULL DEFAULT 0, -- answers that refused the crawler
     answers              INTEGER NOT NULL DEFAULT 1, -- the last 20 as bits, 1: it refused; a 1 before them all
@@ -446,6 +444,17 @@ CREATE TABLE field_health (
     missing  INTEGER NOT NULL DEFAULT 0,            -- in so many records, before its default
     UNIQUE (run, data_def, field)
 );
+
+CREATE TABLE host_health (                          -- the same by host
+    host     INTEGER NOT NULL REFERENCES hosts(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    field    TEXT NOT NULL,                         -- empty: the counts of the dataDef
+    pages    INTEGER NOT NULL,                      -- it was applied to
+    records  INTEGER NOT NULL,                      -- of a field, those that lack it
+    rejected INTEGER NOT NULL,
+    PRIMARY KEY (host, data_def, field)
+) WITHOUT ROWID;
+CREATE INDEX host_health_rejected ON host_health(host) WHERE rejected > 0;
 
 CREATE TABLE page_health (
     job      INTEGER NOT NULL REFERENCES jobs(id),

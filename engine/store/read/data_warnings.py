@@ -15,9 +15,11 @@ from engine.store.tables.run import page_repeats, runs
 from engine.store.tables.run.runs import Baseline, Run
 
 _HOSTS = """
-SELECT h.key, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page') AS pages, h.records,
-    h.records_rejected, h.errors, h.gone, h.blocked
-FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.gone > 0 OR h.blocked > 0 OR h.records_rejected > 0)
+SELECT h.key, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page') AS pages,
+    (SELECT total(records) FROM host_health WHERE host = h.id AND field = ''),
+    (SELECT total(rejected) FROM host_health WHERE host = h.id AND field = ''), h.errors, h.gone, h.blocked
+FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.gone > 0 OR h.blocked > 0
+    OR h.id IN (SELECT host FROM host_health WHERE rejected > 0))
 ORDER BY h.errors + h.gone + h.blocked DESC, h.id LIMIT 50
 """
 _GROUPS_WITHOUT_PAGE = """
@@ -81,7 +83,7 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     for drop in runs.list_drops(db, run.seq):
         text = f"{drop.text} (it recovered)" if drop.ended else drop.text
         code = "dropped-field" if drop.field else "dropped-rows"
-        warnings.append(DataWarning(code, text, drop.data_def, ended=drop.ended, subject=drop.field or None))
+        warnings.append(DataWarning(code, text, drop.data_def, drop.host, drop.ended, drop.field or None))
     for key, *counters in db.all(_HOSTS, (run.seq,)):
         warnings += _of_host(str(key), *map(int, counters))
     for host, group, pattern, pages, skipped in page_repeats.list_found(db, run.seq):

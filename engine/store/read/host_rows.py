@@ -17,7 +17,9 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
     (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract'),
     (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page'),
     (SELECT total(failed) FROM sequences WHERE host = h.id AND kind = 'page'),
-    h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status, h.records, h.records_rejected,
+    h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status,
+    (SELECT total(records) FROM host_health WHERE host = h.id AND field = ''),
+    (SELECT total(rejected) FROM host_health WHERE host = h.id AND field = ''),
     coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency,
     h.login, h.content_signal, v.state, coalesce(v.pages_per_s, 0)
 FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ?
@@ -144,7 +146,7 @@ def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
         host=key, running=running, waiting=int(waiting) + int(taken) - running, delay=delay, concurrency=concurrency,
         next_in=seconds_until(next_at), backoff=seconds_until(backoff), strikes=strikes, throttled=throttled,
         errors=errors, blocked=blocked, robots=robots.lower(), robots_status=status, pages=int(done),
-        records=records, rejected=rejected, failed=int(failed), gone=gone, answers=count_by_class(answers),
+        records=int(records), rejected=int(rejected), failed=int(failed), gone=gone, answers=count_by_class(answers),
         bytes=received, p50=p50, p95=p95, recent_p50=tuple(orjson.loads(recent)) if recent else (), eta=eta,
         paused=bool(paused), operator_delay=operator_delay, operator_concurrency=operator_concurrency,
         login=login.lower(), content_signal=orjson.loads(signal) if signal else {},

@@ -40,7 +40,7 @@ _BY_JOB = (
 _IN_GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("locators", ()),
     ("sequences", (("failures", "sequence"), ("page_repeats", "sequence"))),
-    ("hosts", (("host_speeds", "host"), ("host_answers", "host"), ("host_latencies", "host"))),
+    ("hosts", (("host_speeds", "host"), ("host_answers", "host"), ("host_latencies", "host"), ("host_health", "host"))),
     ("deliveries", (("withdrawals", "delivery"),)),
 )
 """Tables with many rows of a run, each with the tables that refer to its ids."""

@@ -1,9 +1,11 @@
 """Notices that a dataDef gives much less than it gave earlier in the same run."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from engine.store.db.connector import Database
+from engine.store.tables.host import hosts
 from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth
 from engine.store.tables.run import runs
@@ -13,6 +15,11 @@ WINDOW_PAGES = 50
 """The least number of last pages that are compared with earlier ones."""
 MIN_EXPECTED = 60
 """Rows, or filled values, that the window should hold by the share before it; the window grows until it does."""
+HOST_WINDOW = 25
+"""Both numbers for one of many hosts."""
+_MAX_HOSTS_WATCHED, _MAX_HOSTS_NAMED = 300, 3
+_HOSTS_SECONDS, _COST_SHARE = 2.0, 0.01
+"""Seconds between two comparisons of the hosts, and the share of the time that they may take."""
 _DROPPED_SHARE = 0.5
 _SAMPLE_PAGES = 10
 _MAX_SAMPLES = 400
@@ -43,10 +50,16 @@ class _Fall(NamedTuple):
         return self.now < self.before * _DROPPED_SHARE
 
 
-class DropDetector:
-    """Watches one dataDef."""
+DropKey = tuple[str, str, str | None]
+"""DataDef, field and host."""
 
-    def __init__(self) -> None:
+
+class DropDetector:
+    """Watches one dataDef, by default on all hosts."""
+
+    def __init__(self, window: int = WINDOW_PAGES, expected: int = MIN_EXPECTED) -> None:
+        self._window = window
+        self._expected = expected
         self._samples: list[_Sample] = []
         self._id: int | None = None
 
@@ -77,15 +90,15 @@ class DropDetector:
 
     def _compare(self, name: str, now: _Sample) -> _Fall | None:
         for start in reversed(self._samples):
-            if now.pages - start.pages < WINDOW_PAGES:
+            if now.pages - start.pages < self._window:
                 continue
             before = start.pages if not name else start.records
             of = now.pages - start.pages if not name else now.records - start.records
             value = start.values.get(name, 0)
-            if value < MIN_EXPECTED or not before:
+            if value < self._expected or not before:
                 return None  # earlier samples have even less
             share = value / before
-            if of and share * of >= MIN_EXPECTED:
+            if of and share * of >= self._expected:
                 overall = now.values[name] / ((now.records if name else now.pages) or 1)
                 if name and now.values[name] == value:
                     since, share = self._find_end(name, now)
@@ -105,30 +118,99 @@ class DropDetector:
 
 
 class HealthWatch:
-    """Watches all dataDefs of a run; stores its findings with the run."""
+    """Watches all dataDefs of a run, and the part of each host; stores its findings with the run."""
 
     def __init__(self, db: Database, run: int) -> None:
         self._db = db
         self._run = run
         self._detectors: dict[str, DropDetector] = {}
+        self._by_host: dict[tuple[str, int], DropDetector] = {}
+        self._host_falls: dict[tuple[str, str], dict[int, _Fall]] = {}
+        """By dataDef and field, the hosts whose pages lack it."""
+        self._on_several: set[tuple[str, str]] = set()
+        """Those that many hosts lack, but not all of them together."""
+        self._hosts_due = 0.0
 
-    def update(self) -> None:
-        """Compare, and store the drops if they changed."""
-        drops = {(drop.data_def, drop.field): drop for drop in runs.list_drops(self._db, self._run)}
+    def update(self, answered: Sequence[int] = ()) -> None:
+        """Compare, and store the drops if they changed. `answered`: hosts that answered just now."""
+        drops = {drop.key: drop for drop in runs.list_drops(self._db, self._run)}
         before = dict(drops)
-        for data_def, counts in health.read(self._db, self._run).items():
+        data_defs = health.read(self._db, self._run)
+        for data_def, counts in data_defs.items():
             detector = self._detectors.setdefault(data_def, DropDetector())
             if detector.start_again_if_new(counts):
                 drops |= {key: drop._replace(ended=True) for key, drop in drops.items() if drop.data_def == data_def}
+                self._host_falls = {key: falls for key, falls in self._host_falls.items() if key[0] != data_def}
             for fall in detector.update(counts):
-                key = (data_def, fall.name)
+                key = (data_def, fall.name, None)
                 if fall.is_drop:
                     drops[key] = Drop(data_def, fall.name, _describe(data_def, fall), False)
-                elif not fall.is_drop and key in drops:
+                    self._on_several.discard(key[:2])
+                elif key in drops and key[:2] not in self._on_several:
                     drops[key] = drops[key]._replace(ended=True)
+        self._compare_hosts(answered, data_defs)
+        for pair, falls in self._host_falls.items():
+            self._judge_hosts(drops, pair, falls)
         if drops != before:
             with self._db.transaction():
                 runs.set_drops(self._db, self._run, list(drops.values()))
+
+    def _compare_hosts(self, answered: Sequence[int], data_defs: Mapping[str, DataDefHealth]) -> None:
+        """Watch the fields of each host alone: the others would hide what one of many lacks."""
+        began = time.monotonic()
+        if not answered or began < self._hosts_due:
+            return
+        watched = {host for _, host in self._by_host}
+        chosen = [host for host in answered if host in watched or len(watched) < _MAX_HOSTS_WATCHED]
+        for host, counts in health.read_hosts(self._db, chosen[:_MAX_HOSTS_WATCHED], data_defs).items():
+            for name, of_host in counts.items():
+                detector = self._by_host.setdefault((name, host), DropDetector(HOST_WINDOW, HOST_WINDOW))
+                detector.start_again_if_new(of_host)
+                falls = {fall.name: fall for fall in detector.update(of_host) if fall.name}
+                falls |= {fall.name: fall for fall in _find_never_filled(of_host, data_defs[name])}
+                for field, fall in falls.items():
+                    self._host_falls.setdefault((name, field), {}).pop(host, None)
+                    if fall.is_drop:
+                        self._host_falls[name, field][host] = fall
+        ended = time.monotonic()
+        self._hosts_due = ended + max(_HOSTS_SECONDS, (ended - began) / _COST_SHARE)
+
+    def _judge_hosts(self, drops: dict[DropKey, Drop], pair: tuple[str, str], falls: Mapping[int, _Fall]) -> None:
+        """Note the hosts that lack a field of a dataDef: few one by one, many together; none if all together do."""
+        key = (*pair, None)
+        is_whole = key in drops and not drops[key].ended and pair not in self._on_several
+        names = hosts.list_names(self._db, falls)
+        found: dict[DropKey, Drop] = {}
+        if len(falls) > _MAX_HOSTS_NAMED and not is_whole:
+            first = ", ".join(list(names.values())[:_MAX_HOSTS_NAMED])
+            more = len(falls) - _MAX_HOSTS_NAMED
+            text = f"{'.'.join(pair)} is empty on {len(falls):,} hosts: {first} and {more:,} more"
+            found[key] = Drop(*pair, text, False)
+            self._on_several.add(pair)
+        elif not is_whole:
+            found = {
+                (*pair, names[host]): Drop(
+                    *pair, _describe_on_host(".".join(pair), names[host], fall), False, names[host]
+                )
+                for host, fall in falls.items()
+            }
+        for other, drop in drops.items():
+            if other[:2] == pair and other not in found and (drop.host is not None or pair in self._on_several):
+                drops[other] = drop._replace(ended=True)
+        if key not in found:
+            self._on_several.discard(pair)
+        drops |= found
+
+
+def _find_never_filled(of_host: DataDefHealth, whole: DataDefHealth) -> Iterator[_Fall]:
+    """The fields that no page of a host fills, while those of other hosts do."""
+    others = whole.records - of_host.records
+    if of_host.records < HOST_WINDOW or others < HOST_WINDOW:
+        return
+    for name, filled in of_host.filled.items():
+        if not filled:
+            elsewhere = (whole.filled[name] - filled) / others
+            yield _Fall(name, 0.0, elsewhere if elsewhere >= _DROPPED_SHARE else 0.0, of_host.records, 0.0)
 
 
 def _sample(data_def: DataDefHealth) -> _Sample:
@@ -142,3 +224,10 @@ def _describe(data_def: str, fall: _Fall) -> str:
     now = f"is empty since page {fall.since:,}" if fall.since else f"in {fall.now:.0%} of the last {fall.of:,}"
     text = f"{data_def}.{fall.name} was filled in {fall.before:.0%} of the records, and {now}"
     return f"{text}; {fall.overall:.0%} in all"
+
+
+def _describe_on_host(field: str, host: str, fall: _Fall) -> str:
+    if not fall.overall:
+        return f"{field} was never filled on {host}, in {fall.of:,} records; elsewhere in {fall.before:.0%}"
+    now = f"is empty since its page {fall.since:,}" if fall.since else f"in {fall.now:.0%} of the last {fall.of:,}"
+    return f"{field} on {host} was filled in {fall.before:.0%} of the records, and {now}; {fall.overall:.0%} in all"

@@ -4,3 +4,22 @@ ALTER TABLE hosts ADD COLUMN lent_until REAL;
 ALTER TABLE host_speeds ADD COLUMN state TEXT;
 ALTER TABLE host_speeds ADD COLUMN pages_per_s REAL NOT NULL DEFAULT 0;
 CREATE INDEX events_trouble ON events(run, id) WHERE level <> 'INFO';
+CREATE TABLE host_health (
+    host     INTEGER NOT NULL REFERENCES hosts(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    field    TEXT NOT NULL,
+    pages    INTEGER NOT NULL,
+    records  INTEGER NOT NULL,
+    rejected INTEGER NOT NULL,
+    PRIMARY KEY (host, data_def, field)
+) WITHOUT ROWID;
+CREATE INDEX host_health_rejected ON host_health(host) WHERE rejected > 0;
+INSERT INTO host_health (host, data_def, field, pages, records, rejected)
+SELECT s.host, p.data_def, '', count(*), sum(p.records), sum(p.rejected)
+FROM page_health p JOIN jobs j ON j.id = p.job JOIN sequences s ON s.id = j.sequence GROUP BY s.host, p.data_def;
+INSERT INTO host_health (host, data_def, field, pages, records, rejected)
+SELECT s.host, p.data_def, m.key, 0, sum(m.value), 0
+FROM page_health p JOIN jobs j ON j.id = p.job JOIN sequences s ON s.id = j.sequence, json_each(p.missing) m
+WHERE p.missing IS NOT NULL GROUP BY s.host, p.data_def, m.key;
+ALTER TABLE hosts DROP COLUMN records;
+ALTER TABLE hosts DROP COLUMN records_rejected;

@@ -131,6 +131,7 @@ SELECT id FROM hosts h WHERE id IN (SELECT value FROM json_each(?))
 _IS_NAME_NAMED = """
 SELECT EXISTS (SELECT 1 FROM hosts WHERE run = :run AND key >= :name || ':' AND key < :name || ';' AND named = 1)
 """
+_NAMES = "SELECT id, key FROM hosts WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 _ROBOTS_STATE = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
 
 
@@ -337,6 +338,11 @@ def is_named(db: Database, run: int, key: str) -> bool:
 def is_name_named(db: Database, run: int, name: str) -> bool:
     """Whether a locator of the run names this host, with whatever port."""
     return bool(db.value(_IS_NAME_NAMED, {"run": run, "name": name}))
+
+
+def list_names(db: Database, hosts: Iterable[int]) -> dict[int, str]:
+    """The names (`name:port`) of hosts, by id."""
+    return {int(id_): str(key) for id_, key in db.all(_NAMES, (id_list(hosts),))}
 
 
 def list_keys(db: Database, run: int) -> list[str]:

@@ -1,12 +1,12 @@
-"""Writes `health`, `field_health`, `page_health` and `page_warnings`: how records were filled."""
+"""Writes `health`, `field_health`, `host_health`, `page_health`, `page_warnings`: how records were filled."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 from msgspec import Struct, field
 
 from engine.model.record import PageWarning, RecordCounts
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Commit, Extracted, JobOutcome
 
 _ADD_PAGES = """
@@ -24,7 +24,11 @@ _ADD_FIELDS = """
 INSERT INTO field_health (run, data_def, field, defaults, missing) {values}
 ON CONFLICT (run, data_def, field) DO UPDATE SET missing = field_health.missing + excluded.missing
 """
-_ADD_TO_HOST = "UPDATE hosts SET records = records + ?, records_rejected = records_rejected + ? WHERE id = ?"
+_ADD_TO_HOSTS = """
+INSERT INTO host_health (host, data_def, field, pages, records, rejected) {values}
+ON CONFLICT (host, data_def, field) DO UPDATE SET pages = host_health.pages + excluded.pages,
+    records = host_health.records + excluded.records, rejected = host_health.rejected + excluded.rejected
+"""
 _OF_JOBS = """
 SELECT p.data_def, p.records, p.rejected, p.missing, p.filtered, s.host FROM json_each(:jobs) j
 CROSS JOIN page_health p ON p.job = j.value
@@ -51,6 +55,10 @@ WHERE h.run = :run AND h.data_def IN (
     WHERE p.version = (SELECT defs_version FROM runs WHERE seq = :run)
 ) ORDER BY d.name
 """
+_OF_HOSTS = """
+SELECT host, data_def, field, pages, records, rejected FROM host_health
+WHERE host IN (SELECT value FROM json_each(?)) ORDER BY host, data_def, field
+"""
 _FIELDS = "SELECT data_def, field, defaults, missing FROM field_health WHERE run = ? ORDER BY id"
 
 
@@ -75,7 +83,7 @@ class DataDefHealth(Struct, frozen=True):
     pages: int
     records: int
     rejected: int
-    missing: Mapping[str, int]
+    missing: dict[str, int]
     """By field, in the order of the defs."""
     defaulted: frozenset[str]
     """The fields that have a default."""
@@ -90,6 +98,8 @@ class DataDefHealth(Struct, frozen=True):
         return {name: self.records - count for name, count in self.missing.items() if name not in self.defaulted}
 
 
+HostHealth = dict[int, dict[str, DataDefHealth]]
+"""By host and dataDef."""
 NOT_APPLIED = DataDefHealth(0, 0, 0, {}, frozenset())
 
 
@@ -98,7 +108,8 @@ class _Sums(Struct):
 
     data_defs: dict[int, list[int]] = field(default_factory=dict)
     fields: dict[tuple[int, str, bool], int] = field(default_factory=dict)
-    hosts: dict[int, list[int]] = field(default_factory=dict)
+    hosts: dict[tuple[int, int, str], list[int]] = field(default_factory=dict)
+    """By host, dataDef and field."""
 
     def add(self, host: int, data_def: int, counts: RecordCounts, defaulted: frozenset[str] = frozenset()) -> None:
         sums = self.data_defs.setdefault(data_def, [0, 0, 0, 0])
@@ -106,20 +117,23 @@ class _Sums(Struct):
         sums[1] += counts.records
         sums[2] += counts.rejected
         sums[3] += counts.filtered
+        of_host = self.hosts.setdefault((host, data_def, ""), [0, 0, 0])
+        of_host[0] += 1
+        of_host[1] += counts.records
+        of_host[2] += counts.rejected
         for name, missing in counts.missing:
             key = (data_def, name, name in defaulted)
             self.fields[key] = self.fields.get(key, 0) + missing
-        if counts.records:
-            of_host = self.hosts.setdefault(host, [0, 0])
-            of_host[0] += counts.records
-            of_host[1] += counts.rejected
+            if missing:
+                self.hosts.setdefault((host, data_def, name), [0, 0, 0])[1] += missing
 
     def write(self, db: Database, run: int, sign: int) -> None:
         rows = [(run, data_def, *(sign * count for count in sums)) for data_def, sums in self.data_defs.items()]
         db.execute_values(_ADD, rows)
         db.execute_values(_ADD_FIELDS, [(run, *key, sign * missing) for key, missing in self.fields.items()])
-        for host, (records, rejected) in self.hosts.items():
-            db.execute(_ADD_TO_HOST, (sign * records, sign * rejected, host))
+        db.execute_values(
+            _ADD_TO_HOSTS, [(*key, *(sign * count for count in counts)) for key, counts in self.hosts.items()]
+        )
 
 
 def write(commit: Commit, made: Sequence[tuple[JobOutcome, PageCounts]]) -> None:
@@ -182,6 +196,23 @@ def read(db: Database, run: int) -> dict[str, DataDefHealth]:
         )
         for name, data_def, pages, records, rejected, filtered in db.all(_CURRENT, {"run": run})
     }
+
+
+def read_hosts(db: Database, hosts: Iterable[int], data_defs: Mapping[str, DataDefHealth]) -> HostHealth:
+    """By host and dataDef, as the current defs have it; `data_defs`: those of the run."""
+    by_id = {data_def.id: (name, data_def) for name, data_def in data_defs.items()}
+    found: HostHealth = {}
+    for host, data_def, name, pages, records, rejected in db.all(_OF_HOSTS, (id_list(hosts),)):
+        if data_def not in by_id:
+            continue
+        key, whole = by_id[data_def]
+        if not name:  # the first row of each dataDef
+            none = dict.fromkeys(whole.missing, 0)
+            counts = int(pages), int(records), int(rejected)
+            found.setdefault(int(host), {})[key] = DataDefHealth(*counts, none, whole.defaulted, whole.id)
+        elif name in (missing := found[int(host)][key].missing):
+            missing[name] = int(records)
+    return found
 
 
 def _to_json(counts: RecordCounts) -> str | None:

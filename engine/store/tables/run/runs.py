@@ -279,6 +279,12 @@ class Drop(NamedTuple):
     field: str
     text: str
     ended: bool
+    host: str | None = None
+    """The host whose pages lack it; None: those of all, or of several."""
+
+    @property
+    def key(self) -> tuple[str, str, str | None]:
+        return self.data_def, self.field, self.host
 
 
 def set_drops(db: Database, run: int, drops: list[Drop]) -> None:
