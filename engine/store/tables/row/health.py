@@ -1,4 +1,4 @@
-"""Writes `health`, `field_health`, `host_health`, `page_health`, `page_warnings`: how records were filled."""
+"""Writes how records were filled: `health`, `page_warnings`, and health by field, host and page."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
