@@ -126,6 +126,8 @@ class NextPage(Struct, frozen=True, kw_only=True):
     request: RequestTemplate
     variables: tuple[tuple[str, ...], ...]
     """Pairs of a variable's name and the selector of its value."""
+    header: str = ""
+    """The relation of a link in the header `Link` that names the URL, in place of a request."""
     until_empty: bool = False
     """Whether a page without a record or a followed link is the last."""
     place: SourcePosition = NO_POSITION

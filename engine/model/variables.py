@@ -39,6 +39,16 @@ CARRIED = "carried."
 """Prefix of variables with values that the linking page carries to this one."""
 
 
+HEADER = "document.header."
+"""Prefix of variables with the headers of the answer."""
+_HEADER_NAME = late_regex(rf"{re.escape(HEADER)}[A-Za-z0-9_-]+")
+
+
+def is_page_variable(name: str) -> bool:
+    """Whether a page, or the way to it, gives the variable."""
+    return name in DOCUMENT_VARIABLES or name.startswith((CARRIED, SEED)) or bool(_HEADER_NAME.fullmatch(name))
+
+
 def secret_name_problem(name: str) -> str | None:
     """Why a request cannot hold a variable of this name; None if it can."""
     if name.startswith(SEED):

@@ -101,6 +101,7 @@ def test_every_variable_is_documented_and_no_other():
     documented = set(re.findall(r"%\{([\w.]+)\}", section(DEFS, "Variables")))
     assert documented == {
         *DOCUMENT_VARIABLES,
+        "document.header.NAME",
         "arg.NAME",
         "seed.NAME",
         "env.NAME",

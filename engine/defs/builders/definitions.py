@@ -265,6 +265,7 @@ def _next_page(term: NextTerm, part: DefPart) -> NextPage:
     return NextPage(
         request=term.request or RequestTemplate(),
         variables=tuple(term.variables.items()),
+        header="" if term.header is None else term.header.lower(),
         until_empty=term.until is not None,
         place=part.node.place,
     )

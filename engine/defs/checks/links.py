@@ -1,5 +1,6 @@
 """Checks the links of dataDefs: what they select, send and carry, and the pages of a series."""
 
+import re
 from collections.abc import Iterator
 
 from engine.defs import url_patterns
@@ -10,20 +11,21 @@ from engine.defs.language.keys import data_def_of, is_table, iter_all_tasks, key
 from engine.defs.language.kinds import url_problem
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
-from engine.errors import UsageError, find_similar, suggest
+from engine.errors import UsageError, find_similar, quote_text, suggest
 from engine.late_regex import late_regex
 from engine.model.link import NextPage
 from engine.model.variables import (
     CARRIED,
     DOCUMENT_VARIABLES,
     SECRET_PREFIXES,
-    SEED,
+    is_page_variable,
     secret_name_problem,
     variable_names,
 )
 
 _FIELD = "field."
 _NEXT_KEYS = frozenset(keys_of(NextPage))
+_RELATION = late_regex(r"[A-Za-z][\w.:/?&%#~-]*", re.ASCII)
 _VARIABLE = late_regex(r"%\{[^{}]*\}")
 _NAME = late_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -115,9 +117,7 @@ class _LinkCheck:
         for name in variable_names(node.text):
             if name.startswith(_FIELD):
                 self._check_field(node, name.removeprefix(_FIELD))
-            elif not (
-                name in DOCUMENT_VARIABLES or name.startswith((CARRIED, SEED)) or _is_environment(name, in_body=in_body)
-            ):
+            elif not (is_page_variable(name) or _is_environment(name, in_body=in_body)):
                 names = [*DOCUMENT_VARIABLES, *(f"{_FIELD}{field}" for field in self._fields)]
                 _add_unknown_variable(node, name, names, self._problems)
 
@@ -132,8 +132,19 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
         if not _NAME.fullmatch(name):
             message = f"'{name}' is not the name of a variable: letters, digits and _ only"
             problems.add(node.key_place(name), "bad-name", message)
+    if "header" in node.entries:
+        header = node.text_of("header")
+        if header and not _RELATION.fullmatch(header):
+            message = f"{quote_text(header)} is not a relation; write it alone: `header: next`"
+            problems.add(node.entries["header"].node.place, "bad-relation", message)
+        for key in [*requests, *variables, *(["method"] if "method" in node.entries else [])]:
+            message = f"`{key}` has no effect beside `header`, which gives the whole URL; remove one of them"
+            problems.add(node.key_place(key), "conflict", message)
+        if "until" in node.entries and not has_content(data_def):
+            add_no_content(node, problems)
+        return
     if not requests:
-        message = "`next` needs a `url`, `form` or `json` that asks for the next page"
+        message = "`next` needs a `url`, `form` or `json` that asks for the next page, or a `header`"
         problems.add(node.place, "missing-key", f"{message}, such as `url: '/items?after=%{{cursor}}'`")
         return
     _check_request(node, problems)
@@ -142,7 +153,7 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
         for scalar in iter_scalars(node.entries[key].node):
             for name in variable_names(scalar.text):
                 used.add(name)
-                is_variable = name in variables or name in DOCUMENT_VARIABLES or name.startswith((CARRIED, SEED))
+                is_variable = name in variables or is_page_variable(name)
                 if not is_variable and not _is_environment(name, in_body=_is_body(node, key)):
                     _add_unknown_variable(scalar, name, [*variables, *DOCUMENT_VARIABLES], problems)
     url, form = node.get("url"), node.get("form")

@@ -181,6 +181,10 @@ class NextTerm(Struct, frozen=True, kw_only=True):
 
     request: Annotated[RequestTemplate, Shape.INLINE]
     variables: Annotated[Mapping[str, SelectorText], Shape.OTHER_KEYS] = {}
+    header: Annotated[
+        Text | None,
+        DefKey("The relation of the next page in the header `Link`, in place of a request.", examples=("next",)),
+    ] = None
     until: Annotated[Literal["empty"] | None, DefKey("Stop at a page without a record.")] = None
 
 

@@ -80,8 +80,13 @@ def _value_problem(text: str) -> str | None:
     for name in variables.variable_names(text):
         if name.startswith(variables.SECRET_PREFIXES):
             return f"`%{{{name}}}` is available only in requests, so that secrets never reach the rows"
-        if name not in variables.DOCUMENT_VARIABLES and not name.startswith((variables.CARRIED, variables.SEED)):
-            names = [*sorted(variables.DOCUMENT_VARIABLES), f"{variables.CARRIED}NAME", f"{variables.SEED}NAME"]
+        if not variables.is_page_variable(name):
+            names = [
+                *sorted(variables.DOCUMENT_VARIABLES),
+                f"{variables.HEADER}NAME",
+                f"{variables.CARRIED}NAME",
+                f"{variables.SEED}NAME",
+            ]
             return f"unknown variable `%{{{name}}}`{suggest(name, names)}; write `%%{{` for a literal `%{{`"
     return None
 

@@ -42,7 +42,7 @@ _KEY_CONSTRAINTS: Mapping[type, Mapping[str, Any]] = {
         **_any_required("selector", "url"),
         "allOf": [*_mutually_exclusive("url", "selector", "attribute"), *_mutually_exclusive("form", "json")],
     },
-    NextPage: {**_any_required("url", "form", "json"), "allOf": _mutually_exclusive("form", "json")},
+    NextPage: {**_any_required("url", "form", "json", "header"), "allOf": _mutually_exclusive("form", "json")},
     Field: {
         "allOf": [
             *_mutually_exclusive("value", "selector", "scope", "attribute", "all"),

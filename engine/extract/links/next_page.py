@@ -9,6 +9,7 @@ from engine.extract.links.form_encoding import encode_form, merge_fields
 from engine.extract.links.html_form import with_query
 from engine.extract.links.request_template import fill_body, sends_secret_elsewhere
 from engine.extract.page.context import Context
+from engine.extract.page.link_header import find_linked
 from engine.extract.page.page import MAX_URL_CHARACTERS, Page, host_name, resolve_url
 from engine.extract.page.patterns import TimeBudget
 from engine.extract.select.css import Speed
@@ -31,6 +32,7 @@ class NextPageFinder:
     ) -> None:
         self._query_stripper = query_stripper
         self._request = next_page.request
+        self._header = next_page.header
         self._priorities = priorities
         self.until_empty = next_page.until_empty
         self._selectors = {name: compile_selector(text) for name, text in next_page.variables}
@@ -58,7 +60,9 @@ class NextPageFinder:
         self, page: Page, context: Context, look_up: Any, blocks: PageBlocks | None
     ) -> ExtractedLink | None:  # fmt: skip
         template = self._request
-        href = page.url if template.url is None else fill_url(template.url, look_up)
+        href = self._find_href(page, look_up)
+        if href is None:
+            return None
         method = template.method or ("POST" if template.has_body else _GET)
         body = None
         if method == _GET and template.has_form:
@@ -86,6 +90,12 @@ class NextPageFinder:
         return ExtractedLink(
             url, context.group, self._priorities.get(context.group, 0), None, key, details=LinkDetails(request, carried)
         )
+
+    def _find_href(self, page: Page, look_up: Any) -> str | None:
+        if self._header:
+            href = find_linked(page.headers, self._header)
+            return None if href is None else urls.join(page.url, href)
+        return page.url if self._request.url is None else fill_url(self._request.url, look_up)
 
     def _select(self, name: str, page: Page) -> Any:
         """The value of a variable; a JSON value keeps its type. None: missing, blank or false."""

@@ -1,7 +1,8 @@
-"""Finds the canonical URL that a page gives as its own."""
+"""Finds the canonical URL that a page, or its header `Link`, gives as its own."""
 
 from engine import urls
 from engine.extract.page.context import Context
+from engine.extract.page.link_header import find_linked
 from engine.extract.page.page import Page, resolve_url
 from engine.model.job import link_key
 from engine.model.link import Carried, LinkDetails, LinkRequest
@@ -15,7 +16,10 @@ def find_canonical(page: Page, context: Context, query_stripper: QueryStripper |
     """The link to the page's canonical URL if it is another page of the same host, else None."""
     node = page.tree.css_first(_CANONICAL) if page.tree is not None else None
     href = node.attrs.get("href") if node is not None else None
-    url = resolve_url(page.base, href, query_stripper) if href and href.strip() else None
+    base = page.base
+    if not (href and href.strip()):
+        base, href = page.url, find_linked(page.headers, "canonical")
+    url = resolve_url(base, href, query_stripper) if href and href.strip() else None
     if url is None:
         return None
     own = urls.normalize(page.url) or page.url

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from msgspec import Struct, field
 
-from engine.extract.page.page import Page
-from engine.model.variables import CARRIED, SEED, render
+from engine.extract.page.page import Page, header_values
+from engine.model.variables import CARRIED, HEADER, SEED, render
 
 
 class Context(Struct, kw_only=True):
@@ -51,7 +51,7 @@ class Context(Struct, kw_only=True):
         return render(text, lambda name: self.look_up(name, page)) if "%{" in text else text
 
     def look_up(self, name: str, page: Page) -> str | None:
-        """The value of a variable; None for an unknown name. A value that was not carried is empty."""
+        """The value of a variable; None for an unknown name. A value that was not carried, or no header, is empty."""
         match name:
             case "document.url":
                 return page.url
@@ -71,6 +71,8 @@ class Context(Struct, kw_only=True):
                 return self.run
             case "run.time":
                 return self.run_time
+        if name.startswith(HEADER):
+            return ", ".join(header_values(page.headers, name.removeprefix(HEADER).lower()))
         if name.startswith(SEED):
             return self.carried.get(name, "")
         return self.carried.get(name.removeprefix(CARRIED), "") if name.startswith(CARRIED) else None

@@ -306,3 +306,48 @@ def test_a_page_is_skipped_for_its_canonical_url_with_what_was_carried_to_it() -
     assert link.details.request == LinkRequest(relation="canonical")
     assert Carried.from_json(link.details.carried).values == {"a": "b"}
     assert len(apply(text, None, kind="html", canonical=False).rows[0][1]) == 1
+
+
+BY_HEADER = NextPage(request=RequestTemplate(), variables=(), header="next")
+
+
+def linked(header: str, next_page: NextPage = BY_HEADER, text: str = "[{}]") -> str | None:
+    data_def = DataDef(name="d", block="jmespath: @", fields=(Field(name="f"),), next=next_page)
+    one = page(text, kind="json", url=API)
+    one.headers = (("link", header),)
+    extracted = apply_data_defs(one, CONTEXT, [(RecordExtractor(data_def, {}), True)], 100)
+    return next((link.url for link in extracted.links), None)
+
+
+@pytest.mark.parametrize(
+    ("header", "url"),
+    [
+        (f'<{API}?after=k3>; rel="next"', f"{API}?after=k3"),
+        ('<?page=2>; rel="next"', f"{API}?page=2"),
+        ('</api/items>; rel="first"', None),
+        (f'<{API}>; rel="next"', None),
+        ('<http://other.example/2>; rel="next"', None),
+        ('<file:///etc/passwd>; rel="next"', None),
+        ('<>; rel="next"', None),
+    ],
+)
+def test_the_next_page_stands_in_the_header_link(header: str, url: str | None) -> None:
+    assert linked(header) == url
+
+
+def test_a_page_without_a_record_ends_a_chain_by_header_with_until() -> None:
+    by_header = replace(BY_HEADER, until_empty=True)
+    assert linked("<?page=2>; rel=next", by_header) == f"{API}?page=2"
+    assert linked("<?page=2>; rel=next", by_header, text="[]") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [("<p>x", "https://shop.example/tea"), ("<head><link rel=canonical href=/own></head>", "https://shop.example/own")],
+)
+def test_the_canonical_url_stands_in_the_header_link_unless_the_page_has_one(text: str, canonical: str) -> None:
+    one = page(text, url="https://shop.example/p?x=1")
+    one.headers = (("link", '<https://shop.example/tea>; rel="canonical"'),)
+    link = find_canonical(one, CONTEXT, None)
+    assert link is not None
+    assert link.url == canonical

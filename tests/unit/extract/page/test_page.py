@@ -200,3 +200,11 @@ def test_a_page_that_xpath_cannot_read_to_its_depth_says_so(levels: int, is_cut:
     assert page.element is not None
     assert len(list(page.element.iter("b"))) == (0 if is_cut else 1)
     assert any("XPath reads a part of the page alone: Excessive depth" in fault for fault in page.faults) is is_cut
+
+
+def test_a_field_reads_a_header_of_the_answer() -> None:
+    headers = (("etag", '"7"'), ("vary", "accept"), ("vary", "cookie"))
+    one = Page(url="http://h/", text="", kind="html", status=200, fetched_at=0.0, headers=headers)
+    context = Context(group="g", locator="n", locator_url="http://l/", depth=3, run="r1", run_time="2024-01-01")
+    text = "%{document.header.ETag} %{document.header.vary} %{document.header.age}."
+    assert context.render(text, one) == '"7" accept, cookie .'
