@@ -97,6 +97,8 @@ class FetchLoop(threading.Thread):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pipeline: JobRunner | None = None
         self._ready = threading.Event()
+        self._failure: CrawlError | None = None
+        """Why it could not start."""
         self._stop_event: asyncio.Event | None = None
         self.ticked_at = time.monotonic()
         self.lag = 0.0
@@ -121,7 +123,7 @@ class FetchLoop(threading.Thread):
         self.start()
         while not self._ready.wait(_TICK_SECONDS):
             if not self.is_alive():
-                raise CrawlError("the fetch loop cannot start", "The log has the reason; `ulimit -n` may be too low.")
+                raise self._failure or CrawlError("the fetch loop cannot start", "The log has the reason; `ulimit -n` may be too low.")
 
     def submit(self, jobs: list[LeasedJob]) -> None:
         assert self._loop is not None
@@ -149,7 +151,11 @@ class FetchLoop(threading.Thread):
 
     async def _main(self) -> None:
         self._loop, self._stop_event = asyncio.get_running_loop(), asyncio.Event()
-        self._pipeline = self._build_pipeline()
+        try:
+            self._pipeline = self._build_pipeline()
+        except CrawlError as error:
+            self._failure = error
+            return
         self._ready.set()
         while not self._stop_event.is_set():
             planned = time.monotonic() + _TICK_SECONDS

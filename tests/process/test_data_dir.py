@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,29 @@ def test_a_database_deleted_as_the_run_ends_ends_it_with_3(project: Project, sit
     assert f"{name}: deleted or replaced" in done.err
     assert "Traceback" not in done.err
     project.assert_no_process_left()
+
+
+@pytest.mark.parametrize("name", ["crawl.db", "pages.db"])
+def test_a_database_deleted_under_a_run_is_not_made_again(project: Project, site: Site, name: str) -> None:
+    """Processes that start meanwhile say that it is missing."""
+    library = Library(site, shelves=6, books=8, delay=0.1)
+    project.write(library.defs(concurrency=2))
+    running = project.start("--backups", "1")
+    assert until(lambda: len(site.paths) > 4)
+    for tail in ("", "-wal", "-shm"):
+        (project.data / f"{name}{tail}").unlink(missing_ok=True)
+    for pid in (*project.children("node"), *project.children("appender")):
+        os.kill(pid, signal.SIGKILL)
+    done = running.wait()
+    assert done.code == 3, done.err
+    assert f"{name}: deleted or replaced" in done.err + project.logs()
+    assert "Traceback" not in done.err
+    project.assert_no_process_left()
+    assert not list(project.data.glob(f"{name}*"))
+    assert project.run_with_data("status").code == 0
+    assert not list(project.data.glob(f"{name}*"))
+    project.crawl()
+    assert project.count_rows("entry", "book") == library.rows()
 
 
 @pytest.mark.sweep
