@@ -175,14 +175,14 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, si
     from console.client import choose_arguments
     from engine.defs.arguments import require_used
     from engine.defs.checks.secrets import require_secrets
-    from engine.defs.loader import load
+    from engine.defs.loader import load_to_run
     from engine.defs.watcher import fingerprint_files
     from engine.store.db.location import read_location
     from engine.supervise.build import RunOptions, build_supervisor
 
     fingerprint = fingerprint_files(options.defs)  # before loading: every later save is detected
     arguments = choose_arguments(options.data, options.arguments, fresh=options.fresh, finished=options.extract_only)
-    loaded = load(
+    loaded = load_to_run(
         options.defs, options.settings.default_steps, keep_documents=options.settings.documents, arguments=arguments
     )
     require_used(options.arguments, loaded.arguments)

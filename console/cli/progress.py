@@ -21,6 +21,8 @@ from engine.store.tables.run import events, runs
 from engine.urls import without_credentials
 
 LOG_TIME = "%Y-%m-%dT%H:%M:%S%z"
+_FAILURES = ("expectation", "nothing-fetched", "all-rejected")
+"""Warnings for which the exit code may be 1."""
 _MAX_LISTED = 5
 _BAR = 12
 _SHOWN_KINDS = ("seed", "defs", "appender", "host", "tidy")
@@ -175,7 +177,7 @@ def _failure_line(view: Snapshot, reason: str | None) -> str:
     counts = ((view.jobs["failed"], "job"), (view.files.get("failed", 0), "file"))
     failed = [f"{plural(count, noun)} failed" for count, noun in counts if count]
     reasons = [reason] if reason else failed
-    reasons += [warning.text for warning in view.warnings if warning.code == "expectation"]
+    reasons += [warning.text for warning in view.warnings if warning.code in _FAILURES]
     return f"run {view.run.id} {view.run.state}: {'; '.join(reasons)}"
 
 

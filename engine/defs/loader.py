@@ -5,6 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from engine import urls
 from engine.defs.arguments import resolve_arguments
@@ -17,6 +18,7 @@ from engine.defs.checks import (
     conflicts,
     converters,
     groups,
+    imports,
     links,
     names,
     references,
@@ -110,6 +112,20 @@ def load(
     return LoadedDefs(
         definitions=definitions, root=root, warnings=tuple(problems.in_file_order(files)), arguments=frozenset(used)
     )
+
+
+def load_to_run(
+    path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents: bool = True,
+    arguments: Mapping[str, str] = MappingProxyType({}),
+) -> LoadedDefs:  # fmt: skip
+    """As `load`; the plugin classes are imported, too, in a process of their own."""
+    loaded = load(path, default_steps, keep_documents=keep_documents, arguments=arguments)
+    problems = Problems()
+    imports.check(loaded.root, loaded.definitions, path, problems)
+    found = [*loaded.warnings, *problems.in_file_order(loaded.definitions.files)]
+    if problems.has_errors:
+        raise DefsError(found)
+    return replace(loaded, warnings=tuple(found))
 
 
 def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePosition, str]]:

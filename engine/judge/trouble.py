@@ -20,7 +20,7 @@ from engine.store.tables.run.runs import Run
 
 _MAX_HOSTS_LISTED = 5
 """More hosts with the same trouble are one alarm."""
-_SEVERE_WARNINGS = ("expectation", "all-rejected")
+_SEVERE_WARNINGS = ("expectation", "all-rejected", "nothing-fetched")
 _OF_SUPERVISOR = (
     "appender-behind", "defs-saved", "disk-low", "host-refused", "host-resting", "host-silent", "node-lost",
     "queue-grows",

@@ -123,7 +123,8 @@ class FetchLoop(threading.Thread):
         self.start()
         while not self._ready.wait(_TICK_SECONDS):
             if not self.is_alive():
-                raise self._failure or CrawlError("the fetch loop cannot start", "The log has the reason; `ulimit -n` may be too low.")
+                remedy = "The log has the reason; `ulimit -n` may be too low."
+                raise self._failure or CrawlError("the fetch loop cannot start", remedy)
 
     def submit(self, jobs: list[LeasedJob]) -> None:
         assert self._loop is not None

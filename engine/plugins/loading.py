@@ -38,13 +38,14 @@ class PluginLoader:
     def create(self, name: str, options: Mapping[str, Any]) -> Any:
         """A new instance of a class. Raises PluginUnavailable."""
         try:
-            return self._load(name)(**options)
+            return self.load(name)(**options)
         except PluginUnavailable:
             raise
         except (Exception, SystemExit) as error:
             raise PluginUnavailable(f"{name} cannot be created: {describe_error(error)}") from error
 
-    def _load(self, name: str) -> Any:
+    def load(self, name: str) -> Any:
+        """The class. Raises PluginUnavailable."""
         module, _, attribute = name.partition(".")
         if attribute and f"{module}.py" in self._files:
             try:

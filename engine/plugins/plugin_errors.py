@@ -23,16 +23,23 @@ class PluginUnavailable(Exception):
 
 def describe_error(error: BaseException) -> str:
     """`ValueError: no digits (plugins/shop.py:12)`: the error, and the last line of plugin code it passed."""
-    place, traceback = "", error.__traceback__
+    path, line = last_place(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        path, line = error.filename, error.lineno or 1
+    place = f" ({path}:{line})" if path else ""
+    text = error.msg if isinstance(error, SyntaxError) else error_text(error)
+    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+
+
+def last_place(error: BaseException) -> tuple[str | None, int]:
+    """The last line of plugin code that an error passed: `plugins/shop.py` and 12; None if it passed none."""
+    path, line, traceback = None, 1, error.__traceback__
     while traceback is not None:
         filename = traceback.tb_frame.f_code.co_filename
         if filename.startswith(f"{PACKAGE}/"):
-            place = f" ({filename}:{traceback.tb_lineno})"
+            path, line = filename, traceback.tb_lineno
         traceback = traceback.tb_next
-    if isinstance(error, SyntaxError) and error.filename:
-        place = f" ({error.filename}:{error.lineno})"
-    text = error.msg if isinstance(error, SyntaxError) else error_text(error)
-    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+    return path, line
 
 
 def error_text(error: BaseException) -> str:

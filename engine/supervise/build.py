@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.defs.builders.table_settings import complete_tables
-from engine.defs.loader import load
+from engine.defs.loader import load_to_run
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
 from engine.model.definition import Definitions
@@ -264,7 +264,7 @@ def _build_reloader(
             lambda loaded: build_step_graph(loaded.definitions, base_url=run.base_url, output=options.output),
             complete=partial(complete_tables, settings=options.settings),
             load_defs=partial(
-                load,
+                load_to_run,
                 default_steps=options.settings.default_steps,
                 keep_documents=options.settings.documents,
                 arguments=options.arguments,

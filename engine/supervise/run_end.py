@@ -32,10 +32,8 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
 
     exit_reason: ExitReason
     reason: str | None
-    too_many_failed: bool
-    """Whether a complete run has more failed jobs than `max_failed` allows."""
-    missed: tuple[MissedExpectation, ...]
-    """Missed expectations of its rows."""
+    falls_short: bool
+    """Whether too many jobs failed, an expectation was missed, or nothing was extracted where something should be."""
 
 
 class RunEnd:
@@ -77,13 +75,13 @@ class RunEnd:
 
     def record(self, exit_reason: ExitReason, reason: str | None) -> RunOutcome:
         """Write the end of the run and of the supervisor's epoch. Raises DatabaseBusy, with nothing written."""
-        run, too_many_failed = self._run.seq, False
+        run, falls_short = self._run.seq, False
         with self._db.transaction():
             self._stages.write_pending()
             end_processes(self._db, None, "the run ended", time.time())  # of machines that did not end in time
             jobs.release_all(self._db, run, "the run was stopped")
             if exit_reason is ExitReason.COMPLETE:
-                too_many_failed = self._stats.too_many_failed()
+                falls_short = self._stats.too_many_failed()
                 if missing := self._defs_sync.incomplete_reason():
                     exit_reason, reason = ExitReason.FAILED, missing
                 elif self._defs_sync.has_work_left():
@@ -91,7 +89,6 @@ class RunEnd:
             missed = self._stats.find_missed(complete=exit_reason is ExitReason.COMPLETE)
             complete, state, now = exit_reason is ExitReason.COMPLETE, FINAL_STATES[exit_reason], time.time()
             runs.set_state(self._db, run, state, reason)
-            runs.end(self._db, run, now, exit_code_of(exit_reason, falls_short=too_many_failed or bool(missed)))
             if complete and temporary.has_any(self._db):
                 temporary.mark_ended(self._db, run)
             self._checkpoints.close(done=complete, reason=reason)
@@ -99,7 +96,8 @@ class RunEnd:
             end = Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)
             runs.set_missed(self._db, run, missed)
             runs.set_baseline(self._db, run, build_baseline(self._db, run) if complete else None)
-            self._stats.log_warnings()
+            falls_short = self._stats.log_warnings() or falls_short or bool(missed)
+            runs.end(self._db, run, now, exit_code_of(exit_reason, falls_short=falls_short))
             events.add(self._db, run, [*self._stats.noindex_events(), *_missed_events(missed, now), end])
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
             if self._epoch is not None:
@@ -111,7 +109,7 @@ class RunEnd:
                 link_output(folder.output.parent, LATEST, self._run.id)
         self._stages.clear_pending()
         self._stats.confirm_warnings()
-        return RunOutcome(exit_reason=exit_reason, reason=reason, too_many_failed=too_many_failed, missed=tuple(missed))
+        return RunOutcome(exit_reason=exit_reason, reason=reason, falls_short=falls_short)
 
 
 def _missed_events(missed: list[MissedExpectation], now: float) -> list[Event]:

@@ -34,7 +34,7 @@ EXIT_CODES = {
 
 
 def exit_code_of(reason: ExitReason | None, *, falls_short: bool) -> int:
-    """`falls_short`: a complete run has too many failed jobs, or missed an expectation."""
+    """`falls_short`: see RunOutcome."""
     code = EXIT_CODES[reason or ExitReason.FAILED]
     return 1 if code == 0 and falls_short else code
 

@@ -97,7 +97,7 @@ class Supervisor:
         self.exit_reason: ExitReason | None = None
         self.reason: str | None = None
         self._kill_reason: str | None = None
-        self._too_many_failed = self._missed = False
+        self._falls_short = False
         self._deadline = 0.0
 
     @property
@@ -116,8 +116,7 @@ class Supervisor:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if more jobs failed than `max_failed` allows, or an expectation was missed."""
-        return exit_code_of(self.exit_reason, falls_short=self._too_many_failed or self._missed)
+        return exit_code_of(self.exit_reason, falls_short=self._falls_short)
 
     @property
     def alarm(self) -> str:
@@ -346,7 +345,7 @@ class Supervisor:
         self._retention.stop()
         outcome = self._run_end.record(self.exit_reason or ExitReason.FAILED, self.reason)
         self.exit_reason, self.reason = outcome.exit_reason, outcome.reason
-        self._too_many_failed, self._missed = outcome.too_many_failed, bool(outcome.missed)
+        self._falls_short = outcome.falls_short
         self._progress.record_end()
         if outcome.exit_reason is ExitReason.COMPLETE:
             delete_documents(self._db, self._folder, lambda: self.kill_requested)

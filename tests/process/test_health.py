@@ -71,13 +71,37 @@ def test_rejected_records_count(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=3)
     text = healthy_defs(library)
     project.write(text.replace("isbn: {selector: b, required: true}", "isbn: {selector: u, required: true}"))
-    done = project.crawl()
+    done = project.crawl(code=1)
     assert done.summary["rejected"] == {"book": 6}
     assert done.summary["fields"]["book"] == {"isbn": {"filled": 0, "of": 6}}
     assert warnings(done.summary) == [("all-rejected", "book", None)]
     assert "WARNING every record of book was rejected (6)" in done.err
     assert "every record of book was rejected" in project.run_with_data("status").out
     recount(project)
+    quiet = project.crawl("--fresh", "--progress", "quiet", code=1)
+    assert "every record of book was rejected (6)" in quiet.err
+    project.crawl("--fresh", "--max-rejected", "100%")  # whoever writes a limit is judged by that alone
+
+
+def test_a_fifth_of_the_records_rejected_is_a_warning(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=5)
+    site["/book/0-0"] = Page(html("<i>broken</i>"))
+    project.write(healthy_defs(library))
+    assert warnings(project.crawl().summary) == []
+    site["/book/1-1"] = Page(html("<i>broken</i>"))
+    done = project.crawl("--fresh")
+    assert warnings(done.summary) == [("many-rejected", "book", None)]
+    assert "WARNING 2 of 10 records of book were rejected: isbn was not filled in 2" in done.err
+
+
+def test_a_run_that_could_fetch_nothing_ends_with_1_and_the_reason(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=3)
+    site["/robots.txt"] = "User-agent: *\nDisallow: /\n"
+    project.write(healthy_defs(library).replace("robots: false", "robots: true"))
+    done = project.crawl(code=1)
+    assert site.paths == []
+    assert warnings(done.summary) == [("nothing-fetched", None, None)]
+    assert ": robots.txt disallows it (line 2: Disallow: /)" in done.summary["warnings"][0]["text"]
 
 
 def test_empty_fields_and_pages_without_rows_are_warnings(project: Project, site: Site) -> None:
@@ -243,7 +267,8 @@ def test_a_run_that_misses_what_is_expected_ends_with_1_and_says_what(project: P
         "book.isbn: filled in 66.7 % of the records; expected 98 %",
     ]
     assert (done.summary["state"], done.summary["exit_code"], texts(done.summary)) == ("DONE", 1, missed)
-    assert [w["data_def"] for w in done.summary["warnings"]] == [None, None, "book", "book"]
+    assert warnings(done.summary) == [("many-rejected", "book", None), *[("expectation", None, None)] * 2,
+                                      *[("expectation", "book", None)] * 2]  # fmt: skip
     assert all(f"WARNING {text}" in done.err for text in missed)
     assert texts(project.status()) == missed
     # a change of what is expected makes no stored page stale; the next run is judged by it

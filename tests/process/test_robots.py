@@ -276,9 +276,10 @@ def test_a_disallowed_sitemap_is_not_requested(project: Project, site: Site) -> 
     site["/robots.txt"] = "User-agent: *\nDisallow: /map.xml\n"
     site["/map.xml"] = urlset(site.url("/a"))
     project.write(SITEMAP.format(url=site.url("/map.xml"), host=OPEN))
-    project.crawl()
+    done = project.crawl(code=1)
     assert site.paths == []
     assert sitemap_jobs(project) == [("SKIPPED", "robots.txt disallows it (line 2: Disallow: /map.xml)")]
+    assert f"no page was fetched: {site.url('/map.xml')}: robots.txt disallows it" in done.err
 
 
 def test_redirects_of_a_sitemap_obey_the_target_s_rules_and_clock(
@@ -303,7 +304,7 @@ def test_a_sitemap_redirected_to_a_disallowed_url_is_skipped(project: Project, s
     site["/map.xml"] = redirect(second_site.url("/private"))
     second_site["/robots.txt"] = "User-agent: *\nDisallow: /private\n"
     project.write(SITEMAP.format(url=site.url("/map.xml"), host=f"{OPEN}, private: true"))
-    project.crawl()
+    project.crawl(code=1)
     assert second_site.paths == []
     assert sitemap_jobs(project) == [("SKIPPED", "robots.txt disallows it (line 2: Disallow: /private)")]
 

@@ -36,12 +36,20 @@ SELECT f.value ->> 'name', f.value ->> 'selector'
 FROM def_versions v, json_each(v.definitions, '$.data_defs') d, json_each(d.value, '$.fields') f
 WHERE v.version = ? AND d.value ->> 'name' = ? AND CAST(f.value ->> 'required' AS TEXT) IN ('1', 'true')
 """
+_WHY_NO_PAGE = """
+SELECT j.reason, count(*), min(j.url) FROM sequences s CROSS JOIN jobs j ON j.sequence = s.id
+WHERE s.run = ? AND s.kind IN ('page', 'sitemap') AND j.state IN ('FAILED', 'SKIPPED')
+    AND j.reason NOT LIKE '% by an operator%'
+GROUP BY j.reason ORDER BY count(*) DESC, j.reason LIMIT 3
+"""
 _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
 MIN_RECORDS = 20
 """Records from which a field that was never filled is a warning."""
 MIN_PAGES = 20
 """Pages from which a dataDef without a row is a warning in a run that is not DONE."""
+REJECTED_SHARE = 0.2
+"""The share of rejected records from which a dataDef is a warning; until the run is DONE, of `MIN_RECORDS` or more."""
 FAILING_SHARE = 0.2
 """The share of bad answers from which a host fails. In the whole run: of bad and gone ones, without blocked ones."""
 BLOCKED_SHARE = 0.1
@@ -101,24 +109,42 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         comparable = runs.find_comparable(db, run.seq)
         if comparable is not None:
             warnings += _of_comparison(*comparable)
-        for (group,) in db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
+        nothing = [] if sequences.count(db, run.seq, "done") else list(_of_nothing(db, run))
+        warnings += nothing
+        for (group,) in [] if nothing else db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
             warnings.append(DataWarning("group-without-page", f"no page of the group {group} was done", subject=group))
     return warnings
 
 
 def _of_rows(db: Database, run: Run, name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
     """A dataDef that gave no row, with the selector that may be to blame."""
-    records = data_def.records
-    if data_def.rejected and data_def.rejected >= records:
+    records, rejected = data_def.records, data_def.rejected
+    if rejected and rejected >= records:
         text = f"every record of {name} was rejected ({records:,})"
         for field, selector in db.all(_REQUIRED, (run.defs_version, name)):
             if data_def.missing.get(field, 0) >= records:
                 text += f": {field} was never filled" + (f" by `{selector}`" if selector else "")
                 break
         yield DataWarning("all-rejected", text, data_def=name)
+    elif rejected >= REJECTED_SHARE * records > 0 and (records >= MIN_RECORDS or run.state is RunState.DONE):
+        text = f"{rejected:,} of {plural(records, 'record')} of {name} were rejected"
+        missing = [(data_def.missing.get(field, 0), field) for field, _ in db.all(_REQUIRED, (run.defs_version, name))]
+        if missing and max(missing)[0]:
+            text += f": {max(missing)[1]} was not filled in {max(missing)[0]:,}"
+        yield DataWarning("many-rejected", text, data_def=name)
     elif not records and (data_def.pages >= MIN_PAGES or (data_def.pages and run.state is RunState.DONE)):
         block = db.value(_BLOCK, (run.defs_version, name))
         yield DataWarning("no-rows", _describe_no_rows(name, data_def, block), data_def=name)
+
+
+def _of_nothing(db: Database, run: Run) -> Iterator[DataWarning]:
+    """A complete run without a page, with the reasons. A job that an operator excluded is none."""
+    reasons = [
+        f"{url}{f' and {count - 1:,} more' if count > 1 else ''}: {reason}"
+        for reason, count, url in db.all(_WHY_NO_PAGE, (run.seq,))
+    ]
+    if reasons:
+        yield DataWarning("nothing-fetched", f"no page was fetched: {'; '.join(reasons)}")
 
 
 def _describe_no_rows(name: str, data_def: DataDefHealth, block: str | None) -> str:

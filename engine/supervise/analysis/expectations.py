@@ -1,11 +1,12 @@
 """Judges a run that ends by what its defs and settings expect of its rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from engine.errors import plural
 from engine.model.definition import Definitions, Expectation, definition_hash
 from engine.settings import Settings
 from engine.store.db.connector import Database
+from engine.store.read.data_warnings import DataWarning
 from engine.store.tables.job import jobs
 from engine.store.tables.row import health, rows
 from engine.store.tables.row.health import NOT_APPLIED, DataDefHealth
@@ -31,6 +32,21 @@ def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -
         texts = _missed_of(expectation, written, refused, data_def, complete=complete)
         missed += [MissedExpectation(text, expectation.name) for text in texts]
     return missed
+
+
+def gave_nothing(db: Database, run: int, settings: Settings, warnings: Iterable[DataWarning]) -> bool:
+    """Whether no page was fetched, or all records of a dataDef were rejected that no written limit judges."""
+    judged = {one.name for one in versions.list_expectations(db, versions.current(db, run)) if one.rejected is not None}
+    return any(
+        warning.code == "nothing-fetched"
+        or (
+            warning.code == "all-rejected"
+            and warning.data_def is not None
+            and warning.data_def not in judged
+            and settings.max_rejected_share is None
+        )
+        for warning in warnings
+    )
 
 
 def _missed_of(

@@ -25,7 +25,7 @@ from engine.store.tables.run.runs import MissedExpectation
 from engine.store.tables.run.samples import Sample
 from engine.store.transactions import page_limit
 from engine.supervise.analysis.alarm_keeper import AlarmKeeper
-from engine.supervise.analysis.expectations import find_missed
+from engine.supervise.analysis.expectations import find_missed, gave_nothing
 from engine.supervise.analysis.health_watch import HealthWatch
 from engine.supervise.analysis.host_watch import HostWatch
 from engine.supervise.disk_guard import DiskGuard
@@ -221,10 +221,15 @@ class RunStats:
             return f"--max-time {seconds:g} s reached"
         return None
 
-    def log_warnings(self) -> None:
-        """Log the warnings about the data that are new since the last sample, in the open transaction."""
+    def log_warnings(self) -> bool:
+        """Log the warnings about the data that are new since the last sample, in the open transaction.
+
+        Returns whether one of them says that the run gave nothing.
+        """
         db, run = self._db, self._run
-        self._warning_log.update(find_warnings(db, runs.get(db, run), health.read(db, run)))
+        warnings = find_warnings(db, runs.get(db, run), health.read(db, run))
+        self._warning_log.update(warnings)
+        return gave_nothing(db, run, self._settings, warnings)
 
     def confirm_warnings(self) -> None:
         """Call it after the commit of `log_warnings`."""

@@ -125,3 +125,22 @@ def test_a_data_def_whose_records_were_all_rejected_names_the_field(
     count_pages(store, missing=missing, records=3, rejected=3, data_def=DataDef(name="book", fields=fields))
     found = warnings(store)
     assert [one for one in found if one.data_def] == [DataWarning("all-rejected", text, "book")]
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ({"http://a/1": "robots.txt disallows it", "http://a/2": "robots.txt disallows it", "http://a/3": "HTTP 500"},
+         "no page was fetched: http://a/1 and 1 more: robots.txt disallows it; http://a/3: HTTP 500"),
+        ({"http://a/1": "excluded by an operator: kind:page", "http://a/2": "stopped by an operator"}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_a_run_without_a_page_says_why(store: StoreHarness, ends: dict[str, str], text: str | None) -> None:
+    if ends:
+        store.seed(*ends)
+    for url, reason in ends.items():
+        store.db.execute("UPDATE jobs SET state = 'SKIPPED', reason = ? WHERE url = ?", (reason, url))
+    assert not [one for one in warnings(store) if one.code == "nothing-fetched"], "the run may fetch pages yet"
+    store.db.execute("UPDATE runs SET state = 'DONE' WHERE seq = ?", (store.run,))
+    assert [one.text for one in warnings(store) if one.code == "nothing-fetched"] == ([text] if text else [])

@@ -34,7 +34,7 @@ def check(
 ) -> int:  # fmt: skip
     """Validate defs; exit 2 with problems."""
     from engine.defs.arguments import require_used
-    from engine.defs.loader import load
+    from engine.defs.loader import load_to_run
 
     if defs is not None and defs_flag is not None:
         raise UsageError("DEFS and --defs are the same", "Give one of them.")
@@ -43,7 +43,7 @@ def check(
     settings, warnings = load_settings_of(defs, assigned, base_url=base_url)
     remedy = None
     try:
-        loaded = load(defs, settings.default_steps, keep_documents=settings.documents, arguments=arguments)
+        loaded = load_to_run(defs, settings.default_steps, keep_documents=settings.documents, arguments=arguments)
         require_used(arguments, loaded.arguments)
         problems = [*warnings, *loaded.warnings, *_find_warnings(loaded, settings)]
     except DefsError as error:
