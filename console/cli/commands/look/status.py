@@ -106,7 +106,7 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "eta": asdict(view.run.eta if view.run and pid else NO_ETA),
         "rates": (judgement if pid else NO_JUDGEMENT).rates,
         "progress": asdict(progress_of(view, is_live=pid is not None)),
-        "host_states": {group.state: {"count": group.count, "names": group.names} for group in judgement.hosts},
+        "host_states": {group.state.value: {"count": group.count, "names": group.names} for group in judgement.hosts},
         "seeding": view.seeding.as_dict() if view.seeding else None,
         "defs_problems": view.defs_problems,
         "defs_saved": view.defs_saved if pid else None,
