@@ -1,4 +1,4 @@
-"""Imports plugin classes in a process of their own, and tells which of them cannot be imported, and where."""
+"""Imports plugin classes in another process, and tells which of them cannot be imported, and where."""
 
 import os
 import subprocess
