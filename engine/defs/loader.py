@@ -25,15 +25,17 @@ from engine.defs.checks import (
     secrets,
     seeds,
     series,
+    shapes,
     transport,
 )
 from engine.defs.language.keys import SECTIONS, is_table
+from engine.defs.language.unknown_keys import describe_unknown
 from engine.defs.problems import Problems
 from engine.defs.url_list import shown_path
 from engine.defs.yaml import sources, tree
 from engine.defs.yaml.node import Entry, YamlNode
-from engine.defs.yaml.redaction import describe_value, shown_host, shown_key
-from engine.errors import DefsError, Problem, suggest
+from engine.defs.yaml.redaction import shown_host
+from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions, Locator
 from engine.model.stored_form import SourcePosition
 from engine.plugins.catalog import build_catalog
@@ -73,6 +75,7 @@ def load(
         if root is not None:
             used |= resolve_arguments(root, arguments, problems)
             secrets.resolve_files(root, source.path)
+            unreadable |= shapes.mend(root, problems)
     incomplete = unreadable or any(
         root is None and _has_text(source.text) for root, source in zip(roots, def_files, strict=True)
     )
@@ -175,17 +178,13 @@ def _merge(roots: list[YamlNode], place: SourcePosition, problems: Problems) -> 
             continue
         for key, entry in root.entries.items():
             if key not in SECTIONS:
-                message = f"unknown key '{shown_key(key)}'{suggest(key, [*SECTIONS])}"
-                problems.add(entry.place, "unknown-key", message)
+                problems.add(entry.place, "unknown-key", describe_unknown(key, SECTIONS))
             elif key in _SCALAR_KEYS:
                 _replace_entry(merged, key, entry, problems)
-            elif entry.node.kind == "mapping":
+            else:
                 section = merged.entries.setdefault(key, Entry(entry.place, YamlNode("mapping", entry.node.place)))
                 for name, part in entry.node.entries.items():
                     _replace_entry(section.node, name, part, problems, is_host=key == "hosts")
-            elif not entry.node.is_null:
-                message = f"`{key}` must be a mapping of names, not {describe_value(entry.node, (key,))}"
-                problems.add(entry.node.place, "wrong-type", message)
     return merged
 
 

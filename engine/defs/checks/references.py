@@ -17,12 +17,11 @@ def check(root: YamlNode, problems: Problems) -> None:
     """Groups that another name was probably written for: that nothing leads to them follows from it."""
     for name, entry in root.entries_of("locatorGroups"):
         if name not in groups:
-            message = f"no task group '{name}' defines what to do with these pages{suggest(name, groups)}"
+            cure = suggest(name, groups) or f"; write `taskGroups: {{{name}: {{page: {{dataDef: …}}}}}}`"
+            message = f"no task group '{name}' defines what to do with these pages{cure}"
             problems.add(entry.place, "unknown-group", message)
             mistyped.add(find_similar(name, groups))
     for name, group in root.entries_of("taskGroups"):
-        if "dataDef" in group.node.entries:
-            continue  # reported with its cure: a task without a name
         if not any(True for _ in iter_tasks(group.node)) and group.node.kind == "mapping":
             message = f"'{name}' has no task; add one, such as `page: {{dataDef: NAME}}`"
             problems.add(group.place, "no-tasks", message)

@@ -8,6 +8,7 @@ from msgspec import NODEFAULT, Meta, Struct
 
 from engine.defs.language.keys import is_task, keys_of, term_of
 from engine.defs.language.kinds import KINDS, ValueInvalid, ValueKind
+from engine.defs.language.unknown_keys import describe_unknown
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, WrittenFloat, WrittenInt, YamlNode, plain_data
 from engine.defs.yaml.redaction import describe_value, may_hold_secrets, shown_key
@@ -149,6 +150,12 @@ class Reader:
     def list_items(self, hint: TypeHint, part: DefPart) -> list[DefPart]:
         """The items of a list of that type; reports a value that is not a list."""
         shape, wrapper = hint.mark(Shape), hint.mark(Wrapper)
+        texts = [item.text for item in part.node.items if item.kind == "scalar"]
+        if get_origin(strip_hint(get_args(hint.base)[0]).base) is tuple and len(texts) == len(part.node.items) == 2:
+            shown = ", ".join(texts)
+            message = f"`{self._shown(part)}`: must be a list of pairs of a regular expression and a text"
+            self._add(part.node.place, "wrong-type", f"{message}: write `[[{shown}]]`")
+            return []
         if shape is Shape.LIST_OR_FALSE and part.node.value() is False:
             return []
         if part.node.kind != "list" and not (shape is Shape.ITEM_OR_LIST and part.has_value):
@@ -178,8 +185,7 @@ class Reader:
         keys = keys_of(struct)
         if declarations_of(term_of(struct)).others is None:
             for key in part.node.entries.keys() - keys.keys():
-                message = f"unknown key '{shown_key(key)}'{suggest(key, list(keys))}"
-                self._add(part.node.entries[key].place, "unknown-key", message)
+                self._add(part.node.entries[key].place, "unknown-key", describe_unknown(key, list(keys)))
         return self._read_keys(struct, part)
 
     def _read_keys(self, struct: type[Struct], part: DefPart) -> Any:
@@ -220,9 +226,6 @@ class Reader:
         return tuple(others.values()) if tasks else MappingProxyType(others)
 
     def _add_no_task(self, part: DefPart, keys: Mapping[str, Declared]) -> Any:
-        if part.name == "dataDef":
-            message = f"a task needs a name: write `page: {{dataDef: {part.node.text}}}`"
-            return self._add(part.place, "unnamed-task", message)
         message = f"'{part.name}' is neither a reserved key of a task group nor a task{suggest(part.name, list(keys))}"
         return self._add(part.place, "unknown-key", message)
 
@@ -241,9 +244,15 @@ class Reader:
         return self._add(part.node.place, code, f"`{self._shown(part)}`{separator} {message}")
 
     def _add_wrong_type(self, expected: str, part: DefPart) -> Any:
-        cure = ""
+        cure, texts = "", [item.text for item in part.node.items if item.kind == "scalar"]
         if part.path[-2:-1] == ("fields",) and part.has_value:
             cure = f"; write `{self._shown(part)}: {{selector: {part.node.text}}}`"
+        elif expected == "a list" and part.has_value:
+            cure = f"; write `{part.name}: [{'…' if may_hold_secrets(part.path) else part.node.text}]`"
+        elif expected == "a text" and part.name == "selector" and texts:
+            cure = f"; write `selector: '{', '.join(texts)}'`"
+        elif expected == "a text" and part.name == "url" and texts:
+            cure = "; write `urls: […]`"
         message = f"`{self._shown(part)}` must be {expected}, not {describe_value(part.node, part.path)}{cure}"
         return self._add(part.place if part.node.is_null else part.node.place, "wrong-type", message)
 
