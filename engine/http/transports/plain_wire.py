@@ -187,7 +187,8 @@ class PlainBody(WireBody):
         """Why the parser refuses the head."""
         self._awaits_head = False
         """Whether the rest of such a head is to come."""
-        self._header_count = self._interim_count = self._overhead = self._unread = 0
+        self._trailers: list[tuple[bytes, bytes]] = []
+        self._interim_count = self._overhead = self._unread = 0
         self._pieces: list[bytes] = []
         self._has_head = self._lasts_until_end = self._is_complete = False
         self._failure: FetchFailed | None = None
@@ -239,10 +240,13 @@ class PlainBody(WireBody):
         self._unread += len(data)
         if not self._has_head:
             self._start += data
-        if self._awaits_head:
-            self._read_loosely(len(data))
-        else:
-            self._parse(data)
+        try:
+            if self._awaits_head:
+                self._read_loosely(len(data))
+            else:
+                self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            self._judge(error)
         if self._is_complete:
             del self._parser  # it refers to this object
         elif self._overhead > _MAX_OVERHEAD:
@@ -274,21 +278,22 @@ class PlainBody(WireBody):
         )
         return parser
 
-    def _parse(self, data: bytes) -> None:
+    def _judge(self, error: Exception) -> None:
+        """What the parser does not read is behind the response, a head to be read loosely, or wrong."""
+        if self.status == _SWITCHING_PROTOCOLS:
+            return
+        if self._is_complete:
+            self._note_surplus()
+            return
+        problem = f"invalid HTTP response: {error.__context__ or error}"
+        if self._has_head or self._problem or error.__context__ is not None:  # what exceeds a limit stays
+            self._fail(problem, "protocol")
+            return
+        self._problem, self._awaits_head = problem, True
         try:
-            self._parser.feed_data(data)
-        except (HttpParserError, HttpParserUpgrade) as error:
-            if self.status == _SWITCHING_PROTOCOLS:
-                return
-            if self._is_complete:
-                self._note_surplus()
-                return
-            problem = f"invalid HTTP response: {error.__context__ or error}"
-            if self._has_head or self._problem or error.__context__ is not None:  # what exceeds a limit stays
-                self._fail(problem, "protocol")
-            else:
-                self._problem, self._awaits_head = problem, True
-                self._read_loosely(len(self._start))
+            self._read_loosely(len(self._start))
+        except (HttpParserError, HttpParserUpgrade) as second:
+            self._judge(second)
 
     def _read_loosely(self, new: int) -> None:
         """Parse a head that the parser refuses in a form that it takes, once the head is complete."""
@@ -297,24 +302,23 @@ class PlainBody(WireBody):
             self._fail(self._problem, "protocol")
         elif head is not None:
             self._connection.is_usable = self._awaits_head = False
-            self.headers, self._header_count = [], 0
+            self.headers = []
             self._parser = self._open_parser()
-            self._parse(head)
+            self._parser.feed_data(head)
 
     def on_message_begin(self) -> None:
         if self._is_complete:  # a response is behind the response
             self._note_surplus()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_count += 1
-        if self._header_count > _MAX_HEADERS:
+        fields = self._trailers if self._has_head else self.headers
+        if len(fields) == _MAX_HEADERS:
             raise ValueError("Too many headers received")
         if len(name) + len(value) > _MAX_HEADER_BYTES:
             raise ValueError(f"Got more than {_MAX_HEADER_BYTES} bytes when reading")
         if b"\0" in value:
             raise ValueError("Invalid HTTP header")
-        if not self._has_head:  # else it is a trailer
-            self.headers.append((name.rstrip(b" "), value.rstrip(b" \t")))
+        fields.append((name.rstrip(b" "), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         if self._is_complete:
@@ -325,7 +329,7 @@ class PlainBody(WireBody):
             self._interim_count += 1
             if self._interim_count > _MAX_INTERIM_RESPONSES:
                 raise ValueError(f"more than {_MAX_INTERIM_RESPONSES} interim responses")
-            self.headers, self._header_count = [], 0
+            self.headers = []
             return
         self._has_head = self._lasts_until_end = True
         self._start = b""

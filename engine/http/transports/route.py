@@ -45,7 +45,7 @@ class RouteTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
         """Raises NoFileLeft if closing the idle connections does not help."""
         assert isinstance(request, OutgoingRequest)
-        wire = self._find_wire(request)
+        wire = self._plain if request.terms.route is None else self._find_wire(request.target, request.terms.route)
         try:
             return await wire.handle_async_request(request)
         except NoFileLeft:
@@ -53,9 +53,8 @@ class RouteTransport(httpx.AsyncBaseTransport):
             await asyncio.sleep(_CLOSING_SECONDS)
             return await wire.handle_async_request(request)
 
-    def _find_wire(self, request: OutgoingRequest) -> "PlainWire | HttpcoreWire":
-        route = request.terms.route
-        if route is None or _changes_nothing(route, request.target):
+    def _find_wire(self, url: str, route: HostRoute) -> "PlainWire | HttpcoreWire":
+        if not route.proxies and url.startswith("http:"):
             return self._plain
         if self._httpcore is None:
             from engine.http.transports.httpcore_wire import HttpcoreWire  # few crawls need it
@@ -70,7 +69,3 @@ class RouteTransport(httpx.AsyncBaseTransport):
         self._idle.close_all()
         if self._httpcore is not None:
             await self._httpcore.aclose()
-
-
-def _changes_nothing(route: HostRoute, url: str) -> bool:
-    return not route.proxies and url.startswith("http:")

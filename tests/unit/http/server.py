@@ -65,6 +65,8 @@ class Site:
     pages: dict[str, Page] = field(default_factory=dict)
     requests: list[Exchange] = field(default_factory=list)
     connections: int = 0
+    served: int = 0
+    """Requests whose page has returned."""
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
@@ -124,7 +126,10 @@ def _serve(site: Site, connection: socket.socket, tls: ssl.SSLContext | None) ->
             path = path[len(site.url("")) :] if path.startswith("http") else path  # a proxy gets the whole URL
             exchange = Exchange(method, path, headers, head, body, connection, nth)
             site.requests.append(exchange)
-            site.pages[path.partition("?")[0]](exchange)
+            try:
+                site.pages[path.partition("?")[0]](exchange)
+            finally:
+                site.served += 1
     except (OSError, ValueError):  # a closed socket has no number
         return
     finally:

@@ -22,8 +22,7 @@ pytestmark = pytest.mark.timeout(60)
 WIRES = ("plain", "plain-tls", "httpcore-tls", "httpcore-proxy")
 LOST = "connection lost while reading the body"
 PAUSE = 0.06
-"""Between two requests, and between an answer and what follows it."""
-TWO_PAUSES = 2 * PAUSE
+"""Between an answer and what follows it."""
 
 
 class Wire(Struct):
@@ -46,7 +45,7 @@ def wire(request: pytest.FixtureRequest, authority: Authority) -> Iterator[Wire]
         yield Wire(site, route, trust)
 
 
-def ask(wire: Wire, *paths: str, request: Request | None = None, pause: float = TWO_PAUSES) -> list[str]:
+def ask(wire: Wire, *paths: str, request: Request | None = None) -> list[str]:
     """What became of the requests, one after the other: the body (with a `+` where more came), or the failure."""
 
     async def run() -> list[str]:
@@ -61,7 +60,8 @@ def ask(wire: Wire, *paths: str, request: Request | None = None, pause: float = 
             except FetchFailed as failure:
                 told.append(failure.reason)
                 assert failure.retryable == (failure.kind == "connection")
-            await asyncio.sleep(pause)
+            while wire.site.served < len(wire.site.requests):
+                await asyncio.sleep(PAUSE / 4)
         await fetcher.aclose()
         return told
 
