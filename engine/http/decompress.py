@@ -1,4 +1,4 @@
-"""Decompresses one Content-Encoding layer as it arrives, with a limit on the output."""
+"""Decompresses up to two Content-Encoding layers as they arrive, with a limit on the output."""
 
 import sys
 import zlib
@@ -16,7 +16,7 @@ ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 _GZIP_MAGIC = b"\x1f\x8b"
 
 _STEP = 64 * 1024
-"""Most bytes of output per step."""
+"""Most bytes of input and output per step: behind each of many streams the rest of the input is copied."""
 
 _LARGEST_PIECE = 1024 * 1024
 """More than a decompressor gives at once: Brotli may pass its step."""
@@ -24,8 +24,10 @@ _LARGEST_PIECE = 1024 * 1024
 _ZSTD_WINDOW_LOG = 23
 """8 MiB: the size that RFC 8878 recommends to support, and the most a frame may make us allocate."""
 
-_MAX_MEMBERS = 100
-"""Concatenated streams in one body; normal servers send one."""
+_MAX_MEMBERS = 3_000
+"""Concatenated streams in one body: servers that flush often send many. Empty ones take 0.2 s in all."""
+_MAX_LAYERS = 2
+"""A server that compresses a file which is compressed already. Each layer has the limit: three could hide 10 GiB."""
 
 
 class Decompressor(Protocol):
@@ -44,9 +46,17 @@ class Decompressor(Protocol):
 def open_decompressor(encoding: str, limit: int) -> Decompressor | None:
     """The decompressor for a Content-Encoding; None for an empty or unknown one. `limit`: bytes of output.
 
-    Raises `FetchFailed` for more than one layer.
+    Raises `FetchFailed` for more than two layers.
     """
-    name = encoding.strip().lower()
+    names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
+    if len(names) > _MAX_LAYERS:
+        text = f"bad encoding {', '.join(names)} (only {_MAX_LAYERS} layers are supported)"
+        raise FetchFailed(text, kind="encoding", retryable=False)
+    layers = [layer for name in reversed(names) if (layer := _open_layer(name, limit)) is not None]
+    return _Layers(*layers) if len(layers) > 1 else layers[0] if layers else None
+
+
+def _open_layer(name: str, limit: int) -> Decompressor | None:
     if name in ("gzip", "x-gzip"):
         return _GzipDecompressor(_Output(limit))
     if name == "br":
@@ -55,11 +65,6 @@ def open_decompressor(encoding: str, limit: int) -> Decompressor | None:
         return _DeflateDecompressor(_Output(limit))
     if name == "zstd":
         return _ZstdDecompressor(_Output(limit))
-    if "," in name:
-        layers = [layer for layer in (part.strip() for part in name.split(",")) if layer not in ("", "identity")]
-        if len(layers) > 1:
-            raise FetchFailed(f"bad encoding {name} (only one layer is supported)", kind="encoding", retryable=False)
-        return open_decompressor(layers[0], limit) if layers else None
     return None
 
 
@@ -114,6 +119,23 @@ class _Output:
         return piece
 
 
+class _Layers:
+    """What one decompressor gives, another decompresses."""
+
+    def __init__(self, outer: Decompressor, inner: Decompressor) -> None:
+        self._outer = outer
+        self._inner = inner
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        for piece in self._outer.feed(data):
+            yield from self._inner.feed(piece)
+
+    def finish(self) -> Iterator[bytes]:
+        for piece in self._outer.finish():
+            yield from self._inner.feed(piece)
+        yield from self._inner.finish()
+
+
 class _GzipDecompressor:
     """One or more gzip members. What follows the last one is ignored, as browsers do."""
 
@@ -124,6 +146,10 @@ class _GzipDecompressor:
         self._after_member = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        for at in range(0, len(data), _STEP):
+            yield from self._feed(data[at : at + _STEP])
+
+    def _feed(self, data: bytes) -> Iterator[bytes]:
         while data:
             if self._stream.eof:
                 # two bytes tell whether another member follows
@@ -229,6 +255,10 @@ class _ZstdDecompressor:
         self._frames = 1
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        for at in range(0, len(data), _STEP):
+            yield from self._feed(data[at : at + _STEP])
+
+    def _feed(self, data: bytes) -> Iterator[bytes]:
         try:
             while True:
                 if self._frame.eof:

@@ -1,6 +1,7 @@
 """Decompression: lossless, limited, and safe for any input."""
 
 import gzip
+import os
 import time
 import zlib
 from collections.abc import Callable
@@ -98,6 +99,36 @@ def test_concatenated_members_are_one_body() -> None:
     assert decompress(zstandard.compress(b"one ") + zstandard.compress(b"two"), "zstd", 7) == b"one two"
     with pytest.raises(FetchFailed, match="body over 6 bytes"):
         decompress(gzip.compress(b"one ") + gzip.compress(b"two"), "gzip", 6)
+
+
+@pytest.mark.parametrize(("name", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
+def test_a_thousand_members_are_one_body_and_as_many_of_nothing_are_read(
+    name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    lines = [f"line {number}\n".encode() for number in range(1_000)]
+    assert decompress(b"".join(map(pack, lines)), name, 20_000) == b"".join(lines)
+    assert decompress(pack(b"page") + pack(b"") * 1_000, name, 4) == b"page"
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("inner", PACKERS)
+@pytest.mark.parametrize("outer", PACKERS)
+def test_two_layers_are_read(outer: str, inner: str, size: int) -> None:
+    page = b"some page " * 500
+    raw = PACKERS[outer](PACKERS[inner](page))
+    decompressor = open_decompressor(f"{inner}, identity, {outer}", len(page))
+    assert decompressor is not None
+    pieces = [piece for at in range(0, len(raw), size) for piece in decompressor.feed(raw[at : at + size])]
+    assert b"".join([*pieces, *decompressor.finish()]) == page
+
+
+@packers
+def test_each_of_two_layers_is_limited(name: str) -> None:
+    for page in (bytes(10_000_000), os.urandom(60_000)):  # the inner layer exceeds it, or the outer one
+        with pytest.raises(FetchFailed, match="max_body"):
+            decompress(PACKERS[name](gzip.compress(page)), f"gzip, {name}", 50_000)
+    with pytest.raises(FetchFailed, match="truncated"):
+        decompress(PACKERS[name](gzip.compress(b"some page " * 50)[:-3]), f"gzip, {name}", 10_000)
 
 
 def test_padding_after_gzip_is_ignored() -> None:
