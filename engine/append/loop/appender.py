@@ -42,8 +42,8 @@ BATCH_CHARACTERS = 8_000_000
 """Batches of large rows are smaller, so that memory stays flat."""
 WHOLE_EVERY = 600.0
 """Seconds between two times that a whole output is written, while rows wait for it."""
-_WHOLE_PAUSE = 10.0
-"""At least so many times as long as it took to write a whole output, nothing is written to it again."""
+REBUILD_EVERY, _REBUILD_FACTOR = 10.0, 10.0
+"""Seconds between two rebuilds during a re-extraction; and of any output at least so many times what the last took."""
 SMALL_PART, MANY_PARTS = 16_384, 16
 """Compressed parts of fewer bytes waste space; so many of them are worth another file."""
 _WRITE_ERRORS = (OSError, DatabaseBusy, StorageError, OutputFailed)
@@ -63,11 +63,13 @@ class AppenderLoop:
         *,
         chosen: ChosenOutputs | None = None,
         whole_every: float = WHOLE_EVERY,
+        rebuild_every: float = REBUILD_EVERY,
         give_up_seconds: float = GIVE_UP_SECONDS,
     ) -> None:
         """`chosen`: the outputs it writes; None: all files of built-in types.
 
-        `whole_every`: seconds between two times that a whole output is written. `give_up_seconds` is of `run_turns`.
+        `whole_every`: seconds between two times that a whole output is written; `rebuild_every`: seconds after which
+        one that grows is rebuilt, though its rows are still being replaced. `give_up_seconds` is of `run_turns`.
         """
         self._db = db
         self._run = run
@@ -86,7 +88,9 @@ class AppenderLoop:
         self._empty_range = (0, 0)
         self._pauses: dict[int, float] = {}
         """Until when an output is not rebuilt again; monotonic seconds."""
+        self._dirty_since: dict[int, float] = {}
         self._whole_every = whole_every
+        self._rebuild_every = rebuild_every
         self._whole_at: dict[int, float] = {}
         """When a whole output is written again if rows wait for it; monotonic seconds."""
         self._give_up_seconds = give_up_seconds
@@ -98,13 +102,17 @@ class AppenderLoop:
         run_turns(self, self._retries, self._heartbeat, self._lifeline, give_up_seconds=self._give_up_seconds)
 
     def run_turn(self) -> TurnResult:
-        """Repair files that differ from their record, else write new rows, else rebuild dirty files."""
+        """Repair files that differ from their record, else write new rows and rebuild a dirty file.
+
+        A dirty file gets new rows, too: a rebuild, which takes the replaced ones out, is rare.
+        """
         declared = self._read_outputs()
         self._folder.repair()
         if not self._only_new.load_step(declared):
             return TurnResult.MORE
-        deferred = self._deferred_outputs(declared)
-        sound, broken = self._inspect_outputs([output for output in declared if output.id not in deferred])
+        for removed in set(self._writers) - {output.id for output in declared}:
+            self._writers.pop(removed)[1].close()
+        sound, broken = self._inspect_outputs(declared)
         damaged = [output for output in broken if not (self._is_whole(output) and self._is_pausing(output))]
         if unmarked := [output.id for output in damaged if self._is_whole(output) and not output.dirty]:
             self._mark_corrupt(unmarked)  # so it gets the rows that wait
@@ -112,26 +120,38 @@ class AppenderLoop:
         if damaged:
             self._rebuild_outputs(damaged)
             return TurnResult.MORE
-        dirty = [output for output in sound if output.dirty]
-        clean = [output for output in sound if not output.dirty]
-        growing = [output for output in clean if not self._is_whole(output)]
-        if growing and (turn := self._append_new_rows(growing)):
-            return turn
-        if due := [output for output in dirty if not self._is_pausing(output)]:
+        growing = [output for output in sound if not self._is_whole(output)]
+        due = self._find_due(growing)
+        turn = self._append_new_rows([output for output in growing if output not in due])
+        if due:
             self._rebuild_outputs(due)
             return TurnResult.MORE
+        if turn is not None:
+            return turn
         newest = rows.last_id_of_all_runs(self._db)
-        behind = [o for o in clean if self._is_whole(o) and (o.cursor < newest or o.inode is None)]
-        if due := [output for output in behind if self._is_whole_due(output)]:
-            self._mark_behind(due)
+        late = [o for o in sound if self._is_whole(o) and (o.dirty or o.cursor < newest or o.inode is None)]
+        if due := [output for output in late if self._is_whole_due(output)]:
+            if clean := [output for output in due if not output.dirty]:
+                self._mark_behind(clean)
+            else:
+                self._rebuild_outputs(due)
             return TurnResult.MORE
-        if broken or dirty or behind or deferred or self._retries.failing:
+        if broken or late or any(output.dirty for output in growing) or self._retries.failing:
             return TurnResult.BLOCKED
-        if self._lifeline.draining and (loose := self._take_loose(clean)):
+        if self._lifeline.draining and (loose := self._take_loose(sound)):
             self._rebuild_outputs(loose)
             return TurnResult.MORE
         self._retries.clear(declared)
         return TurnResult.IDLE
+
+    def _find_due(self, growing: Sequence[Output]) -> list[Output]:
+        """A dirty output to rebuild now. While its rows are replaced, that waits, but not long: readers need them."""
+        dirty, now = [output for output in growing if output.dirty], time.monotonic()
+        self._dirty_since = {output.id: self._dirty_since.get(output.id, now) for output in dirty}
+        since = now
+        if dirty and not self._lifeline.draining and runs.is_reextracting(self._db, self._run.seq):
+            since -= self._rebuild_every
+        return [o for o in dirty if self._dirty_since[o.id] <= since and not self._is_pausing(o)][:1]
 
     def _take_loose(self, clean: Sequence[Output]) -> list[Output]:
         """Compressed files of many small parts, each once. A run that ends by itself writes them again."""
@@ -139,15 +159,6 @@ class AppenderLoop:
         loose = [output for output in clean if counts[output.id] >= MANY_PARTS]
         is_at_end = bool(loose) and runs.get(self._db, self._run.seq).state is RunState.DRAINING
         return loose if is_at_end else []
-
-    def _deferred_outputs(self, declared: Sequence[Output]) -> set[int]:
-        """Outputs that wait while their rows are replaced, so that no reader sees only part of the new rows."""
-        for removed in set(self._writers) - {output.id for output in declared}:
-            self._writers.pop(removed)[1].close()
-        dirty = {output.id for output in declared if output.dirty}
-        if not dirty or self._lifeline.draining or not runs.is_reextracting(self._db, self._run.seq):
-            return set()
-        return dirty
 
     def _is_whole(self, output: Output) -> bool:
         return self._writer_for(output).is_whole
@@ -237,13 +248,12 @@ class AppenderLoop:
 
     def _append_new_rows(self, sound: Sequence[Output]) -> TurnResult | None:
         """Write the next rows; None: no new rows."""
+        if not sound:
+            return None
         start, limit = min(output.cursor for output in sound), self._batch_limit
         batch = self._read_batch(start)
         if not batch:
             return None
-        marks = outputs.get_rebuild_marks(self._db, self._run.seq)
-        if any(marks.get(output.id) != output.rebuild_marks for output in sound):
-            return TurnResult.MORE  # rows were replaced meanwhile: the batch may hold some of the new ones
         began, last = time.monotonic(), batch[-1][0]
         by_data_def: dict[str, list[tuple[int, str]]] = {}
         for id_, data_def, data in batch:
@@ -337,9 +347,9 @@ class AppenderLoop:
         ended = time.monotonic()
         for output in dirty:
             self._small_parts.pop(output.id, None)
-            whole = self._is_whole(output)
-            self._pauses[output.id] = ended + took * (_WHOLE_PAUSE if whole else 1.0)
-            if whole:
+            self._dirty_since.pop(output.id, None)
+            self._pauses[output.id] = ended + took * _REBUILD_FACTOR
+            if self._is_whole(output):
                 self._whole_at[output.id] = ended + self._whole_every
         if swapped:
             self._retries.clear(output for output, _ in swapped)

@@ -11,8 +11,6 @@ from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import Commit, Effect, JobOutcome
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.row import health, held_rows, rows
-from engine.store.tables.row.held_rows import HeldRows
-from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import runs, versions
 
 _PAGES = (JobKind.PAGE, JobKind.EXTRACT)
@@ -100,12 +98,9 @@ def _drop_extraction(outcome: JobOutcome) -> None:
 
 
 def write_outdated(commit: Commit, made: Sequence[tuple[JobOutcome, Outdated]]) -> None:
-    """Queue the re-extraction of pages done with old defs, and mark their output files to be rebuilt."""
+    """Queue the re-extraction of pages done with old defs."""
     stale = [outcome for outcome, outdated in made if not outdated.is_carried]
     if stale:
-        found = [effect for outcome in stale for effect in outcome.effects]
-        names = {effect.data_def for effect in found if isinstance(effect, NewRows | HeldRows)}
-        outputs.mark_stale(commit.db, commit.run, names)
         extracts.queue(commit.db, [outcome.job.id for outcome in stale])
     extracts.queue_again(commit.db, [outcome.job.id for outcome, outdated in made if outdated.is_carried])
 

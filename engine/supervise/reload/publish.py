@@ -173,7 +173,6 @@ def _begin_reextraction(
     )  # fmt: skip
     runs.set_reextraction(db, seq, search)
     runs.add_reextracted(db, seq, 0, reset=recorded is None)
-    outputs.mark_stale(db, seq, names)
     return pages
 
 

@@ -205,7 +205,7 @@ def books(count: int, start: int = 0) -> list[dict[str, Any]]:
 
 
 def run_until_idle(appender: AppenderLoop) -> None:
-    """Run turns until the appender is idle; it pauses between two rebuilds as long as the first one took."""
+    """Run turns until the appender is idle; it pauses between two rebuilds ten times what the first one took."""
     deadline = time.monotonic() + 20
     while (turn := appender.run_turn()) is not TurnResult.IDLE:
         assert time.monotonic() < deadline, "never idle"

@@ -6,7 +6,7 @@ transaction after the file was flushed, so a file can always be truncated to the
 cursor moves when it ends, so until then the deletion of any row counts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -34,10 +34,6 @@ _SIZES = "SELECT appender, data_def, rows, bytes FROM outputs WHERE run = ?"
 _ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
 _MARK_DIRTY = """
 UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND (cursor >= ? OR dirty <> 0) AND delivers = 0
-"""
-_MARK_STALE = """
-UPDATE outputs SET dirty = dirty + 1
-WHERE run = ? AND data_def IN (SELECT value FROM json_each(?) texts) AND delivers = 0
 """
 _PRUNE = """
 DELETE FROM outputs WHERE run = ? AND NOT EXISTS (
@@ -139,11 +135,6 @@ def advance(db: Database, output: int, *, cursor: int, size: int, rows: int, ino
 def mark_dirty(db: Database, run: int, data_def: str, row: int) -> None:
     """Mark the files that may hold a deleted row, or get it by a rebuild, to be rebuilt."""
     db.execute(_MARK_DIRTY, (run, data_def, row))
-
-
-def mark_stale(db: Database, run: int, data_defs: Iterable[str]) -> None:
-    """Mark the files of dataDefs whose rows are about to be replaced: they are rebuilt when all rows are."""
-    db.execute(_MARK_STALE, (run, orjson.dumps(list(data_defs)).decode()))
 
 
 def prune(db: Database, run: int, declared: Sequence[tuple[str, str]]) -> list[str]:

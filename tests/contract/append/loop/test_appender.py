@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -274,52 +275,55 @@ def test_an_older_copy_of_the_file_is_rebuilt(harness: Harness, tmp_path: Path) 
     assert harness.written() == harness.expected()
 
 
-def test_a_file_is_rebuilt_once_after_its_rows_were_replaced(harness: Harness) -> None:
+@pytest.mark.parametrize("harness", GROWING, indirect=True)
+def test_while_its_rows_are_replaced_a_file_grows_and_is_rebuilt_now_and_then(harness: Harness) -> None:
     job = harness.add(books(3))
-    other = harness.add(books(2, start=10))
-    with closing(harness.appender()) as appender:
-        while appender.run_turn() is not TurnResult.IDLE:
-            pass
-        before = harness.path().read_bytes()
+    with closing(harness.appender(rebuild_every=0.5)) as appender:
+        run_until_idle(appender)
         with harness.db.transaction():
-            outputs.mark_stale(harness.db, harness.run.seq, ["book"])
             runs.set_reextraction(harness.db, harness.run.seq, StaleSearch())
-        harness.add(books(3, start=100), job=job)
-        harness.add(books(2, start=200), job=other)
-        for _ in range(5):
-            assert appender.run_turn() is TurnResult.BLOCKED
-        if harness.type != "sqlite":
-            assert harness.path().read_bytes() == before, "a reader must not see part of the new rows"
-        with closing(harness.appender()) as another:  # a restart must not write part of them either
-            assert another.run_turn() is TurnResult.BLOCKED
+        began, rebuilt = time.monotonic(), 0
+        number = 0
+        while rebuilt < 2:  # as a reload that never ends
+            number += 1
+            harness.add(books(3, start=100 * number), job=job)
+            harness.add(books(1, start=100 * number + 50))
+            while appender.run_turn() is TurnResult.MORE:
+                rebuilt += 1
+            assert set(harness.expected()) <= set(harness.written()), "every row is in the file"
+            assert recorded(harness).cursor == rows.last_id(harness.db, harness.run.seq)
+        assert time.monotonic() - began > 0.9
+        assert number > 3, "it is not rebuilt for each row"
         with harness.db.transaction():
             runs.set_reextraction(harness.db, harness.run.seq, None)
-    with closing(harness.appender()) as appender:
-        assert appender.run_turn() is TurnResult.MORE
+        run_until_idle(appender)
         assert harness.written() == harness.expected()
-        assert appender.run_turn() is TurnResult.IDLE
-    assert not harness.has_backlog()
 
 
-def test_rows_replaced_after_the_outputs_were_read_are_not_appended(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("harness", GROWING, indirect=True)
+def test_a_dirty_file_has_its_turn_whatever_arrives(harness: Harness) -> None:
     job = harness.add(books(3))
-    harness.drain()
-    before = harness.path().read_bytes()
     with closing(harness.appender()) as appender:
-        assert appender.run_turn() is TurnResult.IDLE
-        inspected = appender._inspect_outputs
-
-        def late(declared: object) -> object:
-            result = inspected(declared)  # type: ignore[arg-type]
-            harness.add(books(3, start=100), job=job)
-            monkeypatch.setattr(appender, "_inspect_outputs", inspected)
-            return result
-
-        monkeypatch.setattr(appender, "_inspect_outputs", late)
-        assert appender.run_turn() is TurnResult.MORE
-        if harness.type != "sqlite":
-            assert harness.path().read_bytes() == before
-    harness.drain()
+        run_until_idle(appender)
+        rebuilt = False
+        for number in range(500):
+            harness.add(books(3, start=100), job=job) if number == 0 else harness.add(books(1, start=1000 + number))
+            appender.run_turn()
+            if rebuilt := not recorded(harness).dirty:
+                break
+        assert rebuilt
+        run_until_idle(appender)
     assert harness.written() == harness.expected()
+
+
+def test_a_re_extraction_that_goes_on_delays_no_drain(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "csv", ("book", "author"))
+    jobs = [(name, harness.add(books(3), name)) for name in ("book", "author")]
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+    with harness.db.transaction():
+        runs.set_reextraction(harness.db, harness.run.seq, StaleSearch())
+    for name, job in jobs:
+        harness.add(books(3, start=100), name, job=job)
+    harness.drain()
+    assert [harness.written(name) for name, _ in jobs] == [harness.expected(name) for name, _ in jobs]

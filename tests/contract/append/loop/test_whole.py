@@ -174,7 +174,7 @@ def test_a_row_deleted_during_a_rebuild_marks_the_file_again(harness: Harness, e
         settle(appender)  # the first file holds no row, so the cursor is at 0
     replaced.clear()
     harness.add([book(4)])
-    with closing(whole_appender(harness, DeletingEncoder())) as appender:
+    with closing(whole_appender(harness, DeletingEncoder(), whole_every=0.0)) as appender:
         run_until_idle(appender)
     assert harness.path().read_text() == "[..]"
     assert recorded(harness).rows == 2
@@ -215,3 +215,15 @@ def test_a_file_that_was_changed_is_written_again(harness: Harness, encoder: Bra
         with closing(whole_appender(harness, encoder, draining=True)) as appender:
             appender.run()
         assert harness.path().read_text() == "[.]"
+
+
+def test_replaced_rows_wait_for_the_next_time(harness: Harness, encoder: BracketEncoder) -> None:
+    job = harness.add([book(1)])
+    with closing(whole_appender(harness, encoder)) as appender:
+        assert settle(appender) is TurnResult.IDLE
+        harness.add([book(2), book(3)], job=job)
+        assert settle(appender) is TurnResult.BLOCKED
+        assert harness.path().read_text() == "[.]"
+    with closing(whole_appender(harness, encoder, draining=True)) as appender:
+        appender.run()
+    assert harness.path().read_text() == "[..]"
