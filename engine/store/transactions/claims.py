@@ -29,7 +29,7 @@ WITH m AS MATERIALIZED (
 _IS_OURS = "h.id % (SELECT machines FROM m) = (SELECT place FROM m)"
 _IS_LENT = "coalesce(h.lent_until, 0) > :now"
 _KEEPS = f"h.machine = (SELECT epoch FROM m) AND ({_IS_OURS} OR {_IS_LENT})"
-# no join but a loop, and `m` as values: so the sequences are read in the order of their rings, no more than are wanted
+# no joins but loops, and `m` as values: so the sequences are read in the order of their rings, and no host besides
 _LIST_RUNG = f"""
 {_MACHINE}
 SELECT * FROM (
@@ -41,8 +41,9 @@ SELECT * FROM (
             SELECT 1 FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract' AND t.taken > 0))))))
     ORDER BY s.rung_at, s.taken LIMIT +:limit
 ) rung
-UNION ALL SELECT NULL, NULL, h.id FROM hosts h
-WHERE (SELECT machines FROM m) > 1 AND h.id IN (SELECT value FROM json_each(:held)) AND ({_KEEPS}) IS NOT TRUE
+UNION ALL SELECT NULL, NULL, h.id
+FROM json_each(:held) i CROSS JOIN LATERAL (SELECT * FROM hosts WHERE id = i.value LIMIT 1) h
+WHERE (SELECT machines FROM m) > 1 AND ({_KEEPS}) IS NOT TRUE
 """
 _LIST_ANY, _LIST_WITHOUT_DELAY = (_LIST_RUNG.format(wanted=wanted) for wanted in ("1 = 1", f"{EFFECTIVE_DELAY} = 0"))
 _CLAIM = f"""
