@@ -16,6 +16,7 @@ from engine.runtime.clock import store_time
 from engine.store.read.data_warnings import BLOCKED_SHARE, FIELD_WARNINGS, HOST_WARNINGS, VALUE_WARNINGS
 from engine.store.read.situation import Situation
 from engine.store.read.snapshot import OutputRow
+from engine.store.tables.host.host_speeds import HostNow
 from engine.store.tables.run.runs import Run
 
 _MAX_HOSTS_LISTED = 5
@@ -41,14 +42,20 @@ class RunJudge:
         self.forecast = Forecast()
         self._outputs = _OutputWatch()
         self._meter = RateMeter()
-        self.states: dict[int, tuple[HostState, float]] = {}
-        """Of the hosts that the last situation has read: how each is, and its pages a second."""
+        self.states: dict[int, HostNow] = {}
+        """Of the hosts that the last situation has read: how each is."""
 
     def update(self, situation: Situation) -> tuple[Eta, list[Alarm]]:
         """The estimate of its end in the next situation, and what is wrong, the worst first."""
         judged = self.hosts.update(situation)
         self._meter.add(situation.at, {str(id_): view.work.done for id_, view in judged.items()})
-        self.states = {id_: (view.state, self._meter.rate(str(id_))) for id_, view in judged.items()}
+        self.states = {
+            id_: HostNow(
+                view.state, self._meter.rate(str(id_)),
+                round(situation.at - view.work.silent) if view.state is HostState.SILENT else None,
+            )
+            for id_, view in judged.items()
+        }  # fmt: skip
         late = self._outputs.update(situation)
         eta = self.forecast.estimate(situation)
         alarms = [*_run_alarms(situation)]
@@ -96,9 +103,10 @@ def _node_alarms(situation: Situation) -> Iterator[Alarm]:
             by = replaced.get(node.id)
             if node.past or node.reason == KILLED_BY_OPERATOR or (by is not None and by.state != "STARTING"):
                 continue  # of an earlier supervisor, killed by the operator, or replaced (which has its own alarm)
-            outcome = f"{by.id} is starting" if by else "not replaced"
+            is_final = node.state == "FAILED" or node.heart == "APPARENT_DEATH"  # crashed too often, or was stopping
+            outcome = f"{by.id} is starting" if by else "not replaced" if is_final else "a new node follows"
             text = f"{node.id} dead: {(node.reason or 'unknown reason').removeprefix('died: ')}; {outcome}"
-            yield Alarm("node-lost", text, "warn" if by else "bad", subject=node.id)
+            yield Alarm("node-lost", text, "bad" if is_final and not by else "warn", subject=node.id)
         elif node.heart == "ARRHYTHMIA":
             text = f"{node.id} has sent no heartbeat for {node.beat_age or 0:.1f} s"
             yield Alarm("node-lost", text, subject=node.id)

@@ -148,6 +148,9 @@ class FakeSource:
         groups = [group for group in self.failure_groups(run) if group.host == host]
         return HostErrors(tuple(groups), tuple(events))
 
+    def host_events(self, run, host, limit):
+        return [event for _, event in reversed(self.lines) if event.level != "INFO"][:limit]
+
     def failure_groups(self, run):
         counts = Counter((job.host, job.reason) for job in self.jobs_ if job.state == "FAILED")
         return [FailureGroup(host, reason, jobs, ("books",)) for (host, reason), jobs in counts.items()]

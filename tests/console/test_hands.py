@@ -156,7 +156,7 @@ async def test_columns_are_chosen_and_kept(tmp_path):
 
 
 async def test_a_click_on_a_heading_sorts_by_it(tmp_path):
-    async with open_console(tmp_path, screen="hosts") as console:
+    async with open_console(tmp_path, screen="hosts", size=(120, 40)) as console:
         heading = console.text()[4]
         await console.pilot.click(offset=(heading.index("BLOCKED") + 2, 4))
         await console.until(lambda: "BLOCKE↓" in console.text()[4] and " 31 " in console.text()[5])

@@ -247,7 +247,7 @@ async def test_zoom_shows_one_pane(tmp_path):
 
 
 async def test_hosts_sort_and_filter(tmp_path):
-    async with open_console(tmp_path, screen="hosts") as console:
+    async with open_console(tmp_path, screen="hosts", size=(120, 40)) as console:
         await console.press("s")
         await console.until(lambda: "hOST" in console.screen() and "BlOCKED" in console.screen())
         await console.press("l")  # by refused answers, the most first

@@ -1,129 +1,54 @@
 """Screen 3, Hosts: pages, errors, latency, limits and waits of every host; changes their limits."""
 
-from typing import Any
+import time
+from typing import Any, NamedTuple
 
-from msgspec import Struct
 from textual.app import ComposeResult
 
 from console.client import end_host
-from console.format import (
-    braille_plot,
-    format_age,
-    format_count,
-    format_latency,
-    format_rate,
-    format_signal,
-    format_size,
-    plural,
-    shorten_name,
-)
+from console.format import format_age, format_latency, format_rate, format_size, plural
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.host_spans import bad_span, host_rank, latency_trend, next_span
-from console.tui.widgets.line_canvas import Canvas, Line, Span
+from console.tui.widgets.host_details import CLASS_ROLES, HostDetails, HostMore
+from console.tui.widgets.host_spans import bad_span, count_span, host_rank, latency_trend, next_span, state_span
 from console.tui.widgets.line_table import LineTable, Row
 from engine.errors import UsageError
-from engine.model.host import STATUS_CLASSES
 from engine.settings.values import parse_seconds
 from engine.store.read.host_rows import HostRow
 
 _SPARKS = 8
-_STRIP_LINES = 5
-_CHART_LINES = len(STATUS_CLASSES) + 4 + _STRIP_LINES
-"""Lines for bars and strip of the chosen host."""
-_CLASS_ROLES = {"2xx": "good", "3xx": "text", "4xx": "warn", "429": "warn", "5xx": "bad", "none": "bad"}
+_DETAIL_MIN_HEIGHT = 12
+"""Lines of the screen from which the chosen host is described."""
+_DETAIL_LINES = 24
+"""If there are many hosts, the chosen one has so many lines, in a low window fewer."""
+_EVENTS, _READ_SECONDS = 8, 2.0
+"""How many events of the chosen host are read, and how often."""
+_SHOWN_CLASSES = {"4xx": 160, "429": 160, "5xx": 160, "none": 170, "2xx": 196, "3xx": 196}
+"""The width from which a class of status has a column; below the table all of the chosen host are shown."""
 
 
 class HostsTable(LineTable):
     COLUMNS = (
-        Column("HOST", 0, keeps_end=True), Column("DONE", 6, right=True), Column("BAD%", 5, right=True),
-        Column("BLOCKED", 7, right=True), Column("P50", 6, right=True), Column("P95", 6, right=True),
-        Column("TREND", _SPARKS, min_pane_width=100), Column("NEXT", 8, right=True), Column("ETA", 6, right=True),
-        Column("RUN", 5, right=True, min_pane_width=92), Column("WAITING", 7, right=True, min_pane_width=92),
-        Column("DELAY", 6, right=True, min_pane_width=124), Column("BYTES", 6, right=True, min_pane_width=124),
-        *(Column(name.upper(), 6, right=True, min_pane_width=150) for name in STATUS_CLASSES),
-        Column("PAGES/S", 7, right=True, min_pane_width=182), Column("ROBOTS", 8),
+        Column("HOST", 0, keeps_end=True), Column("STATE", 13), Column("DONE", 6, right=True),
+        Column("BAD%", 5, right=True), Column("BLOCKED", 7, right=True, min_pane_width=92),
+        Column("P50", 6, right=True), Column("P95", 6, right=True), Column("TREND", _SPARKS, min_pane_width=132),
+        Column("NEXT", 8, right=True, min_pane_width=100), Column("ETA", 6, right=True),
+        Column("RUN", 5, right=True, min_pane_width=110), Column("WAITING", 7, right=True, min_pane_width=118),
+        Column("PAGES/S", 7, right=True, min_pane_width=126), Column("DELAY", 6, right=True, min_pane_width=142),
+        *(Column(name.upper(), 6, right=True, min_pane_width=width) for name, width in _SHOWN_CLASSES.items()),
+        Column("BYTES", 6, right=True, min_pane_width=182), Column("ROBOTS", 8),
     )  # fmt: skip
     EMPTY = "no hosts yet"
 
 
-class HostWaits(Struct, frozen=True):
-    """A query's result: why the jobs of a host wait."""
+class HostData(NamedTuple):
+    """What a poll reads for the view: more of the host under the cursor, and the host named by an alarm."""
 
-    host: str
-    reasons: tuple[str, ...]
-
-
-class HostData(Struct, frozen=True):
-    """What a poll reads for the view: why jobs of the host under the cursor wait, and the host named by an alarm."""
-
-    waits: HostWaits | None = None
+    more: HostMore | None = None
     name: str | None = None
     named: HostRow | None = None
-
-
-class HostLines(Canvas):
-    """The host under the cursor: its answers, what an operator set, its Content-Signal, why its jobs wait."""
-
-    row: HostRow | None = None
-    waits: HostWaits | None = None
-
-    @property
-    def line_count(self) -> int:
-        has_signal = self.row is not None and bool(self.row.content_signal)
-        return 2 + has_signal + max(1, len(self._reasons or ()))
-
-    @property
-    def _reasons(self) -> tuple[str, ...] | None:
-        """Why jobs of this host wait; None: not read yet."""
-        waits = self.waits
-        return waits.reasons if self.row is not None and waits is not None and waits.host == self.row.host else None
-
-    def paint(self, width: int, height: int) -> list[Line]:
-        if self.row is None:
-            return []
-        lines = [Line((("─" * width, "dim"),)), Line(self._answer_spans(self.row, width))]
-        if self.row.content_signal:
-            lines.append(Line((("   Content-Signal ", "dim"), (format_signal(self.row.content_signal), "text"))))
-        if self._reasons is not None:
-            reasons = self._reasons or (f"no job waits for {self.row.host}",)
-            lines += [Line(((f"   {reason}", "text" if self._reasons else "dim"),)) for reason in reasons]
-        if height >= len(lines) + _CHART_LINES:
-            lines += self._chart(self.row, width)
-        return lines[:height]
-
-    @staticmethod
-    def _chart(row: HostRow, width: int) -> list[Line]:
-        """Answers by class as bars, and the latency of the last minute as a strip."""
-        total = sum(row.answers.values())
-        lines = [Line(()), Line((("   answers", "dim"),))]
-        for name in STATUS_CLASSES:
-            if count := row.answers.get(name):
-                bar = "━" * max(1, round(count / total * (width - 40)))
-                text = f"  {count:,}  {count / total:.1%}"
-                lines.append(Line(((f"   {name:<6}", "dim"), (bar, _CLASS_ROLES[name]), (text, "text"))))
-        lines += [Line(())] * (len(STATUS_CLASSES) + 3 - len(lines))
-        top = format_latency(max((value for value in row.recent_p50 if value is not None), default=None))
-        lines.append(Line(((f"   latency p50 of the last minute, every 5 s; top {top}", "dim"),)))
-        cells = max(1, (width - 6) // 12)
-        values = [value or 0.0 for value in row.recent_p50 for _ in range(2 * cells)]
-        strip = braille_plot(values, 12 * cells, _STRIP_LINES)
-        return [*lines, *(Line((("   " + text, "accent"),)) for text in strip)]
-
-    @staticmethod
-    def _answer_spans(row: HostRow, width: int) -> list[Span]:
-        spans: list[Span] = [(f"   {shorten_name(row.host, max(12, width // 3))}", "strong")]
-        for name in STATUS_CLASSES:
-            if row.answers.get(name):
-                shown = {"none": "no answer"}.get(name, name)
-                spans += [(f"  {shown} ", "dim"), (format_count(row.answers[name]), _CLASS_ROLES[name])]
-        if row.operator_delay is not None:
-            spans.append((f"  delay {row.operator_delay:g} s", "accent"))
-        if row.operator_concurrency is not None:
-            spans.append((f"  concurrency {row.operator_concurrency}", "accent"))
-        return [*spans, ("  D defs' values", "dim")] if row.is_controlled else spans
 
 
 class HostsView(View):
@@ -146,15 +71,22 @@ class HostsView(View):
         """The host of an alarm that is not among the first ones; it is shown too."""
 
     def compose(self) -> ComposeResult:
-        self.table, self.details = HostsTable(), HostLines()
+        self.table, self.details = HostsTable(), HostDetails()
         self.details.styles.height = 3
         yield from (self.table, self.details)
 
     def read(self, source: DataSource, run: int) -> HostData:
-        row, named = self.table.row, self._named
+        row, named, more, now = self.table.row, self._named, self.details.more, time.monotonic()
         name: str | None = self.wanted or (named.host if named is not None else None)
-        waits = None if row is None else HostWaits(str(row.key), tuple(source.host_waits(run, str(row.key))))
-        return HostData(waits, name, source.host(run, name) if name else None)
+        if row is None:
+            more = None
+        else:
+            host = str(row.key)
+            is_new = more is None or more.host != host or now - more.at > _READ_SECONDS
+            events = source.host_events(run, host, _EVENTS) if more is None or is_new else more.events
+            at = now if more is None or is_new else more.at
+            more = HostMore(host, tuple(source.host_waits(run, host)), tuple(events), at)
+        return HostData(more, name, source.host(run, name) if name else None)
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         event.stop()
@@ -173,13 +105,14 @@ class HostsView(View):
         if poll.requester is not self:
             return  # it was made for another screen, with fewer hosts
         data = poll.view_data if isinstance(poll.view_data, HostData) else HostData()
-        self.details.waits = data.waits or self.details.waits
+        self.details.more = data.more or self.details.more
         before, self._named = self._named, self._find_named(poll, data)
         changed = self.last_poll is None or self.last_poll.snapshot is not poll.snapshot or before != self._named
         if changed or self._filter_changed():
             self.last_poll = poll
             hosts = [*poll.snapshot.hosts, *([self._named] if self._named is not None else ())]
             is_live = poll.supervisor_pid is not None
+            self.details.add_rates(hosts, poll.at)
             self.table.show_filtered([self._row(host, is_live=is_live) for host in sorted(hosts, key=host_rank)])
             self.console_app.navigation.refresh_breadcrumbs()
         self.show_wanted(self.table, was_read=self.wanted == data.name)
@@ -203,11 +136,9 @@ class HostsView(View):
 
     def _update_details(self) -> None:
         self.details.row = self.table.row.subject if self.table.row is not None else None
-        rows, height = self.details.line_count, self.size.height
-        table = min(len(self.table.rows) + 1, max(3, height // 2))
-        if height - table >= rows + _CHART_LINES:
-            rows = height - table
-        self.details.styles.height = rows if height >= 12 else 0
+        height = self.size.height
+        table = min(len(self.table.rows) + 1, height - min(_DETAIL_LINES, height * 2 // 5))
+        self.details.styles.height = height - table if height >= _DETAIL_MIN_HEIGHT else 0
         self.details.redraw()
 
     def _filter_changed(self) -> bool:
@@ -292,29 +223,27 @@ def _host_row(host: HostRow, *, is_live: bool) -> Row:
         host.host,
         (
             (host.host, "strong" if host.running else "text"),
-            (format_count(host.pages), "strong" if host.pages else "dim"),
+            state_span(host, is_live=is_live),
+            count_span(host.pages, "strong"),
             bad_span(host),
-            (format_count(host.blocked), "warn" if host.blocked else "dim"),
+            count_span(host.blocked, "warn"),
             (format_latency(host.p50), "text"),
             (format_latency(host.p95), "text"),
-            (latency_trend(host, _SPARKS), "accent"),
+            (latency_trend(host, _SPARKS), "dim"),
             next_span(host, is_live=is_live),
             (format_age(eta), "text" if eta is not None else "dim"),
             (f"{host.running}/{host.concurrency}", "good" if host.running else "dim"),
-            (format_count(host.waiting), "text" if host.waiting else "dim"),
-            (format_age(host.delay) if host.delay else "-", "text" if host.delay else "dim"),
-            (format_size(host.bytes), "text"),
-            *(
-                (format_count(host.answers.get(name, 0)), _CLASS_ROLES[name] if host.answers.get(name) else "dim")
-                for name in STATUS_CLASSES
-            ),
-            (format_rate(host.pages_per_s), "text"),
+            count_span(host.waiting, "text"),
+            (format_rate(host.pages_per_s), "text") if is_live and host.pages_per_s else ("·", "dim"),
+            (format_age(host.delay), "text") if host.delay else ("·", "dim"),
+            *(count_span(host.answers.get(name, 0), CLASS_ROLES[name]) for name in _SHOWN_CLASSES),
+            (format_size(host.bytes), "text") if host.bytes else ("·", "dim"),
             (robots, "dim"),
         ),
         (
-            host.host, host.pages, host.bad_share, host.blocked, host.p50, host.p95, host.p50,
-            host.backoff or host.next_in, eta, host.running, host.waiting, host.delay, host.bytes,
-            *(host.answers.get(name, 0) for name in STATUS_CLASSES), host.pages_per_s, host.robots,
+            host.host, str(host.state), host.pages, host.bad_share, host.blocked, host.p50, host.p95, host.p50,
+            host.backoff or host.next_in, eta, host.running, host.waiting, host.pages_per_s, host.delay,
+            *(host.answers.get(name, 0) for name in _SHOWN_CLASSES), host.bytes, host.robots,
         ),
         host,
     )  # fmt: skip

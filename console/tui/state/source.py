@@ -164,6 +164,10 @@ class DataSource:
         """Why pages of a host (`name:port`) failed, and its last errors."""
         return failures.read_host_errors(self.db, run, host, _MAX_ERRORS)
 
+    def host_events(self, run: int, host: str, limit: int) -> list[Event]:
+        """The newest warnings and errors of a host (`name:port`)."""
+        return failures.list_host_events(self.db, run, host, limit)
+
     def failure_groups(self, run: int) -> list[FailureGroup]:
         return failures.group_failures(self.db, run, _MAX_FAILURE_GROUPS)
 

@@ -1,14 +1,35 @@
-"""How tables and panes show a host: what holds it, its bad answers, how its latency went."""
+"""How tables and panes show a host: its state, what holds it, its bad answers, how its latency went."""
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from console.format import format_age, sparkline
+from console.format import format_age, format_count
+from console.tui.widgets.health_line import STATE_MARKS
 from console.tui.widgets.line_canvas import Span
-from engine.model.host import TROUBLE
+from engine.model.host import TROUBLE, HostState
 from engine.store.read.host_rows import HostRow
 
-_LOGINS: Mapping[str, Span] = MappingProxyType({"wanted": ("login", "warn"), "failed": ("no login", "bad")})
+_LOGINS: Mapping[str, Span] = MappingProxyType({"wanted": ("… login", "warn"), "failed": ("✗ no login", "bad")})
+_TREND_SIGNS = "▁▂▃▄▅▆▇█"
+_TREND_SECONDS = (0.001, 60.0)
+"""The ends of the scale of all trends, which is logarithmic: each sign is four to five times the one before."""
+
+
+def state_span(host: HostRow, *, is_live: bool) -> Span:
+    """How a host is: `● ok`, `✗ silent 40 s`, `◌ rest 24 s`, `‖ paused`."""
+    if not is_live:
+        return "○ ended", "dim"
+    if host.login in _LOGINS and host.waiting and not host.paused:
+        return _LOGINS[host.login]
+    mark, word, role = STATE_MARKS[HostState.PAUSED if host.paused else host.state]
+    seconds = {HostState.SILENT: host.silent, HostState.RESTING: host.backoff}.get(host.state)
+    return f"{mark} {word}" + (f" {seconds:.0f} s" if seconds and not host.paused else ""), role
+
+
+def count_span(number: float, role: str) -> Span:
+    """A count; nothing at all is a dim dot."""
+    return (format_count(number), role) if number else ("·", "dim")
 
 
 def next_span(host: HostRow, *, is_live: bool) -> Span:
@@ -18,7 +39,8 @@ def next_span(host: HostRow, *, is_live: bool) -> Span:
     if host.paused:
         return "‖ paused", "warn"
     if host.login in _LOGINS and host.waiting:
-        return _LOGINS[host.login]
+        text, role = _LOGINS[host.login]
+        return text[2:], role
     if host.backoff:
         return f"↓ {format_age(host.backoff)}", "warn"
     if host.next_in and host.waiting:
@@ -40,9 +62,16 @@ def host_rank(host: HostRow) -> tuple[bool, bool, int]:
 def bad_span(host: HostRow) -> Span:
     """The share of all its answers that are bad, in percent; marked while it is not well."""
     share = host.bad_share
-    return ("-", "dim") if share is None else (f"{share * 100:.1f}", "bad" if share and has_trouble(host) else "dim")
+    if not share:
+        return ("-" if share is None else "·", "dim")
+    return f"{share * 100:.1f}", "bad" if has_trouble(host) else "text"
 
 
 def latency_trend(host: HostRow, width: int) -> str:
-    """A sparkline of a host's latency in the last minute."""
-    return sparkline([value or 0.0 for value in host.recent_p50], width)
+    """The latency of the last intervals, a sign each, on the scale of all hosts; blank: no answer."""
+    low, high = map(math.log, _TREND_SECONDS)
+    signs = []
+    for value in host.recent_p50[-width:]:
+        level = 0.0 if not value else (math.log(value) - low) / (high - low) * len(_TREND_SIGNS)
+        signs.append(" " if value is None else _TREND_SIGNS[max(0, min(len(_TREND_SIGNS) - 1, int(level)))])
+    return "".join(signs)

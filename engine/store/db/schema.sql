@@ -485,7 +485,8 @@ CREATE TABLE host_speeds (                          -- of a host, for viewers; h
     recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
     eta         REAL,                               -- estimated seconds until its pages have ended
     state       TEXT,                               -- engine.model.host.HostState; null: not judged
-    pages_per_s REAL NOT NULL DEFAULT 0             -- in the last seconds
+    pages_per_s REAL NOT NULL DEFAULT 0,            -- in the last seconds
+    silent_since REAL                               -- boot-time second; null: not silent
 );
 CREATE INDEX host_speeds_measured ON host_speeds(run, measured_at);
 CREATE INDEX host_speeds_eta ON host_speeds(run) WHERE eta IS NOT NULL;

@@ -24,12 +24,12 @@ WHERE h.run = ? AND h.key = ? AND s.kind = 'page' AND j.state = 'FAILED' AND j.r
     AND j.changed_at IS NOT NULL AND j.page IS NULL LIMIT +?
 """
 _ERRORS_OF_HOST = """
-SELECT e.id FROM events e CROSS JOIN jobs j ON j.id = e.job CROSS JOIN sequences s ON s.id = j.sequence
-    CROSS JOIN hosts h ON h.id = s.host
-WHERE e.id > (SELECT max(id) FROM events) - :searched AND e.run = :run AND e.level <> 'INFO' AND h.key = :host
-ORDER BY e.id DESC LIMIT +:limit
+SELECT e.id FROM (
+        SELECT id, job FROM events WHERE run = :run AND level <> 'INFO' ORDER BY id DESC LIMIT +:searched) e
+    CROSS JOIN jobs j ON j.id = e.job CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host
+WHERE h.key = :host ORDER BY e.id DESC LIMIT +:limit
 """
-_SEARCHED_EVENTS = 50_000
+_SEARCHED_EVENTS, _SEARCHED_FOR_FEW = 20_000, 2_000
 _MAX_TIMES = 20_000
 
 
@@ -64,13 +64,20 @@ def group_failures(db: Database, run: int, limit: int, host: str | None = None) 
     ]
 
 
+def list_host_events(db: Database, run: int, host: str, limit: int) -> list[Event]:
+    """The newest warnings and errors of a host (`name:port`), among the last 2,000 of the run."""
+    searched = {"run": run, "host": host, "limit": limit, "searched": _SEARCHED_FOR_FEW}
+    ids = [int(row[0]) for row in db.all(_ERRORS_OF_HOST, searched)]
+    return [event for _, event in events.list_by_ids(db, ids)]
+
+
 def list_failure_times(db: Database, run: int, host: str, reason: str) -> list[float]:
     """When pages of a host (`name:port`) failed for a reason, wall clock; of the first 20,000 of them."""
     return [float(row[0]) for row in db.all(_TIMES, (run, host, reason, _MAX_TIMES))]
 
 
 def read_host_errors(db: Database, run: int, host: str, limit: int) -> HostErrors:
-    """At most `limit` reasons and events of a host (`name:port`); events are searched among the last 50,000."""
+    """At most `limit` reasons, warnings and errors of a host (`name:port`), among the last 20,000 of the run."""
     searched = {"run": run, "host": host, "limit": limit, "searched": _SEARCHED_EVENTS}
     ids = [int(row[0]) for row in db.all(_ERRORS_OF_HOST, searched)]
     return HostErrors(tuple(group_failures(db, run, limit, host)), tuple(events.list_by_ids(db, ids)))

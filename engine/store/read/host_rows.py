@@ -21,7 +21,7 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
     (SELECT total(records) FROM host_health WHERE host = h.id AND field = ''),
     (SELECT total(rejected) FROM host_health WHERE host = h.id AND field = ''),
     coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency,
-    h.login, h.content_signal, v.state, coalesce(v.pages_per_s, 0)
+    h.login, h.content_signal, v.state, coalesce(v.pages_per_s, 0), v.silent_since
 FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ?
 """
 _FIRST_HOSTS = f"{_HOSTS} ORDER BY h.id LIMIT +?"
@@ -88,6 +88,8 @@ class HostRow(Struct, frozen=True):
     state: HostState = HostState.UNASKED
     """As the supervisor judged it last."""
     pages_per_s: float = 0.0
+    silent: float | None = None
+    """Seconds since it answered last, or was asked first, if its state is `silent`."""
 
     @property
     def bad_answers(self) -> int:
@@ -136,7 +138,8 @@ def count_running(db: Database, run: int) -> int:
 def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
     _, key, delay, concurrency, next_at, backoff, taken, waiting, done, failed, *counts = row
     strikes, throttled, errors, gone, blocked, robots, status, records, rejected, *speed = counts
-    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency, login, signal, state, rate = speed
+    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency, login, signal, *judged = speed
+    state, rate, silent_since = judged
     now, running = store_time(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
 
     def seconds_until(moment: float | None) -> float | None:
@@ -151,4 +154,5 @@ def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
         paused=bool(paused), operator_delay=operator_delay, operator_concurrency=operator_concurrency,
         login=login.lower(), content_signal=orjson.loads(signal) if signal else {},
         state=HostState(state or "unasked"), pages_per_s=rate,
+        silent=None if silent_since is None else max(0.0, round(now - silent_since)),
     )  # fmt: skip

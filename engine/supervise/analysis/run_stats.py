@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from engine.judge.rates import RateMeter
 from engine.judge.trouble import RunJudge
-from engine.model.host import HostState, count_by_class
+from engine.model.host import count_by_class
 from engine.model.job import JobKind
 from engine.model.run import NO_ETA, Alarm, Judgement, OutputRate, Stage
 from engine.settings import Settings
@@ -16,6 +16,7 @@ from engine.store.db.connector import Database
 from engine.store.read import situation
 from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.tables.host import host_speeds
+from engine.store.tables.host.host_speeds import HostNow
 from engine.store.tables.job import sequences
 from engine.store.tables.output import outputs
 from engine.store.tables.row import health, rows
@@ -98,7 +99,7 @@ class RunStats:
         self._next_judgement = 0.0
         self._host_watch = HostWatch(db, run, settings.deadline)
         self._recorded_etas: dict[int, float] = {}
-        self._recorded_states: dict[int, tuple[HostState, float]] = {}
+        self._recorded_states: dict[int, HostNow] = {}
         self._last_answers = self._read_answers()
 
     def record(self, waiting_hosts: Mapping[int, float], *, last: bool = False) -> None:

@@ -25,7 +25,9 @@ def host_alarms(*hosts):
 
 
 def test_a_death_is_an_alarm_until_its_replacement_is_at_work():
-    assert alarms(nodes=[node(1, **DEAD)]) == [("bad", "n1 dead: signal 9; not replaced")]
+    assert alarms(nodes=[node(1, **DEAD)]) == [("warn", "n1 dead: signal 9; a new node follows")]
+    for final in ({"state": "FAILED"}, {"heart": "APPARENT_DEATH"}):
+        assert alarms(nodes=[node(1, **{**DEAD, **final})]) == [("bad", "n1 dead: signal 9; not replaced")]
     starting = node(2, "STARTING", replaces="n1")
     assert alarms(nodes=[node(1, **DEAD), starting]) == [("warn", "n1 dead: signal 9; n2 is starting")]
     assert alarms(nodes=[node(1, **DEAD), node(2, replaces="n1")]) == []
@@ -38,7 +40,7 @@ def test_a_death_is_over_when_its_replacement_was_at_work(state):
 
 def test_a_replacement_that_dies_has_the_alarm():
     dead = [node(1, **DEAD), node(2, **{**DEAD, "replaces": "n1", "reason": "no beat for 3.0 s; killed"})]
-    assert alarms(nodes=dead) == [("bad", "n2 dead: no beat for 3.0 s; killed; not replaced")]
+    assert alarms(nodes=dead) == [("warn", "n2 dead: no beat for 3.0 s; killed; a new node follows")]
     third = node(3, "STARTING", replaces="n2")
     assert alarms(nodes=[*dead, third]) == [("warn", "n2 dead: no beat for 3.0 s; killed; n3 is starting")]
     assert alarms(nodes=[*dead, node(3, "DONE", replaces="n2")]) == []

@@ -3,6 +3,7 @@ CREATE INDEX nodes_living ON nodes(run) WHERE ended_at IS NULL;
 ALTER TABLE hosts ADD COLUMN lent_until REAL;
 ALTER TABLE host_speeds ADD COLUMN state TEXT;
 ALTER TABLE host_speeds ADD COLUMN pages_per_s REAL NOT NULL DEFAULT 0;
+ALTER TABLE host_speeds ADD COLUMN silent_since REAL;
 CREATE INDEX events_trouble ON events(run, id) WHERE level <> 'INFO';
 CREATE TABLE host_health (
     host     INTEGER NOT NULL REFERENCES hosts(id),

@@ -41,8 +41,9 @@ _SET_ETAS = """
 INSERT INTO host_speeds (host, run, eta) {values} ON CONFLICT (host) DO UPDATE SET eta = excluded.eta
 """
 _SET_STATES = """
-INSERT INTO host_speeds (host, run, state, pages_per_s) {values}
-ON CONFLICT (host) DO UPDATE SET state = excluded.state, pages_per_s = excluded.pages_per_s
+INSERT INTO host_speeds (host, run, state, pages_per_s, silent_since) {values}
+ON CONFLICT (host) DO UPDATE SET
+    state = excluded.state, pages_per_s = excluded.pages_per_s, silent_since = excluded.silent_since
 """
 _CLEAR_ETAS = """
 UPDATE host_speeds SET eta = NULL
@@ -55,6 +56,14 @@ class HostTraffic(Struct):
 
     latencies: dict[int, int] = field(default_factory=dict)
     bytes: int = 0
+
+
+class HostNow(NamedTuple):
+    """How a host is, its pages a second, and since when it is silent, in boot-time seconds."""
+
+    state: HostState
+    pages_per_s: float
+    silent_since: float | None
 
 
 class HostSpeed(NamedTuple):
@@ -110,9 +119,9 @@ def set_speeds(db: Database, speeds: Iterable[HostSpeed]) -> None:
     db.execute_values(_SET_SPEEDS, rows)
 
 
-def set_states(db: Database, run: int, states: Mapping[int, tuple[HostState, float]]) -> None:
-    """Record how hosts are, with their pages a second."""
-    db.execute_values(_SET_STATES, [(host, run, state, rate) for host, (state, rate) in states.items()])
+def set_states(db: Database, run: int, states: Mapping[int, HostNow]) -> None:
+    """Record how hosts are."""
+    db.execute_values(_SET_STATES, [(host, run, *now) for host, now in states.items()])
 
 
 def forget_latencies(db: Database, hosts: Iterable[int]) -> None:

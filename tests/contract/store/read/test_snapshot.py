@@ -9,11 +9,15 @@ from msgspec.structs import asdict
 
 from console.client import end_orphans
 from engine.judge.rates import speed_of
+from engine.model.host import HostState
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import NO_ETA, Judgement, OutputRate
+from engine.runtime.clock import store_time
 from engine.store.pages import documents
 from engine.store.read import host_rows, snapshot
+from engine.store.tables.host import host_speeds
+from engine.store.tables.host.host_speeds import HostNow
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import jobs, rings, sequences
 from engine.store.tables.job.jobs import JobUpdate
@@ -114,6 +118,19 @@ def test_the_hosts_with_work_are_read_first(new_store: NewStore) -> None:
             )
     assert [host.host for host in snapshot.read(store.db, limit=1).hosts] == ["b:80"]
     assert [host.host for host in snapshot.read(store.db, limit=2).hosts] == ["a:80", "b:80"]
+
+
+def test_a_silent_host_says_since_when(new_store: NewStore) -> None:
+    store = _busy(new_store)
+    ids = dict(store.db.all("SELECT key, id FROM hosts"))
+    now = store_time()
+    with store.db.transaction():
+        states = {
+            ids["a:80"]: HostNow(HostState.SILENT, 0.0, now - 40), ids["b:80"]: HostNow(HostState.OK, 2.5, None),
+        }  # fmt: skip
+        host_speeds.set_states(store.db, store.run, states)
+    shown = [(host.state, host.silent, host.pages_per_s) for host in snapshot.read(store.db).hosts]
+    assert shown == [("silent", 40.0, 0.0), ("ok", None, 2.5)]
 
 
 def test_an_ended_node_has_no_request(new_store: NewStore) -> None:
