@@ -145,8 +145,9 @@ class LinkFinder:
             if check_rel:
                 attributes = [each for each in attributes if not has_nofollow(each.get("rel"))]
             written = dict.fromkeys([each.get(name) for each in attributes])
-        hrefs = [href for href in written if href is not None]
-        return dict.fromkeys(hrefs if self._replacements else [href.partition("#")[0] for href in hrefs])
+        if self._replacements:
+            return dict.fromkeys([href for href in written if href is not None])
+        return dict.fromkeys([href.partition("#")[0] for href in written if href is not None])
 
     def _add_links(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], budget: Budget) -> None:
         page, group = budget.page, self.link.group or budget.context.group
