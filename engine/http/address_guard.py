@@ -192,6 +192,16 @@ async def connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> 
     Raises OSError: GuardedAddress if all addresses of the host are guarded, socket.gaierror without an address.
     Raises NoFileLeft.
     """
+    try:
+        return await _connect(resolver, host, port, exempt=exempt)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        of_whom = "process" if error.errno == errno.EMFILE else "system"
+        raise NoFileLeft(f"no open file is left to this {of_whom} for a connection (ulimit -n)") from error
+
+
+async def _connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> socket.socket:
     address = literal_address(host)
     addresses = [address] if address else await resolver.resolve(host)
     if not addresses:
@@ -208,11 +218,6 @@ async def connect(resolver: Resolver, host: str, port: int, *, exempt: bool) -> 
         if category is None:
             raise
         raise GuardedAddress(addresses[0], category) from None  # several refusals came as one
-    except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
-            raise
-        of_whom = "process" if error.errno == errno.EMFILE else "system"
-        raise NoFileLeft(f"no open file is left to this {of_whom} for a connection (ulimit -n)") from error
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
     return connected

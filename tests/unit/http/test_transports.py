@@ -8,7 +8,7 @@ from multidict import CIMultiDict
 
 from engine.http.address_guard import GuardedAddress
 from engine.http.cookies import SessionCookies
-from engine.http.errors import AddressRefused, FetchFailed, ProxiedNameRefused
+from engine.http.errors import AddressRefused, FetchFailed, ProxiedNameRefused, StaleConnection
 from engine.http.exchange import OutgoingRequest, RequestTerms, RequestTransport, WireBody, WireResponse
 from engine.http.response import FetchResponse
 from engine.http.transports import route as route_module
@@ -82,6 +82,9 @@ class Turns:
     async def begin(self) -> None:
         self.events.append("begin")
 
+    async def begin_again(self) -> None:
+        self.events.append("begin again")
+
     def end(self, response: FetchResponse) -> None:
         self.events.append(f"end {response.status}")
 
@@ -91,6 +94,31 @@ def test_each_request_takes_a_turn_and_reports_its_response() -> None:
     transport = HostTurnTransport(body_over(MemoryWire()))
     send(transport, request(terms=RequestTerms(turn=turns)), request(terms=RequestTerms(turn=turns)), request())
     assert turns.events == ["begin", "end 200", "begin", "end 200"]
+
+
+class StaleWire(MemoryWire):
+    """Swallows as many requests."""
+
+    def __init__(self, swallowed: int) -> None:
+        super().__init__()
+        self._swallowed = swallowed
+
+    async def handle_async_request(self, request: httpx.Request) -> WireResponse:
+        response = await super().handle_async_request(request)
+        if len(self.requests) <= self._swallowed:
+            raise StaleConnection("connection reset", kind="connection", retryable=True)
+        return response
+
+
+def test_what_a_stale_connection_swallows_is_sent_again_once_in_another_turn() -> None:
+    turns, wire = Turns(), StaleWire(1)
+    send(HostTurnTransport(body_over(wire)), request(terms=RequestTerms(turn=turns)))
+    assert turns.events == ["begin", "begin again", "end 200"]
+    assert wire.requests[0].is_repeated, "on a new connection"
+    turns, wire = Turns(), StaleWire(2)
+    with pytest.raises(FetchFailed, match="connection reset"):
+        send(HostTurnTransport(body_over(wire)), request(terms=RequestTerms(turn=turns)))
+    assert (turns.events, len(wire.requests)) == (["begin", "begin again"], 2)
 
 
 def test_a_request_that_gets_no_turn_is_not_sent() -> None:

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from engine.http.byte_budget import ByteBudget, NoRoom
+from engine.http.errors import NoFileLeft
 from engine.model.host import RetryRule
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.extraction.page_extraction import ExtractionUnavailable
@@ -19,6 +20,7 @@ from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.run.events import Event
 from tests.unit.doc_pages import ROOT
 from tests.unit.node.leased_jobs import leased
 
@@ -84,6 +86,17 @@ def test_a_body_without_room_is_tried_again_later_and_costs_no_attempt(budget: B
     assert outcome.not_before is not None
     assert outcome.not_before > boottime()
     assert budget.used == 0
+
+
+def test_a_job_without_an_open_file_waits_and_says_so(budget: ByteBudget) -> None:
+    def end(_: LeasedJob) -> JobOutcome:
+        raise NoFileLeft("no open file is left")
+
+    outcome = process(budget, end)
+    assert (outcome.state, outcome.attempts, outcome.find(HostFailure)) == (JobState.READY, 0, None)
+    event = outcome.find(Event)
+    assert event is not None
+    assert event.text.startswith("no open file is left  http://")
 
 
 def test_a_page_for_which_no_process_can_be_started_is_retried_and_its_host_is_not_blamed(budget: ByteBudget) -> None:
