@@ -87,7 +87,10 @@ def test_a_database_that_is_read_only_for_a_while_is_waited_for(
     start(group, site)
     set_read_only(postgres, database, value="on")
     try:
-        time.sleep(8)
+        time.sleep(4)
+        group.kill(1)
+        group.restart(1)
+        time.sleep(4)
         assert not any(running.exited for running in group.running), group.logs()
     finally:
         set_read_only(postgres, database, value="off")

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from engine.errors import StorageError
 from engine.store.db.file_header import SCHEMA_NUMBER, OtherDatabase, other_format
+from engine.store.db.retry_busy import DatabaseBusy
 
 STATE = """
 SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
@@ -97,9 +98,10 @@ class ServerState(Struct, frozen=True):
             )
 
     def check_writable(self, name: str) -> None:
-        """Raise StorageError if this user cannot write here."""
+        """Raise StorageError if this user cannot write here; DatabaseBusy if a crawl could, before a failover."""
         if self.is_read_only:
-            raise StorageError(f"{name}: read-only, as a standby is", "Name the primary server with --store.")
+            refusal = DatabaseBusy if self.has_crawl else StorageError
+            raise refusal(f"{name}: read-only, as a standby is", "Name the primary server with --store.")
         if not self.has_schema and not self.may_create:
             raise StorageError(
                 f"{name}: the user may not create the schema",

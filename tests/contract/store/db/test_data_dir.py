@@ -124,8 +124,10 @@ def test_a_user_without_rights_is_told_which(postgres: PostgresServer, data: Pat
     with pytest.raises(StorageError, match="permission denied for schema shop"):
         create(reader, data)
     standby = f"{database}&options=-c%20default_transaction_read_only%3Don"
-    with pytest.raises(StorageError, match="read-only, as a standby is"):
+    with pytest.raises(DatabaseBusy, match="read-only, as a standby is"):
         create(standby, data)
+    with pytest.raises(StorageError, match="read-only, as a standby is"):
+        connect_postgres(Location(standby, "new"), data / CRAWL).create_tables()
     assert connect_postgres(Location(standby, "shop"), data / CRAWL).has_tables(), "it can be read"
 
 
