@@ -149,6 +149,25 @@ def test_a_sitemap_that_is_html(project: Project, site: Site) -> None:
     assert done.code in (0, 1), done.err
     project.assert_clean(done)
     assert project.rows("page") == []
+    text = f"1 sitemap gave nothing: {site.url('/map.xml')} (no sitemap: it has no entry)"
+    assert text in [warning["text"] for warning in done.summary["warnings"]]
+
+
+def test_a_robots_txt_as_a_sitemap_leads_to_sitemaps_and_feeds_and_ends(project: Project, site: Site) -> None:
+    index = "".join(f"<sitemap><loc>{path}</loc></sitemap>" for path in ("/robots.txt", "/index.xml", "/feed", "/html"))
+    site["/robots.txt"] = Page(
+        "User-agent: *\nDisallow: /no\nSitemap: /index.xml\n", headers={"Content-Type": "text/plain"}
+    )
+    site["/index.xml"] = f"<sitemapindex>{index}</sitemapindex>"
+    site["/feed"] = "<rss><channel><item><link>/1</link></item></channel></rss>"
+    site["/html"] = html("not found, but 200")
+    site["/1"] = ok
+    locator = f'{{name: n, sitemap: "{site.url("/robots.txt")}"}}'
+    project.write(DEFS.format(locator=locator, more="").replace("robots: false", "robots: true"))
+    done = project.crawl()
+    assert done.summary["jobs"]["done"] == 1
+    assert [site.count(path) for path in ("/index.xml", "/feed", "/html", "/1")] == [1, 1, 1, 1]
+    assert [warning["code"] for warning in done.summary["warnings"]] == ["empty-sitemap"]
 
 
 @shared()

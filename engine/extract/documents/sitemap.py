@@ -1,8 +1,9 @@
-"""Parses sitemaps (sitemaps.org 0.9): the URLs of their entries, and when they were modified."""
+"""Parses sitemaps (sitemaps.org 0.9), feeds and robots.txt files: their URLs, and when these changed."""
 
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -22,7 +23,14 @@ _DATE = late_regex(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?", re.ASC
 _FIRST_YEAR = 1990
 """Earlier years stand for an unknown date: programs write 1 or 1970."""
 _MAX_DATE_CHARACTERS = 64
+_FEED_DATES = frozenset({"pubDate", "date", "updated", "modified"})
 _KINDS = ("url", "sitemap")
+_START_CHARACTERS = 4_096
+_MAX_NOTICE = 65_536
+_ROOT = late_regex(r"<(?:\?xml|(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|RDF|feed)\b)", re.IGNORECASE)
+_FEEDS = ("{*}rss", "{*}RDF", "{*}feed")
+_ROBOTS_LINE = late_regex(r"^[ \t]*(?:user-agent|sitemap)[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_SITEMAP_LINE = late_regex(r"^[ \t]*sitemap[ \t]*:[ \t]*([^\s#]+)", re.IGNORECASE | re.MULTILINE)
 _CUT_LOCATION = late_regex(r"<(?:[\w.-]+:)?loc(?:\s[^>]*)?>|<!\[CDATA\[(?!.*\]\]>)", re.DOTALL)
 """The last markup of a document that ends within the URL of an entry."""
 UNKNOWN = 0
@@ -53,16 +61,22 @@ class SitemapEntries(Struct, frozen=True):
 
 
 def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
-    """The entries of a sitemap. A plain text file lists pages, one URL a line.
+    """The entries of a sitemap or feed. A plain text file lists pages, one URL a line; a robots.txt names sitemaps.
 
     `now`: the wall-clock second, to read when pages were modified; None: skip that.
     """
+    is_markup = text[:_START_CHARACTERS].lstrip().startswith("<")
+    if not is_markup and "<loc" not in text and _ROBOTS_LINE.search(text):
+        return SitemapEntries((), _SITEMAP_LINE.findall(text))
     if "<" not in text:
-        pages = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [line.strip() for line in text.splitlines()]
+        pages = [line for line in lines if len(line.split()) == 1]  # others are words, not URLs
         return SitemapEntries(pages, (), [UNKNOWN] * len(pages) if now is not None else ())
     from lxml import etree
 
     text = text.strip()  # a usual blank line in front would be an error
+    if not text.startswith(("<?", "<!")) and (root_tag := _ROOT.search(text, 0, _MAX_NOTICE)) is not None:
+        text = text[root_tag.start() :]  # a notice of PHP stands in front
     last = text.rfind("<")
     if _CUT_LOCATION.match(text, last):
         text = text[:last]
@@ -75,7 +89,7 @@ def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
             root, parser = _parse(repaired)
     if root is None:
         return SitemapEntries(())
-    entries = _read_plain(root) if now is None else _read_dated(root, now)
+    entries = _read_entries(root, now, may_be_feed=b"item" in markup or b"entry" in markup)
     end = parser.error_log.last_error
     is_cut_short = end is not None and end.type == etree.ErrorTypes.ERR_TAG_NOT_FINISHED
     return replace(entries, is_cut_short=True) if is_cut_short else entries
@@ -92,6 +106,13 @@ def _parse(markup: bytes) -> "tuple[_Element | None, XMLParser]":
         return etree.fromstring(markup, parser), parser
     except (etree.XMLSyntaxError, ValueError):
         return None, parser
+
+
+def _read_entries(root: Any, now: float | None, *, may_be_feed: bool) -> SitemapEntries:
+    feed = next(root.iter(*_FEEDS), None) if may_be_feed else None
+    if feed is not None:
+        return _read_feed(feed, now)
+    return _read_plain(root) if now is None else _read_dated(root, now)
 
 
 def _read_plain(root: Any) -> SitemapEntries:
@@ -129,6 +150,35 @@ def _read_dated(root: Any, now: float) -> SitemapEntries:
                 modified.append(date)
     modified += [UNKNOWN] * (len(pages) - len(modified))
     return SitemapEntries(pages, locations["sitemap"], modified)
+
+
+def _read_feed(feed: Any, now: float | None) -> SitemapEntries:
+    """The pages of an RSS, RDF or Atom feed. A page is as new as the latest date of its entry."""
+    pages, modified = list[str](), list[int]()
+    for entry in feed.iter("{*}item", "{*}entry"):
+        link, guid, dates = "", "", [UNKNOWN]
+        for child in entry.iterchildren("{*}*"):
+            name, text = _local_name(child), (child.text or "").strip()
+            if name == "link" and child.get("rel", "alternate") == "alternate":
+                link = link or text or child.get("href", "").strip()
+            elif name == "guid" and child.get("isPermaLink", "true") == "true":
+                guid = text
+            elif name in _FEED_DATES and now is not None:
+                dates.append(read_lastmod(text, now) or _read_mail_date(text, now))
+        if page := link or guid:
+            pages.append(page)
+            modified.append(max(dates))
+    return SitemapEntries(pages, (), () if now is None else modified)
+
+
+def _read_mail_date(text: str, now: float) -> int:
+    """The date of an RSS feed, to the second, as `read_lastmod`."""
+    try:
+        moment = parsedate_to_datetime(text[:_MAX_DATE_CHARACTERS])
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return UNKNOWN
+    return UNKNOWN if seconds > now or moment.year < _FIRST_YEAR else round(seconds) + 1
 
 
 def _local_name(element: Any) -> str:

@@ -138,6 +138,8 @@ class SitemapChildren(Struct, frozen=True):
     """The part of the budget of answers that the URLs hold, released after the commit."""
     is_cut_short: bool = False
     """Whether the sitemap ends too early."""
+    is_empty: bool = False
+    """Whether it has no entry at all, as a page that is no sitemap."""
 
 
 class SitemapHandler(Struct, frozen=True):
@@ -167,6 +169,8 @@ class SitemapHandler(Struct, frozen=True):
             return self.outcomes.fetch_failed(job, url, failure)
         except UnreadablePage as error:
             return self.outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
+        if children.is_empty:
+            return self.outcomes.ended(job, JobState.SKIPPED, "no sitemap: it has no entry", url, hops=hops)
         text, dropped = f"{job.url}: {children.entries} entries", children.dropped
         if children.denied:
             text += f"; {children.denied} not followed, by the rules of the sitemap"
@@ -210,7 +214,8 @@ class SitemapHandler(Struct, frozen=True):
         denied = 0 if chosen is None else chosen.count(NOT_FOLLOWED)
         entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps) - denied
         return SitemapChildren(
-            first, later, entries, denied, sitemap.dropped, sitemap.share, sitemap.is_cut_short
+            first, later, entries, denied, sitemap.dropped, sitemap.share, sitemap.is_cut_short,
+            is_empty=not (len(sitemap.pages) or len(sitemap.sitemaps) or sitemap.dropped),
         )  # fmt: skip
 
     def _routing(self, job: LeasedJob, rules: SitemapRules, query_stripper: QueryStripper | None) -> SitemapRouting:

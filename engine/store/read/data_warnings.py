@@ -42,6 +42,10 @@ WHERE s.run = ? AND s.kind IN ('page', 'sitemap') AND j.state IN ('FAILED', 'SKI
     AND j.reason NOT LIKE '% by an operator%'
 GROUP BY j.reason ORDER BY count(*) DESC, j.reason LIMIT 3
 """
+_SKIPPED_SITEMAP = """
+SELECT j.url, j.reason FROM sequences s CROSS JOIN jobs j ON j.sequence = s.id AND j.state = 'SKIPPED'
+WHERE s.run = ? AND s.kind = 'sitemap' AND s.skipped > 0 LIMIT 1
+"""
 _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
 MIN_RECORDS = 20
@@ -103,6 +107,10 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     if failed := sequences.count(db, run.seq, "failed", kind=JobKind.SITEMAP):
         text = f"{plural(failed, 'sitemap')} failed: pages that only they name are missing"
         warnings.append(DataWarning("failed-sitemap", text))
+    if skipped := sequences.count(db, run.seq, "skipped", kind=JobKind.SITEMAP):
+        url, reason = db.all(_SKIPPED_SITEMAP, (run.seq,))[0]
+        text = f"{plural(skipped, 'sitemap')} gave nothing{', such as' if skipped > 1 else ':'} {url} ({reason})"
+        warnings.append(DataWarning("empty-sitemap", text))
     if run.state in _ENDED:
         warnings += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:

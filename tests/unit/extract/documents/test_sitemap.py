@@ -149,3 +149,59 @@ def test_the_urls_of_a_malformed_sitemap_are_whole(fault: str) -> None:
 
 def test_references_by_name_are_characters() -> None:
     assert parse_sitemap("<urlset><url><loc>/caf&eacute;?a&b&amp;c</loc></url></urlset>").pages == ["/caf\u00e9?a&b&c"]
+
+
+RSS = """<?xml version="1.0"?><rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel><title>x</title>
+<link>http://h/</link><atom:link rel="self" href="http://h/feed"/>
+<item><title>1</title><link> http://h/1 </link><pubDate>Mon, 23 Nov 2026 08:00:00 GMT</pubDate></item>
+<item><guid>http://h/2</guid><atom:updated>2026-11-22T10:00:00Z</atom:updated></item>
+<item><guid isPermaLink="false">3</guid></item>
+<item><link>/4</link><pubDate>soon</pubDate></item></channel></rss>"""
+RDF = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"
+xmlns:dc="http://purl.org/dc/elements/1.1/"><channel rdf:about="x"><link>http://h/</link></channel>
+<item rdf:about="http://h/1"><link>http://h/1</link><dc:date>2026-11-22</dc:date></item></rdf:RDF>"""
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><link href="http://h/"/><updated>2026-11-20</updated>
+<entry><link rel="enclosure" href="/x.mp3"/><link rel="alternate" href="/1"/>
+<updated>2026-11-22T10:00:00Z</updated></entry>
+<entry><link href="/2"/><link href="/3"/></entry><entry><id>tag:4</id></entry></feed>"""
+
+
+@pytest.mark.parametrize(
+    ("text", "pages"),
+    [
+        (RSS, {"http://h/1": at(2026, 11, 23, 8, 0, 1), "http://h/2": at(2026, 11, 22, 10, 0, 1), "/4": UNKNOWN}),
+        (RDF, {"http://h/1": at(2026, 11, 23)}),
+        (ATOM, {"/1": at(2026, 11, 22, 10, 0, 1), "/2": UNKNOWN}),
+        (f"Warning: x in /srv/y.php on line 3\n{RDF}", {"http://h/1": at(2026, 11, 23)}),
+    ],
+)
+def test_a_feed_names_the_pages_of_its_entries(text: str, pages: dict[str, int]) -> None:
+    dated = parse_sitemap(text, NOW)
+    assert dict(zip(dated.pages, dated.modified, strict=True)) == pages
+    assert list(parse_sitemap(text).pages) == list(pages)
+    assert not dated.sitemaps
+
+
+@pytest.mark.parametrize(
+    ("text", "sitemaps"),
+    [
+        (
+            "User-agent: *\nDisallow: /no\nSitemap: http://h/a.xml\nsitemap: /b.xml # news\n",
+            ["http://h/a.xml", "/b.xml"],
+        ),
+        ("\r\n# hello <you>\r\nSITEMAP : http://h/a.xml#x\r\n", ["http://h/a.xml"]),
+        ("User-agent: *\nAllow: /\n", []),
+        ("Sitemap:\nSitemap: /a\n", ["/a"]),
+    ],
+)
+def test_a_robots_txt_names_sitemaps(text: str, sitemaps: list[str]) -> None:
+    entries = parse_sitemap(text)
+    assert (list(entries.pages), list(entries.sitemaps)) == ([], sitemaps)
+
+
+@pytest.mark.parametrize(
+    "text", ["<!doctype html><title>Not found</title><p>No item, no entry: <a href=/>x</a>", "Not found", ""]
+)
+def test_what_is_no_sitemap_has_no_entry(text: str) -> None:
+    entries = parse_sitemap(text)
+    assert not [*entries.sitemaps, *entries.pages]
