@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from engine.errors import plural as plural
-from engine.model.run import Eta, SeedingProgress
+from engine.model.host import HostState
+from engine.model.run import Eta, HostGroup, SeedingProgress
 
 if TYPE_CHECKING:
     from engine.preview.plan import Plan
@@ -132,6 +133,17 @@ def describe_seeding(seeding: SeedingProgress) -> str:
         about = "~" if digits else ""
         text += f" of {about}{round(total, -digits):,} ({seeding.line / max(total, 1):.0%})".replace("%", " %")
     return f"{text}, {seeding.unusable:,} give no job" if seeding.unusable else text
+
+
+def describe_state(state: HostState) -> str:
+    """A state of hosts behind their number: `2 rest`, `1 not asked`."""
+    return {HostState.RESTING: "rest", HostState.UNASKED: "not asked"}.get(state, str(state))
+
+
+def list_names(group: HostGroup, most: int | None = None) -> str:
+    """The first hosts of a group, and how many more there are."""
+    shown = group.names[:most]
+    return ", ".join([*shown, *([f"+{group.count - len(shown):,}"] if group.count > len(shown) else [])])
 
 
 def format_time(at: float) -> str:

@@ -147,7 +147,7 @@ class Forecast:
             self._run_pace = _HostPace(ended, now)
         whole = HostWork(left, ended)
         self._run_pace.update(whole, now)
-        if work.state is RunState.SEEDING:
+        if work.state is RunState.SEEDING or not work.total:
             self._moments.clear()
         self._follow_sequences(work)
         settled = self._follow(_Moment(now, ended, work.total, work.waiting))

@@ -2,24 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
-from console.format import plural, shorten_end
+from console.format import describe_state, list_names, plural, shorten_end
 from console.tui.widgets.line_canvas import Span
 from engine.model.host import HostState
 from engine.model.run import Alarm, HostGroup
 
-STATE_MARKS: dict[HostState, tuple[str, str, str]] = {
-    HostState.OK: ("●", "ok", "good"),
-    HostState.RESTING: ("◌", "rest", "warn"),
-    HostState.SILENT: ("✗", "silent", "bad"),
-    HostState.REFUSED: ("⊘", "refused", "bad"),
-    HostState.FAILING: ("✗", "failing", "bad"),
-    HostState.PAUSED: ("‖", "paused", "warn"),
-    HostState.SHAKY: ("◔", "shaky", "text"),
-    HostState.WAITING: ("…", "waiting", "text"),
-    HostState.UNASKED: ("·", "not asked", "dim"),
-    HostState.FINISHED: ("○", "finished", "dim"),
-}
-"""By state, in their order on the line: the mark, the word and the role."""
+STATE_MARKS: dict[HostState, tuple[str, str]] = {
+    HostState.OK: ("●", "good"), HostState.RESTING: ("◌", "warn"), HostState.SILENT: ("✗", "bad"),
+    HostState.REFUSED: ("⊘", "bad"), HostState.FAILING: ("✗", "bad"), HostState.PAUSED: ("‖", "warn"),
+    HostState.SHAKY: ("◔", "text"), HostState.WAITING: ("…", "text"), HostState.UNASKED: ("·", "dim"),
+    HostState.FINISHED: ("○", "dim"),
+}  # fmt: skip
+"""By state, in their order on the line: the mark and the role."""
 _CODES = {
     HostState.RESTING: ("host-resting",), HostState.SILENT: ("host-silent",),
     HostState.REFUSED: ("host-refused", "blocked"), HostState.FAILING: ("failing-requests",),
@@ -63,12 +57,12 @@ def _host_spans(
 ) -> Iterable[Span]:
     """The hosts of each state; the only one with an alarm by what is wrong with it."""
     by_state = {group.state: group for group in groups}
-    for state, (mark, word, role) in STATE_MARKS.items():
+    for state, (mark, role) in STATE_MARKS.items():
         group = by_state.get(state)
         if group is None:
             continue
         own = [alarm for alarm in alarms if alarm.code in _CODES.get(state, ())]
-        names = named if own else others_named
+        names, word = (named if own else others_named), describe_state(state)
         role = role if own or state not in _CODES else "dim"  # an operator acknowledged all of them
         if state is HostState.OK:
             yield f" {mark} {plural(group.count, 'host')} {word} ", role
@@ -80,12 +74,6 @@ def _host_spans(
             yield f" {mark} {group.count:,} {word}: {list_names(group, names)} ", role
         else:
             yield f" {mark} {group.count:,} {word} ", role
-
-
-def list_names(group: HostGroup, most: int) -> str:
-    """The first hosts of a group, and how many more there are."""
-    shown = group.names[:most]
-    return ", ".join([*shown, *([f"+{group.count - len(shown):,}"] if group.count > len(shown) else [])])
 
 
 def length(spans: Iterable[Span]) -> int:

@@ -14,7 +14,7 @@ from engine.model.run import NO_ETA, Alarm, Judgement, OutputRate, Stage
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.read import situation
-from engine.store.read.data_warnings import DataWarning, find_warnings
+from engine.store.read.data_warnings import HOST_WARNINGS, DataWarning, find_warnings
 from engine.store.tables.host import host_speeds
 from engine.store.tables.host.host_speeds import HostNow
 from engine.store.tables.job import sequences
@@ -134,7 +134,8 @@ class RunStats:
                 host_speeds.set_etas(self._db, run, etas)
             if sample is not None:
                 samples.add(self._db, run, sample)
-                self._warning_log.update(self._warnings)
+                # of hosts, alarms tell it at once; the end of the run tells of the whole run
+                self._warning_log.update(one for one in self._warnings if one.code not in HOST_WARNINGS)
             self._keeper.record()
         self._keeper.confirm()
         self._host_watch.confirm(sampled=sample is not None)

@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+from msgspec.structs import replace
 
 from console.cli.commands.look.status import status_as_dict
 from console.cli.main import main
@@ -15,11 +17,14 @@ from console.tui.screens.nodes import _STATE_MARKS, NodesTable
 from console.tui.state.source import PollResult
 from console.tui.widgets.header import Header
 from console.tui.widgets.panels import SequencesTable
+from engine.model.host import HostState
 from engine.model.job import JobState
 from engine.model.node import STALE, STATE_WORDS, NodeState, state_word
+from engine.model.run import Eta, HostGroup, Judgement, Stage
 from engine.store.read import snapshot
 from engine.store.tables.host.hosts import HostFailure, HostPolicy
 from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.run import runs
 from tests.contract.store.harness import Page, StoreHarness, failed, sent
 from tests.unit.doc_pages import ROOT, prose, section, table
 
@@ -116,3 +121,35 @@ def test_every_surface_has_the_same_counts(
         main(["status", "--json", "--data", str(counted.folder)])
     lost = json.loads(capsys.readouterr().out)
     assert lost["running"] == sum(host["running"] for host in lost["hosts"]) == 0, "its supervisor is gone"
+
+
+def test_every_surface_says_the_same_of_hosts_and_rates(
+    counted: StoreHarness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = (HostGroup(HostState.OK, 1, ("a:80",)), HostGroup(HostState.UNASKED, 2, ("b:80", "c:80")))
+    rates = Judgement(7.5, 3.0, nodes={"n1": 7.5}, hosts=groups, share=0.4)
+    with counted.db.transaction():
+        runs.add_time(counted.db, counted.run, 1.0, rates, Eta(60.0, "a:80", exact=False, paused=4))
+    view = snapshot.read(counted.db)
+    assert view.run is not None
+    view = replace(view, run=replace(view.run, stage=Stage.RUNNING))
+    header = Header()
+    header.last_poll = PollResult(1.0, 0.0, view, 1)
+    health = "".join(text for text, _ in header._health_line(120))
+    progress = "".join(text for text, _ in header._progress_line(200))
+    assert " ● 1 host ok  · 2 not asked: b:80, c:80 " in health
+    assert "  7.5 pg/s  3.0 rows/s" in progress
+    assert "ETA ≥ 1:00 a; without 4 paused pages" in progress
+    assert [node.jobs_per_s for node in view.nodes] == [7.5]
+    monkeypatch.setattr("console.client.supervisor_pid", lambda _view: 1)
+    report = json.loads(orjson.dumps(status_as_dict(view)))
+    assert report["rates"]["pages_per_s"] == 7.5
+    assert report["host_states"] == {
+        "ok": {"count": 1, "names": ["a:80"]}, "unasked": {"count": 2, "names": ["b:80", "c:80"]}
+    }  # fmt: skip
+    assert (report["progress"]["share"], report["progress"]["exact"], report["eta"]["paused"]) == (0.4, False, 4)
+    with pytest.raises(SystemExit):
+        main(["status", "--data", str(counted.folder)])
+    out = capsys.readouterr().out
+    assert "hosts: 1 ok; 2 not asked: b:80, c:80\n" in out
+    assert "without 4 paused pages" in out

@@ -10,10 +10,11 @@ from msgspec.structs import asdict, replace
 
 from console.cli.options import FilePath, common_options, run_option
 from console.cli.output import write_json, write_lines
-from console.format import describe_eta, describe_seeding, format_signal, plural
+from console.format import describe_eta, describe_seeding, describe_state, format_signal, list_names, plural
 from engine.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
+    from engine.model.run import HostGroup
     from engine.store.read.snapshot import Snapshot
 
 _CODES_SHOWN = ("defs-rejected", "defs-saved", "jobs-ready", "run-failed")
@@ -139,6 +140,7 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     from console.cli.progress import report_lines
     from console.client import supervisor_pid
     from engine.model.node import state_word
+    from engine.store.read.data_warnings import HOST_WARNINGS
 
     run = view.run
     if run is None:
@@ -160,6 +162,7 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     lines.append(f"{view.running} running; answers: {view.bad_answers} bad ({view.blocked} blocked), {view.gone} gone")
     if pid is not None and run.state.is_open:
         lines.append(f"ETA {describe_eta(run.eta)}")
+        lines += _host_lines(run.judgement.hosts)
     if view.seeding is not None:
         lines.append(describe_seeding(view.seeding))
     if view.reextraction is not None:
@@ -170,7 +173,8 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
         lines += [f"  {p['file']}:{p['line']}:{p['col']}: {p['code']} {p['message']}" for p in view.defs_problems]
     if view.defs_saved is not None and pid is not None:
         lines.append(f"defs saved, not published: {view.defs_saved['text']}")
-    lines += [f"WARNING {warning.text}" for warning in view.warnings]
+    told = {(alarm.code, alarm.host) for alarm in view.alarms if alarm.code in HOST_WARNINGS}
+    lines += [f"WARNING {warning.text}" for warning in view.warnings if (warning.code, warning.host) not in told]
     if pid is None and run.state != "DONE" and is_latest:
         lines.append("`crawl-console run` resumes it")
     if pid is not None:
@@ -196,6 +200,16 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
         lines.append(f"  {a.name}: {plural(a.rows, 'row')}, {a.bytes} bytes  {a.path}".rstrip())
         lines += [f"    cannot be written, backlog {a.backlog}: {a.error}"] if a.error else []
     return [*lines, *_signal_lines(view), *report_lines(view)]
+
+
+def _host_lines(groups: "Sequence[HostGroup]") -> list[str]:
+    """How the hosts are: `hosts: 2 ok; 3 refused: a.example:443, b.example:443, c.example:443`."""
+    named = [f"{group.count:,} {describe_state(group.state)}{_names_of(group)}" for group in groups]
+    return [f"hosts: {'; '.join(named)}"] if named else []
+
+
+def _names_of(group: "HostGroup") -> str:
+    return "" if group.state in ("ok", "finished") else f": {list_names(group)}"
 
 
 def _signal_lines(view: "Snapshot") -> list[str]:
