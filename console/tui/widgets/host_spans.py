@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from console.format import format_age, format_count
+from console.format import describe_state, format_age, format_count
 from console.tui.widgets.health_line import STATE_MARKS
 from console.tui.widgets.line_canvas import Span
 from engine.model.host import TROUBLE, HostState
@@ -22,7 +22,8 @@ def state_span(host: HostRow, *, is_live: bool) -> Span:
         return "○ ended", "dim"
     if host.login in _LOGINS and host.waiting and not host.paused:
         return _LOGINS[host.login]
-    mark, word, role = STATE_MARKS[HostState.PAUSED if host.paused else host.state]
+    state = HostState.PAUSED if host.paused else host.state
+    (mark, role), word = STATE_MARKS[state], describe_state(state)
     seconds = {HostState.SILENT: host.silent, HostState.RESTING: host.backoff}.get(host.state)
     return f"{mark} {word}" + (f" {seconds:.0f} s" if seconds and not host.paused else ""), role
 
