@@ -101,6 +101,27 @@ def host_of(url: str) -> str:
     return authority if colon < 0 or authority[-1] == "]" else authority[:colon]
 
 
+def similar_host(name: str, keys: Iterable[str]) -> str | None:
+    """The host (`name:port`) that was probably meant: another port of this name, else a name that differs by a typo.
+
+    Names that differ in digits alone, or in their number of labels, are probably meant.
+    """
+    from difflib import get_close_matches  # rarely needed
+
+    names = {key.rpartition(":")[0]: key for key in sorted(keys)}
+    host, _, port = name.rpartition(":")
+    if not port.isdigit() or "]" in port:
+        host = name
+    if host in names:
+        return names[host]
+    digits = str.maketrans("", "", "0123456789")
+    like = [
+        one for one in names if one.count(".") == host.count(".") and one.translate(digits) != host.translate(digits)
+    ]
+    close = get_close_matches(host, like, n=1, cutoff=0.85)
+    return close[0] if close else None
+
+
 def host_without_www(url: str) -> str:
     """The host name of a normalized URL without a leading `www.` and a trailing dot: most sites answer under both."""
     return bare_host(host_of(url)).removeprefix("www.")

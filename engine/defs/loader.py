@@ -95,7 +95,7 @@ def load(
     appenders.check(root, catalog, problems)
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
-        references.check(root, problems)
+        references.check(root, problems, default_steps)
     built_from = Sources(
         files=files, paths=paths, chains=chains, catalog=catalog, tables=tables, step_outputs=added,
         keep_documents=keep_documents,

@@ -1,6 +1,7 @@
 """Resolves the rules of a host from the defs and settings."""
 
 import os
+from collections.abc import Iterator
 
 from engine import urls
 from engine.model.definition import Definitions, HostRule
@@ -44,6 +45,30 @@ def find_plain_hosts(definitions: Definitions) -> frozenset[str]:
             written += [*locator.urls, locator.sitemap]
     normalized = [resolve_written(url) for url in written if url is not None and _is_plain_url(url)]
     return frozenset(urls.host_of(url) for url in normalized if url is not None)
+
+
+def find_mistyped_hosts(definitions: Definitions, base: str | None) -> Iterator[tuple[str, str]]:
+    """The names of host rules that no locator has, and that are like one that a locator has; each with that.
+
+    None where locators do not tell all their hosts. `base`: the URL of relative locators.
+    """
+    written = [base, *(rule.login.url for rule in definitions.hosts if rule.login is not None)]
+    for group in definitions.locator_groups:
+        for locator in group.locators:
+            if locator.from_file is not None:
+                return
+            written += [*locator.urls, locator.sitemap]
+    keys: set[str] = set()
+    for url in written:
+        if url is not None and urls.is_http_url(url):
+            normalized = resolve_written(url)
+            if normalized is None:
+                return
+            keys.add(urls.host_key(normalized))
+    used = keys | {key.rpartition(":")[0] for key in keys}
+    for rule in definitions.hosts:
+        if rule.name not in used and (similar := urls.similar_host(rule.name, keys)) is not None:
+            yield rule.name, similar
 
 
 def resolve_written(url: str) -> str | None:

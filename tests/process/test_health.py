@@ -104,6 +104,24 @@ def test_a_run_that_could_fetch_nothing_ends_with_1_and_the_reason(project: Proj
     assert ": robots.txt disallows it (line 2: Disallow: /)" in done.summary["warnings"][0]["text"]
 
 
+def test_a_rule_for_a_host_that_nobody_asked_is_a_warning(project: Project, site: Site) -> None:
+    text = healthy_defs(Library(site, shelves=2, books=3)).replace("127.0.0.1", "localhost")
+    more = "  localhots: {delay: 2}\n  localhost:1: {delay: 2}\n  cdn.example: {delay: 1}\n"
+    project.write(text.replace("hosts:\n", f"hosts:\n{more}"))
+    checked = project.run_command("check", str(project.defs))
+    said = {line.partition("unused-host ")[2] for line in checked.err.splitlines() if "unused-host" in line}
+    assert (checked.code, said) == (0, {
+        "hosts.localhots: no locator names it; did you mean localhost?",
+        f"hosts.localhost:1: no locator names it; did you mean localhost:{site.port}?",
+    })  # fmt: skip
+    done = project.crawl()
+    assert {warning["text"] for warning in done.summary["warnings"]} == {
+        "hosts.localhots: no request went to it; did you mean localhost?",
+        f"hosts.localhost:1: no request went to it; did you mean localhost:{site.port}?",
+        "hosts.cdn.example: no request went to it",
+    }
+
+
 def test_empty_fields_and_pages_without_rows_are_warnings(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=11)
     fields = "isbn: {selector: u}\n      name: {selector: u, default: x}"

@@ -237,3 +237,20 @@ def test_a_url_taken_as_normal_is_what_the_parser_makes_of_it(url: str) -> None:
 def test_no_password_in_the_query_of_a_database_is_shown(name: str) -> None:
     shown = urls.without_passwords(f"postgresql://u:canary@h/db?host=x&{name}=canary&port=1")
     assert shown == f"postgresql://h/db?host=x&{name}=…&port=1"
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "meant"),
+    [
+        ("localhots", ["localhost:9001"], "localhost"),
+        ("shp.example", ["shop.example:443", "other.example:443"], "shop.example"),
+        ("localhost:9002", ["localhost:9001"], "localhost:9001"),
+        ("[::1]:9", ["[::1]:8"], "[::1]:8"),
+        ("shop2.example", ["shop1.example:443"], None),
+        ("www.shop.example", ["shop.example:443"], None),
+        ("images.example", ["shop.example:443"], None),
+        ("x", [], None),
+    ],
+)
+def test_the_host_that_was_probably_meant(name: str, keys: list[str], meant: str | None) -> None:
+    assert urls.similar_host(name, keys) == meant

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from engine.defs.builders.steps import STEP_SETS
 from engine.defs.language.keys import data_def_of, is_table, iter_all_tasks, iter_locators, iter_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
@@ -9,8 +10,8 @@ from engine.errors import find_similar, suggest
 from engine.model.stored_form import SourcePosition
 
 
-def check(root: YamlNode, problems: Problems) -> None:
-    """Checks all references between parts of the defs."""
+def check(root: YamlNode, problems: Problems, default_steps: str) -> None:
+    """Checks all references between parts of the defs. `default_steps`: the setting."""
     groups = [name for name, _ in root.entries_of("taskGroups")]
     data_defs = [name for name, _ in root.entries_of("dataDefs")]
     mistyped: set[str | None] = set()
@@ -38,7 +39,7 @@ def check(root: YamlNode, problems: Problems) -> None:
         for reference in appender.node.list_of("dataDefs"):
             _check_reference(reference, data_defs, "unknown-data-def", "dataDef", problems)
     _check_reachable(root, problems, mistyped)
-    _check_unused(root, data_defs, problems)
+    _check_unused(root, data_defs, default_steps, problems)
 
 
 def _iter_sitemap_groups(root: YamlNode) -> Iterator[YamlNode]:
@@ -115,7 +116,7 @@ def _linked_groups(name: str, groups: dict[str, Entry], root: YamlNode) -> Itera
             yield (item.get("item") or item).text_of("linkGroup") or name
 
 
-def _check_unused(root: YamlNode, data_defs: list[str], problems: Problems) -> None:
+def _check_unused(root: YamlNode, data_defs: list[str], default_steps: str, problems: Problems) -> None:
     if not any(section.node.entries for section in root.entries.values()):
         if problems.has_errors:
             return
@@ -126,5 +127,13 @@ def _check_unused(root: YamlNode, data_defs: list[str], problems: Problems) -> N
         if name not in used:
             place = root.entries["dataDefs"].node.key_place(name)
             problems.warn(place, "unused", f"no task uses the dataDef '{name}'")
+    named = {default_steps, *STEP_SETS}
+    for node in [task.node.get("steps") for _, _, task in iter_all_tasks(root)]:
+        named |= set() if node is None else {node.text} if node.kind == "scalar" else node.entries.keys()
+    for _, entry in root.entries_of("steps"):
+        named |= entry.node.entries.keys()  # the set that it changes, or its own steps
+    for name, entry in root.entries_of("steps"):
+        if name not in named:
+            problems.warn(entry.place, "unused", f"no task uses the steps '{name}'")
     if not any(True for _ in root.entries_of("locatorGroups")):
         problems.warn(root.place, "no-start", "there are no locatorGroups: a run has no start URL")

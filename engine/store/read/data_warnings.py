@@ -13,6 +13,7 @@ from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth
 from engine.store.tables.run import page_repeats, runs
 from engine.store.tables.run.runs import Baseline, Run
+from engine.urls import similar_host
 
 _HOSTS = """
 SELECT h.key, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page') AS pages,
@@ -46,8 +47,14 @@ _SKIPPED_SITEMAP = """
 SELECT j.url, j.reason FROM sequences s CROSS JOIN jobs j ON j.sequence = s.id AND j.state = 'SKIPPED'
 WHERE s.run = ? AND s.kind = 'sitemap' AND s.skipped > 0 LIMIT 1
 """
+_HOST_RULES = """
+SELECT h.value ->> 'name' FROM def_versions v, json_each(v.definitions, '$.hosts') h WHERE v.version = ?
+"""
+_HAS_HOST = "SELECT 1 FROM hosts WHERE run = ? AND (key = ? OR (key >= ? AND key < ?)) LIMIT 1"
+_SOME_HOSTS = "SELECT key FROM hosts WHERE run = ? ORDER BY id LIMIT 1000"
 _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
+_MAX_UNUSED = 5
 MIN_RECORDS = 20
 """Records from which a field that was never filled is a warning."""
 MIN_PAGES = 20
@@ -118,7 +125,7 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         if comparable is not None:
             warnings += _of_comparison(*comparable)
         nothing = [] if sequences.count(db, run.seq, "done") else list(_of_nothing(db, run))
-        warnings += nothing
+        warnings += nothing or _of_unused_hosts(db, run)
         for (group,) in [] if nothing else db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
             warnings.append(DataWarning("group-without-page", f"no page of the group {group} was done", subject=group))
     return warnings
@@ -153,6 +160,17 @@ def _of_nothing(db: Database, run: Run) -> Iterator[DataWarning]:
     ]
     if reasons:
         yield DataWarning("nothing-fetched", f"no page was fetched: {'; '.join(reasons)}")
+
+
+def _of_unused_hosts(db: Database, run: Run) -> Iterator[DataWarning]:
+    """The rules of hosts without a request: their delay, login or limits applied to nothing."""
+    names = [str(name) for (name,) in db.all(_HOST_RULES, (run.defs_version,))]
+    unused = [name for name in names if not db.one(_HAS_HOST, (run.seq, name, f"{name}:", f"{name};"))]
+    keys = [str(key) for (key,) in db.all(_SOME_HOSTS, (run.seq,))] if unused else []
+    for name in unused[:_MAX_UNUSED]:
+        similar = similar_host(name, keys)
+        meant = f"; did you mean {similar}?" if similar else ""
+        yield DataWarning("unused-host", f"hosts.{name}: no request went to it{meant}", subject=name)
 
 
 def _describe_no_rows(name: str, data_def: DataDefHealth, block: str | None) -> str:

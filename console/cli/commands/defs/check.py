@@ -67,9 +67,11 @@ def check(
 def _find_warnings(loaded: "LoadedDefs", settings: "Settings") -> Iterator[Problem]:
     """What `run` refuses without a flag or variable, and the first lines of each seed file that give no job."""
     from engine import urls
+    from engine.defs.builders.definitions import canonical_host
     from engine.defs.checks.secrets import UNSET, find_unusable
     from engine.defs.loader import find_file_urls, find_relative_urls
     from engine.defs.url_list import shown_path
+    from engine.robots.host_policy import find_mistyped_hosts
 
     definitions = loaded.definitions
     for place, reason in find_unusable(loaded.root):
@@ -82,6 +84,10 @@ def _find_warnings(loaded: "LoadedDefs", settings: "Settings") -> Iterator[Probl
         yield _warning(place.file, place.line, place.column, "no-file", message)
 
     base = settings.base_url or definitions.base_url
+    places = {canonical_host(name) or name: entry.place for name, entry in loaded.root.entries_of("hosts")}
+    for name, similar in find_mistyped_hosts(definitions, base):
+        message = f"hosts.{name}: no locator names it; did you mean {similar}?"
+        yield _warning(places[name].file, places[name].line, places[name].column, "unused-host", message)
     locators = {each.from_file: each for group in definitions.locator_groups for each in group.locators}
     for file in sorted(locators.keys() - {None, "-"}, key=str):
         with contextlib.suppress(UsageError):  # the loader warns of a missing file
