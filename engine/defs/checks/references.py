@@ -133,7 +133,7 @@ def _check_unused(root: YamlNode, data_defs: list[str], default_steps: str, prob
     for _, entry in root.entries_of("steps"):
         named |= entry.node.entries.keys()  # the set that it changes, or its own steps
     for name, entry in root.entries_of("steps"):
-        if name not in named:
+        if name not in named and not problems.has_errors:
             problems.warn(entry.place, "unused", f"no task uses the steps '{name}'")
     if not any(True for _ in root.entries_of("locatorGroups")):
         problems.warn(root.place, "no-start", "there are no locatorGroups: a run has no start URL")

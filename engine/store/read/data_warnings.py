@@ -60,7 +60,9 @@ MIN_RECORDS = 20
 MIN_PAGES = 20
 """Pages from which a dataDef without a row is a warning in a run that is not DONE."""
 REJECTED_SHARE = 0.2
-"""The share of rejected records from which a dataDef is a warning; until the run is DONE, of `MIN_RECORDS` or more."""
+"""The share of rejected records from which a dataDef is a warning, if they are more than one, as the last page's is.
+
+Until the run is DONE, of `MIN_RECORDS` or more."""
 FAILING_SHARE = 0.2
 """The share of bad answers from which a host fails. In the whole run: of bad and gone ones, without blocked ones."""
 BLOCKED_SHARE = 0.1
@@ -141,7 +143,9 @@ def _of_rows(db: Database, run: Run, name: str, data_def: DataDefHealth) -> Iter
                 text += f": {field} was never filled" + (f" by `{selector}`" if selector else "")
                 break
         yield DataWarning("all-rejected", text, data_def=name)
-    elif rejected >= REJECTED_SHARE * records > 0 and (records >= MIN_RECORDS or run.state is RunState.DONE):
+    elif (
+        rejected > 1 and rejected >= REJECTED_SHARE * records and (records >= MIN_RECORDS or run.state is RunState.DONE)
+    ):
         text = f"{rejected:,} of {plural(records, 'record')} of {name} were rejected"
         missing = [(data_def.missing.get(field, 0), field) for field, _ in db.all(_REQUIRED, (run.defs_version, name))]
         if missing and max(missing)[0]:
