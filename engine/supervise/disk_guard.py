@@ -54,6 +54,11 @@ class DiskGuard:
         """The nearly full disk or the full data dir, as a sentence for the operator, or an empty text."""
         return self._space.alarm or (self._limit.alarm if self._limit is not None else "")
 
+    @property
+    def dead_end(self) -> str:
+        """Why the run cannot go on by itself, or an empty text."""
+        return self._limit.dead_end if self._limit is not None else ""
+
     def check(self) -> None:
         """Check if a second has passed; uses no database.
 

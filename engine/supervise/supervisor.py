@@ -278,6 +278,8 @@ class Supervisor:
             self.stop(ExitReason.FAILED, failure)
         if self.exit_reason is None and self._seeder.done and self._run_end.try_complete():
             self.exit_reason = ExitReason.COMPLETE
+        if self.exit_reason is None and self.disk.dead_end:  # waiting would hold the lock for ever
+            self.stop(ExitReason.FAILED, self.disk.dead_end)
 
     def _seed_batch(self) -> None:
         try:

@@ -108,6 +108,48 @@ def test_a_full_data_dir_pauses_the_run_until_old_runs_are_deleted(project: Proj
     assert sorted(row["path"] for row in project.rows("page")) == sorted(["", *map(str, range(PAGES))])
 
 
+def test_a_limit_that_no_deletion_meets_ends_the_run_and_says_so(project: Project, site: Site) -> None:
+    """A job of cron that waited would hold the lock for ever, and the later ones could not start."""
+    project.write(DEFS.format(url=site.url("/")))
+    fill(site, 1, size=60_000, delay=0.3)
+    for start in ("--fresh", "--base-url=http://127.0.0.1"):
+        done = project.start(start, "--set", "max_data=1000000", "--set", "concurrency=2").wait(60)
+        assert done.code == 3, done.err
+        assert "PAUSED: data directory full" in done.err
+        assert "max_data is 1.0 MB, and no run is left to delete; raise max_data" in done.err
+        status = project.status()
+        assert (status["state"], status["supervisor"]) == ("FAILED", None)
+        assert "no run is left to delete" in status["reason"]
+    text = project.run_with_data("status").out
+    assert "no run is left to delete" in text
+    done = project.start().wait(60)
+    assert done.code == 0, done.err
+    assert sorted(row["path"] for row in project.rows("page")) == sorted(["", *map(str, range(PAGES))])
+    project.assert_clean()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_small_runs_go_one_by_one_until_the_crawl_goes_on(project: Project, site: Site, killed: bool) -> None:
+    project.write(DEFS.format(url=site.url("/")))
+    for number in range(8):
+        fill(site, number, size=3_000)
+        crawl(project)
+    limit = measure_bytes(project.data) - 100_000
+    fill(site, 9, size=3_000, delay=0.05)
+    running = project.start("--fresh", "--set", f"max_data={limit}")
+    for _ in range(3 if killed else 0):
+        time.sleep(0.9)
+        running.send(signal.SIGKILL)
+        running.process.wait()
+        project.assert_no_process_left(15)
+        running = project.start("--set", f"max_data={limit}")
+    done = running.wait(60)
+    assert done.code == 0, done.err
+    assert sorted(row["path"] for row in project.rows("page")) == sorted(["", *map(str, range(PAGES))])
+    assert measure_bytes(project.data) <= limit
+    project.assert_clean()
+
+
 def measure(data: Path) -> int:
     try:
         return measure_bytes(data)

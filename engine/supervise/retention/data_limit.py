@@ -10,7 +10,7 @@ from engine.supervise.retention.choice import iterate_bytes
 _STEP_SECONDS, _PAUSE_SECONDS, _PAUSE_FACTOR = 0.005, 1.0, 20.0
 """Of one step; between two measurements, at least; and at least so many times what one took."""
 _RECOVERY_FACTOR = 0.9
-"""An alarm ends only with a tenth less than the maximum, so that intake does not flap."""
+"""Runs are deleted down to a tenth less than the maximum, where an alarm ends: intake does not flap."""
 
 
 class DataLimit:
@@ -28,7 +28,7 @@ class DataLimit:
         self.is_measured = False
         """Whether the size is that of now, and not that before something was deleted."""
         self.is_exhausted = False
-        """Whether no run is left that may be deleted."""
+        """Whether no run is left that may be deleted: then the maximum itself ends the alarm."""
         self.is_deleting = False
         """Whether runs are being deleted: until that is over, the alarm stays, and no job is leased."""
 
@@ -37,12 +37,24 @@ class DataLimit:
         """The full data dir, for an operator to read, or an empty text."""
         if not self._is_full:
             return ""
-        then = (
-            "no run is left to delete; no new jobs until there is space: delete something, or raise max_data"
-            if self.is_exhausted
-            else "no new jobs until old runs are deleted"
-        )
-        return f"data directory full: {megabytes(self._used)}, max_data is {megabytes(self.max_bytes)}; {then}"
+        then = "no new jobs until old runs are deleted"
+        return f"data directory full: {self._describe()}; {then}"
+
+    @property
+    def dead_end(self) -> str:
+        """Why the data dir stays full, with what to do, or an empty text: only a person can make room."""
+        if not (self._is_full and self.is_exhausted and self.is_measured):
+            return ""
+        remedy = "raise max_data, or delete something; the next run goes on from here"
+        return f"data directory full: {self._describe()}, and no run is left to delete; {remedy}"
+
+    @property
+    def resume_bytes(self) -> int:
+        """How many bytes end the alarm."""
+        return int(self.max_bytes * _RECOVERY_FACTOR)
+
+    def _describe(self) -> str:
+        return f"{megabytes(self._used)}, max_data is {megabytes(self.max_bytes)}"
 
     def check(self) -> None:
         """Continue to measure for a moment, if it is due."""
@@ -67,7 +79,8 @@ class DataLimit:
         self._parts = None
         self._next_at = time.monotonic() + max(_PAUSE_SECONDS, _PAUSE_FACTOR * self._worked)
         self._used, self.is_measured = self._total, True
-        self._is_full = self._used > self.max_bytes * (_RECOVERY_FACTOR if self._is_full else 1.0)
+        is_emptied = self._is_full and not self.is_exhausted
+        self._is_full = self._used > (self.resume_bytes if is_emptied else self.max_bytes)
         if not self._is_full:
             self.is_exhausted = False
 

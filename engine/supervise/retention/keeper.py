@@ -83,7 +83,7 @@ class Retention:
         if self._limit is None:
             return
         if self._work is None:
-            if not self._limit.alarm or not self._limit.is_measured:
+            if not self._limit.alarm or not self._limit.is_measured or self._limit.dead_end:
                 return
             is_held = "disk" in (runs.get(self._db, self._run).paused or "")  # until then nodes may lease jobs
             if not is_held or sequences.count(self._db, self._run, "taken", kind=None):
@@ -139,7 +139,7 @@ class Retention:
 
     def _delete_oldest(self) -> Iterator[object]:
         assert self._limit is not None
-        oldest = self._choose(Limits(max_bytes=self._limit.max_bytes))[:1]
+        oldest = self._choose(Limits(max_bytes=self._limit.resume_bytes))[:1]
         self._limit.is_exhausted = not oldest
         yield from self._delete_runs(oldest, f"max_data is {megabytes(self._limit.max_bytes)}")
 

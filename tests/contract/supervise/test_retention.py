@@ -172,7 +172,7 @@ def test_a_full_data_dir_loses_its_oldest_runs_while_no_job_is_leased(now: Store
     assert measure(limit)
     retention.make_room()
     assert ids(now) == done[2:], "the last DONE run stays"
-    assert "no run is left to delete" in limit.alarm
+    assert limit.dead_end == "", "not measured yet"
     limit.check()
     assert not limit.is_measured, "without a deletion it waits as usual"
     limit.max_bytes = measure_bytes(now.folder) * 2
@@ -181,6 +181,69 @@ def test_a_full_data_dir_loses_its_oldest_runs_while_no_job_is_leased(now: Store
     guard.check()
     guard.record()
     assert now.db.value("SELECT paused FROM runs WHERE seq = 4") is None
+    guard.close()
+
+
+def make_room(now: StoreHarness, limit: DataLimit, guard: DiskGuard, retention: Retention) -> None:
+    """Tick until the run is no longer paused, or cannot go on by itself."""
+    deadline = time.monotonic() + 30
+    while measure(limit) or runs.get(now.db, now.run).paused:
+        guard._checked_at = guard._attempted_at = 0.0
+        guard.check()
+        guard.record()
+        if limit.dead_end:
+            return
+        retention.make_room()
+        while limit.is_deleting:
+            retention.make_room()
+        assert time.monotonic() < deadline, limit.alarm
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.09, 0.2, 0.5])
+def test_runs_go_until_the_pause_ends_however_small_they_are(tmp_path: Path, share: float) -> None:
+    size = 3_000_000
+    count = int(1 / share) + 2
+    done = [crawl(tmp_path, {"1": f"text {number}"}, at=float(number)) for number in range(count)]
+    for run in done:
+        (tmp_path / "output" / run).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "output" / run / "page.csv").write_bytes(bytes(int(size * share)))
+    now = StoreHarness(tmp_path)
+    limit = DataLimit(now.folder, size)
+    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    retention = retention_of(now, limit)
+    assert measure(limit)
+    make_room(now, limit, guard, retention)
+    assert (runs.get(now.db, now.run).paused, limit.alarm, limit.dead_end) == (None, "", "")
+    assert measure_bytes(now.folder) <= 0.9 * size
+    assert measure_bytes(now.folder) > (0.9 - share) * size - 100_000, "and no run more than that"
+    assert ids(now) == done[-len(ids(now)) :], "the oldest go"
+    guard.close()
+    now.close()
+
+
+@pytest.mark.sqlite
+def test_without_a_run_to_delete_the_limit_itself_ends_the_pause(now: StoreHarness, done: list[str]) -> None:
+    for name, size in ((f"output/{done[0]}", 50_000), ("filler", 2_000_000)):
+        (now.folder / name).mkdir(parents=True, exist_ok=True)
+        (now.folder / name / "file").write_bytes(bytes(size))
+    limit = DataLimit(now.folder, measure_bytes(now.folder) - 1)
+    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    assert measure(limit)
+    make_room(now, limit, guard, retention_of(now, limit))
+    assert measure_bytes(now.folder) > 0.9 * limit.max_bytes
+    assert (ids(now), runs.get(now.db, now.run).paused) == (done[2:], None)
+    guard.close()
+
+
+@pytest.mark.sqlite
+def test_a_limit_that_no_deletion_meets_is_a_dead_end(now: StoreHarness, done: list[str]) -> None:
+    limit = DataLimit(now.folder, 1_000)
+    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    make_room(now, limit, guard, retention_of(now, limit))
+    assert ids(now) == done[2:]
+    assert guard.dead_end.startswith("data directory full: ")
+    assert "no run is left to delete; raise max_data" in guard.dead_end
     guard.close()
 
 

@@ -86,6 +86,7 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "appenders": [asdict(row) for row in view.appenders],
         "nodes": [asdict(row) for row in view.nodes],
         "stage": view.run.stage if view.run else None,
+        "reason": view.run.reason if view.run else None,
         "supervisor": {"pid": pid} if pid else None,
         "machines": [asdict(row) for row in view.machines],
         "helpers": [
