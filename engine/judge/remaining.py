@@ -121,6 +121,7 @@ class Forecast:
         """By how much the queue grows; negative: it shrinks."""
         self._growths: dict[float, float] = {}
         """By the time in which new pages are found faster than pages end: by how much the queue grows."""
+        self._seeds = True
         self._finds: dict[int, _Finds] = {}
         self.growing: tuple[int, ...] = ()
         """Sequences with pages left, of which more are found."""
@@ -147,8 +148,9 @@ class Forecast:
             self._run_pace = _HostPace(ended, now)
         whole = HostWork(left, ended)
         self._run_pace.update(whole, now)
-        if work.state is RunState.SEEDING or not work.total:
-            self._moments.clear()
+        was_seeding, self._seeds = self._seeds, work.state is RunState.SEEDING or not work.total
+        if self._seeds or was_seeding:
+            self._moments.clear()  # what was seeded was not found
         self._follow_sequences(work)
         settled = self._follow(_Moment(now, ended, work.total, work.waiting))
         settled = settled and not self.growing and work.state is not RunState.SEEDING

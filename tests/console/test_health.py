@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from console.tui.config import Config
+from console.tui.widgets.line_canvas import Line, _to_strip
 from engine.model.host import HostState
 from engine.model.run import Alarm, Judgement
 from tests.console.builders import group, host, node, run, snapshot
@@ -298,3 +299,18 @@ async def test_a_data_def_that_is_gone_is_not_gone_to_later(tmp_path):
         view = console.app.navigation.views["defs"]
         await console.until(lambda: view.is_mounted and view.wanted is None)
         assert any("old is not among the dataDefs" in text for text in console.toasts())
+
+
+async def test_no_line_is_cut_without_an_ellipsis(tmp_path):
+    names = tuple(f"long-name-{number}.example:443" for number in range(5))
+    source = troubled(replace(REFUSED, code="blocked"), groups=(group("ok", 2), group("refused", 5, *names)))
+    for width, expected in (
+        (60, "⊘ 5 refused"), (100, "long-name-0.example:443, long-name-1.example:443, +3"),
+        (160, "long-name-4.example:443"),
+    ):  # fmt: skip
+        async with open_console(tmp_path, source=source, size=(width, 24)) as console:
+            assert expected in console.text()[2]
+            styles = console.app.theme_styles
+            assert _to_strip(Line((("x" * width, ""), ("y", ""))), width, styles).text == "x" * (width - 1) + "…"
+            assert _to_strip(Line((("x" * (width + 1), ""),)), width, styles).text == "x" * (width - 1) + "…"
+            assert _to_strip(Line((("─" * 200, ""),)), width, styles).text == "─" * width

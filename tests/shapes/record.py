@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 import unittest.mock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from engine.model.run import Alarm, Eta
 from engine.store.read.situation import Situation
 
 FOLDER = Path(__file__).parent
+_LETTERS = "abcdefghijklmnop"
 DEFS = """\
 locatorGroups: {{pages: {{locators: [{locators}]}}}}
 taskGroups: {{pages: {{page: {{dataDef: item}}}}}}
@@ -106,11 +107,31 @@ def breaks(number: int, request: int) -> Answer:
     return good(number) if request <= 100 else (200, {}, f"<article><h1>{number}</h1><i>{number}</i></article>")
 
 
+def turns_bad(number: int, request: int) -> Answer:
+    return (500, {}, "broken") if 2_000 < request <= 2_200 else good(number, seconds=0.01)
+
+
+def redesigned(number: int, request: int) -> Answer:
+    return good(number) if request <= 60 else (200, {}, f"<article><h1>{number}</h1><i>{number}</i></article>")
+
+
+def forbids(number: int, _: int) -> Answer:
+    time.sleep(0.05)
+    return 403, {}, "no"
+
+
+def goes_on(number: int, _: int) -> Answer:
+    return good(number, links=f"<a href='/{number + 1}'>next</a>" if number < 20 else "", seconds=0.4)
+
+
 Order = tuple[float, tuple[str, ...]]
 
 
 class Shape(msgspec.Struct):
-    """`hosts`: with their number of pages and the rest of their rule. `orders`: commands with their moment."""
+    """`hosts`: with their number of pages and the rest of their rule. `orders`: commands with their moment.
+
+    `{a}` in a command stands for the first host, and so on.
+    """
 
     hosts: list[tuple[Callable[[int, int], Answer], int, str]]
     options: tuple[str, ...] = ()
@@ -131,6 +152,14 @@ SHAPES = {
     "pause": Shape([(good, 300, "concurrency: 2")], orders=[(5.0, ("pause",)), (12.0, ("resume",))]),
     "page-limit": Shape([(good, 900, "concurrency: 2")], ("--max-pages", "400")),
     "nodes-lost": Shape([(good, 500, "concurrency: 2")], kill_at=5.0),
+    "turns-bad": Shape([(turns_bad, 2_600, "concurrency: 4")]),
+    "redesign": Shape([(redesigned if number == 7 else good, 150, "concurrency: 1") for number in range(16)]),
+    "refusals": Shape([*[(forbids, 4, "concurrency: 1")] * 3, *[(good, 200, "concurrency: 1")] * 2]),
+    "list-goes-on": Shape([(good, 200, "concurrency: 1"), (goes_on, 1, "concurrency: 1")]),
+    "list-paused": Shape(
+        [(good, 200, "concurrency: 1"), (goes_on, 1, "concurrency: 1")],
+        orders=[(4.0, ("pause", "pages@{b}")), (25.0, ("resume", "pages@{b}"))],
+    ),
     "broken-selector": Shape([(breaks, 300, "concurrency: 1")]),
 }  # fmt: skip
 
@@ -144,23 +173,25 @@ def record(name: str, folder: Path) -> None:
     (folder / "shape.yml").write_text(DEFS.format(locators=locators, hosts=hosts))
     options = ("--nodes", "2", "--progress", "quiet", *shape.options)
     child = subprocess.Popen([sys.executable, "-m", "tests.shapes.record", "--child", str(folder), *options])
-    threading.Thread(target=lambda: give_orders(shape, folder), daemon=True).start()
+    keys = dict(zip(_LETTERS, (server.key for server, _, _ in servers), strict=False))
+    threading.Thread(target=lambda: give_orders(shape, folder, keys), daemon=True).start()
     child.wait()
     lines = [msgspec.json.decode(line) for line in (folder / "situations.jsonl").read_bytes().splitlines()]
     kept = [line for number, line in enumerate(lines) if not number or line["at"] - lines[number - 1]["at"] > 0.2]
     text = "\n".join(msgspec.json.encode(line).decode() for line in kept)
-    for letter, (server, _, _) in zip("ab", servers, strict=False):
-        text = text.replace(server.key, f"{letter}.example")
+    for letter, key in keys.items():
+        text = text.replace(key, f"{letter}.example")
     (FOLDER / f"{name}.jsonl").write_text(text.replace(str(folder), "/data") + "\n")
     print(f"{name}: {len(kept)} situations, {lines[-1]['at'] - lines[0]['at']:.0f} s", flush=True)
 
 
-def give_orders(shape: Shape, folder: Path) -> None:
+def give_orders(shape: Shape, folder: Path, keys: Mapping[str, str]) -> None:
     """Send the commands of a shape at their moments, and kill a node."""
     began = time.monotonic()
     for at, command in shape.orders:
         time.sleep(max(0.0, began + at - time.monotonic()))
-        subprocess.run([sys.executable, "-m", "console", *command, "--data", str(folder / "data")], check=False)
+        arguments = [word.format(**keys) for word in command]
+        subprocess.run([sys.executable, "-m", "console", *arguments, "--data", str(folder / "data")], check=False)
     if shape.kill_at is not None:
         time.sleep(shape.kill_at)
         os.kill(find_node(folder), signal.SIGKILL)

@@ -26,6 +26,7 @@ class Line(NamedTuple):
 
 
 BLANK = Line(())
+_FILLERS = " ─━"
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
@@ -94,13 +95,16 @@ class Canvas(ConsoleWidget):
 
 
 def _to_strip(line: Line, width: int, palette: ThemeStyles) -> Strip:
+    """The cells of a line. One that is cut ends in `…`; rules and blanks may be longer than it."""
     pieces: list[tuple[str, Style]] = []
     left = width
-    for text, role in line.spans:
+    for place, (text, role) in enumerate(line.spans):
         text = clean(text)
         length = len(text) if text.isascii() else cell_len(text)
-        if length > left:
-            text, length = set_cell_size(text, left), left
+        if length >= left:
+            rest = text[left:] + "".join(text for text, _ in line.spans[place + 1 :])
+            is_cut = left > 1 and bool(rest.strip(_FILLERS))
+            text, length = set_cell_size(text, left - is_cut) + "…" * is_cut, left
         if text:
             _append_piece(pieces, text, palette.style(line.base, role))
         left -= length
