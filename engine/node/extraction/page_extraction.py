@@ -41,6 +41,13 @@ REPEATED = "repeated"
 LOGGED_OUT = "logged out"
 """A page that was answered without the login: it gives nothing and is fetched again."""
 _SITEMAP_START = 1_000
+_FEED = re.compile(
+    rb"\s*+(?:(?:<!--.*?-->|<![^>]*+>|<\?.*?\?>)\s*+)*+<(?:rss|feed|rdf:RDF)(?=[\s>])", re.DOTALL | re.IGNORECASE
+)
+"""A feed, by WHATWG's MIME Sniffing 7.3."""
+_HTML = re.compile(rb"<(?:html|head|body|script|pre|!doctype)\b", re.IGNORECASE)
+_MAX_NOTICE = 4_096
+"""Bytes in front of a feed, such as a notice of PHP, in which its beginning is looked for."""
 _JSON_START = re.compile(rb"\s*[\[{]")
 
 
@@ -130,8 +137,9 @@ def apply_data_defs(
         return ExtractedPage((), [canonical], 0, (), 0, replaced_by=canonical.url)
     if page.wrong_type and data_defs:
         name = data_defs[0][0].name
-        text = f"{name}: pages are JSON, and their type is {quote_text(page.wrong_type)}; they are read as JSON"
-        page.warn(name, "", "json-type", text)
+        kind = "JSON" if page.kind == "json" else "XML"
+        text = f"{name}: pages are {kind}, and their type is {quote_text(page.wrong_type)}; they are read as {kind}"
+        page.warn(name, "", f"{kind.lower()}-type", text)
     if context.form_page and data_defs and context.form_page == read_form_page(page):
         name = next((one.name for one, _ in data_defs if one.sends_values), data_defs[0][0].name)
         text = f"{name}: the answer to a form is the page with the form; `submit: none` sends it without its button"
@@ -241,6 +249,7 @@ def parse_page(
     document = decode(body, content_type)
     kind: PageKind
     value: Any = MISSING
+    feed: int | None = None
     if document.kind == "binary":
         check_supported(body, content_type)
         if not reads_pdf:
@@ -249,8 +258,11 @@ def parse_page(
     else:
         text, unreadable, kind = document.utf8, 0, document.kind
         value = parse_json(text.decode()) if kind in ("html", "xml") and _JSON_START.match(text) else MISSING
+        feed = _find_feed(text) if kind in ("html", "xml") and value is MISSING else None
         if value is not MISSING:
             kind = "json"
+        elif feed is not None:
+            text, kind = text[feed:], "xml"
         elif kind == "html" and is_xml_type(content_type):
             text = to_html(text)
     page = page_class(
@@ -264,10 +276,24 @@ def parse_page(
         encoding=sent_codec(document, content_type),
     )
     if value is not MISSING:
-        page.data, page.wrong_type = value, content_type.partition(";")[0].strip()
+        page.data = value
+    if value is not MISSING or kind != document.kind == "html":
+        page.wrong_type = content_type.partition(";")[0].strip()
+    if feed:
+        page.faults["what stands in front of the feed was skipped"] = None
     if unreadable:
         page.faults["a page of the PDF cannot be read and was skipped"] = None
     return page, document.damaged
+
+
+def _find_feed(text: bytes) -> int | None:
+    """Where a feed begins that is said to be HTML, perhaps behind a notice of PHP; None: it is none."""
+    if _FEED.match(text, 0, _MAX_NOTICE):
+        return 0
+    declared = text.find(b"<?xml", 0, _MAX_NOTICE)
+    if declared < 0 or _HTML.search(text, 0, declared) or not _FEED.match(text, declared, declared + _MAX_NOTICE):
+        return None
+    return declared
 
 
 def read_sitemap_text(body: bytes, content_type: str) -> str:

@@ -210,3 +210,46 @@ def test_a_body_that_is_one_json_value_is_json_whatever_its_type(
 )
 def test_other_bodies_stay_what_their_type_says(body: str) -> None:
     assert document(body, "text/html").kind == document(body, "text/plain").kind == "html"
+
+
+RSS = "<rss version='2.0'><channel><item><title>café</title><link>http://h/1</link></item></channel></rss>"
+RDF = f"<rdf:RDF xmlns:rdf='r' xmlns='http://purl.org/rss/1.0/'>{RSS[28:-16]}</rdf:RDF>"
+NOTICE = "<br />\n<b>Notice</b>: Undefined index in <b>/srv/x.php</b> on line <b>3</b><br />\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RSS,
+        f"<?xml version='1.0'?>\n<!-- cached --><!DOCTYPE rss>\n{RSS}",
+        f"\n\n {RDF}",
+        f"{NOTICE}<?xml version='1.0' encoding='utf-8'?>\n{RSS}",
+        f"Warning: mysql_connect()\n<?xml version='1.0'?>{RDF}",
+    ],
+)
+@pytest.mark.parametrize("content_type", ["text/html", "text/html; charset=utf-8", "text/plain", "application/rss+xml"])
+def test_a_feed_is_xml_though_its_type_says_html(text: str, content_type: str) -> None:
+    fields = tuple(Field(name=name, selector=name) for name in ("title", "link"))
+    extractor = RecordExtractor(DataDef(name="item", block="item", fields=fields))
+    page = document(text.encode(), content_type)
+    found = apply_data_defs(page, CONTEXT, [(extractor, True)], 100)
+    assert found.rows == ((0, ('{"title":"café","link":"http://h/1"}',)),)
+    if "html" in content_type:
+        expected = "item: pages are XML, and their type is 'text/html'; they are read as XML"
+        assert [(one.code, one.text) for one in found.warnings] == [("xml-type", expected)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!doctype html><p>&lt;rss&gt;</p>",
+        f"<html><body><pre><?xml version='1.0'?>{RSS}</pre>",
+        f"<!doctype html><script>var x = \"<?xml version='1.0'?>{RSS}\"</script>",
+        "<rssfeed>x</rssfeed>",
+        "<p>a feed: <rss>",
+        "<!-- <rss> -->",
+        "",
+    ],
+)
+def test_a_page_about_feeds_stays_html(text: str) -> None:
+    assert document(text.encode(), "text/html").kind == "html"
