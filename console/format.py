@@ -257,7 +257,7 @@ def shorten_url(url: str, width: int) -> str:
         return url
     host, slash, path = url.partition("/")
     end = width - len(host) - 2
-    return f"{host}{slash}…{path[-end:]}" if slash and end > 2 else shorten_name(url, width)
+    return f"{host}{slash}…{path[-end:]}" if slash and end > 1 else shorten_name(url, width)
 
 
 def shorten_subject(text: str, width: int) -> str:

@@ -100,7 +100,7 @@ async def test_an_ended_run_hints_no_key_that_needs_a_supervisor(tmp_path):
 
 
 def test_a_name_keeps_its_ends_and_a_request_its_age():
-    assert shorten_subject("127.0.0.6:42371/item/1234 · 25 s of 30 s", 34) == "127.0.0.6…item/1234 · 25 s of 30 s"
+    assert shorten_subject("127.0.0.6:42371/item/1234 · 25 s of 30 s", 34) == "127.0.0.6:42371/…34 · 25 s of 30 s"
     assert shorten_subject("a.example/item/1 · 25 s of 30 s", 31) == "a.example/item/1 · 25 s of 30 s"
     assert shorten_subject("a.example/item/12345 · 25 s of 30 s", 31) == "a.example/…12345 · 25 s of 30 s"
     assert shorten_subject("very-long-name.example:443", 12) == "very-l…e:443"

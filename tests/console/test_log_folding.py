@@ -90,7 +90,8 @@ def test_only_pages_that_went_well_are_counted():
         (4, Event(AT, "INFO", "n1", "page", "301 → http://a/5  http://a/4", 4)),
         (5, Event(AT, "INFO", "n1", "node", "n1 DONE RUNNER", None)),
         (6, Event(AT, "INFO", "supervisor", "command", "pause: 12 jobs wait", None)),
-        (7, Event(AT, "INFO", "supervisor", "stage", "SEEDING → RUNNING", None)),
+        (7, Event(AT, "INFO", "supervisor", "stage", "RUNNING", None)),
+        (8, Event(AT, "INFO", "n1", "state", "n1 READY RUNNER", None)),
     ]
     folded.extend(lines, fold=True, fold_pages=True)
     assert [line.id for line in folded.lines] == [1, 3, 6]

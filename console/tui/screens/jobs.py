@@ -47,14 +47,14 @@ class JobTable(LineTable):
         before = 0 if window.has_start else max(window.dropped_lines, window.page_size)
         after = 0 if window.has_end else window.page_size
         if poll is not None and by_state_alone(window.job_filter):
-            rest = self._count_jobs(poll) - len(window.lines)
+            rest = self.count_jobs(poll) - len(window.lines)
             if window.has_end and not window.has_start:
                 before = max(before, rest)
             elif not window.has_end:
                 after = max(after, rest - before)
         return before, after
 
-    def _count_jobs(self, poll: PollResult) -> int:
+    def count_jobs(self, poll: PollResult) -> int:
         states, delayed = self.window.job_filter.matched_states, poll.snapshot.delayed
         jobs = {**poll.snapshot.jobs, "ready": poll.snapshot.jobs["ready"] - delayed, "delayed": delayed}
         return sum(count for state, count in jobs.items() if state in states)
@@ -207,7 +207,17 @@ class JobsView(View):
             return (" ● all matching jobs are marked", "accent")
         if self.table.marks:
             return (f" ● {len(self.table.marks)} marked", "accent")
-        return ("", "")
+        return (f" {self._count_matches()}", "accent") if self.typed_filter and self.last_poll is not None else ("", "")
+
+    def _count_matches(self) -> str:
+        """How many jobs match the filter, as far as that is known, and of how many."""
+        assert self.last_poll is not None
+        window, jobs = self.window, self.last_poll.snapshot.jobs
+        total = jobs["failed"] if self.NAME == "failed" else sum(jobs.values())
+        if by_state_alone(window.job_filter):
+            return f"{self.table.count_jobs(self.last_poll):,} of {total:,} match"
+        at_least = "" if window.has_start and window.has_end else "≥ "
+        return f"{at_least}{len(window.lines) + window.dropped_lines:,} of {total:,} match"
 
     # --- keys
 

@@ -100,7 +100,7 @@ class NodesTable(LineTable):
                 (node.id, "strong"),
                 _state_span(state_word(node.state, node.heart)),
                 (format_age(node.beat_age), "warn" if (node.beat_age or 0) >= _LATE_BEAT_SECONDS else "dim"),
-                (format_rate(node.jobs_per_s), "text"),
+                ("ended", "dim") if node.state in _ENDED_STATES else (format_rate(node.jobs_per_s), "text"),
                 (format_count(node.done), "text"),
                 (format_count(node.failed), "bad" if node.failed else "dim"),
                 (format_count(node.in_flight), "text" if node.in_flight else "dim"),

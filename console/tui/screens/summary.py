@@ -12,7 +12,7 @@ from engine.store.read.failures import FailureGroup
 from engine.store.read.snapshot import OutputRow, Snapshot
 from engine.store.tables.run.runs import Run
 
-_MAX_LISTED = 8
+_MAX_LISTED, _MAX_NAMED = 8, 3
 
 
 class SummaryPane(TextView):
@@ -38,6 +38,7 @@ def _lines(snapshot: Snapshot, run: Run, failures: Sequence[FailureGroup]) -> It
     )
     if run.state != "DONE" and not run.state.is_open:
         yield "R, or `crawl-console run`, resumes the run", "accent"
+    yield from _paused_lines(snapshot)
     yield "jobs      " + "  ".join(f"{number:,} {name}" for name, number in jobs.items() if number), "text"
     if snapshot.files:
         yield (
@@ -59,6 +60,19 @@ def _lines(snapshot: Snapshot, run: Run, failures: Sequence[FailureGroup]) -> It
     dead = [node for node in snapshot.nodes if node.state in ("DEAD", "FAILED")]
     for node in dead[-_MAX_LISTED:]:
         yield f"{node.id} died: {(node.reason or 'unknown reason').removeprefix('died: ')}", "warn"
+
+
+def _paused_lines(snapshot: Snapshot) -> Iterator[Span]:
+    """What an operator paused, which stays so when the run goes on."""
+    sequences = [f"{sequence.group} on {sequence.host}" for sequence in snapshot.sequences if sequence.paused]
+    hosts = [host.host for host in snapshot.hosts if host.paused]
+    for count, noun, names in (
+        (snapshot.paused_sequences, "sequence", sequences),
+        (snapshot.paused_hosts, "host", hosts),
+    ):
+        if count:
+            more = f", and {count - _MAX_NAMED} more" if count > _MAX_NAMED else ""
+            yield f"paused    {plural(count, noun)} until resumed: {', '.join(names[:_MAX_NAMED])}{more}", "warn"
 
 
 def _output_lines(outputs: Sequence[OutputRow]) -> Iterator[Span]:

@@ -13,7 +13,7 @@ from engine.store.tables.run.events import Event
 _LATENCIES = 200
 _MAX_SUBJECTS = 3
 """More hosts, or nodes, of which the same is said share a line."""
-_ROUTINE_KINDS = ("page", "row", "stage", "node", "run")
+_ROUTINE_KINDS = ("page", "row", "stage", "state", "node", "run")
 _PAGE = re.compile(
     r"[23]\d\d +(?:(?P<seconds>[\d.]+) (?P<unit>m?s)|\w+) .* https?://(?:[^/\s@]*@)?(?P<host>[^/\s?#]+)\S*$"
 )

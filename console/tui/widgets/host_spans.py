@@ -18,7 +18,7 @@ _TREND_SECONDS = (0.001, 60.0)
 
 def state_span(host: HostRow, *, is_live: bool) -> Span:
     """How a host is: `● ok`, `✗ silent 40 s`, `◌ rest 24 s`, `‖ paused`."""
-    if not is_live:
+    if not is_live and not host.paused:
         return "○ ended", "dim"
     if host.login in _LOGINS and host.waiting and not host.paused:
         return _LOGINS[host.login]
@@ -37,7 +37,7 @@ def next_span(host: HostRow, *, is_live: bool) -> Span:
     """When the next request to a host may be sent, or what holds it."""
     if not is_live:
         return "-", "dim"
-    if host.paused:
+    if host.paused or host.state is HostState.PAUSED:
         return "‖ paused", "warn"
     if host.login in _LOGINS and host.waiting:
         text, role = _LOGINS[host.login]

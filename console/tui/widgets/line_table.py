@@ -71,6 +71,7 @@ class LineTable(ScrollPane):
         self.reverse = False
         self.filter_text = ""
         self._accepts: Callable[[str], bool] | None = None
+        self._unfiltered = 0
         self.hidden_columns: set[str] = set()
         """Titles of those that the operator has hidden."""
         self._placed: list[PlacedColumn] = []
@@ -124,7 +125,7 @@ class LineTable(ScrollPane):
 
     def show_filtered(self, rows: Sequence[Row]) -> None:
         """Set the rows, without those that the filter excludes."""
-        accepts = self._accepts
+        accepts, self._unfiltered = self._accepts, len(rows)
         self.show([r for r in rows if accepts(" ".join(t for t, _ in r.cells))] if accepts else rows)
 
     def _sort_rows(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -136,6 +137,10 @@ class LineTable(ScrollPane):
         return [*values, *(row for row in rows if not row.sort_values)]
 
     # --- scrolling
+
+    @property
+    def page_lines(self) -> int:
+        return max(1, super().page_lines - bool(self.filter_text))
 
     def unloaded_rows(self) -> tuple[int, int]:
         """Return how many rows of the list lie before and after `rows`, as far as known."""
@@ -174,7 +179,11 @@ class LineTable(ScrollPane):
             text = text if self.is_read else "reading …"
             return [*lines, Line((("   " + text, "dim"),))]
         visible = range(self._first_visible, min(len(self.rows), self._first_visible + page))
-        return lines + [self._row_line(number) for number in visible]
+        lines += [self._row_line(number) for number in visible]
+        if self.filter_text:
+            count = f"{len(self.rows):,} of {self._unfiltered:,}"
+            lines.append(Line(((f"   {count} match /{self.filter_text}", "accent"), ("  esc: all", "dim"))))
+        return lines
 
     def _heading_line(self) -> Line:
         spans: list[Span] = [(" ▌ " if self.has_focus else "   ", "title")]

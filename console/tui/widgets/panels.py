@@ -11,7 +11,7 @@ from console.format import (
 )
 from console.tui.state.source import PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.host_spans import bad_span, host_rank, latency_trend, next_span
+from console.tui.widgets.host_spans import bad_span, count_span, host_rank, latency_trend, next_span
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.pane import ListPane, Pane
@@ -95,8 +95,8 @@ class OutputsPane(ListPane):
         backlog_style = "warn" if item.backlog > 1000 or item.rebuilding else "dim"
         return item.name, (
             (f"{format_count(item.rows):>7}", "strong"),
-            (f"{format_rate(item.rows_per_s):>8}", "accent"),
-            (f"{format_size(item.bytes_per_s):>9}", "dim"),
+            (f"{'ended' if item.pid is None else format_rate(item.rows_per_s):>8}", "accent" if item.pid else "dim"),
+            (f"{'-' if item.pid is None else format_size(item.bytes_per_s):>9}", "dim"),
             (f"{backlog:>9}", "bad" if item.error else backlog_style),
         )
 
@@ -116,12 +116,12 @@ class HostsPane(ListPane):
         self.show(sorted(poll.snapshot.hosts, key=host_rank))
 
     def spans(self, item: HostRow) -> tuple[str, Sequence[Span]]:
-        bad, following = bad_span(item), next_span(item, is_live=self._is_live)
+        done, bad, following = count_span(item.pages, "strong"), bad_span(item), next_span(item, is_live=self._is_live)
         return item.host, (
-            (f"{format_count(item.pages):>7}", "strong"),
+            (f"{done[0]:>7}", done[1]),
             (f"{bad[0]:>6}", bad[1]),
             (f"{format_latency(item.p50):>6}{format_latency(item.p95):>6}", "text"),
-            (f"  {latency_trend(item, _TREND_CELLS):<{_TREND_CELLS}}", "accent"),
+            (f"  {latency_trend(item, _TREND_CELLS):<{_TREND_CELLS}}", "dim"),
             (f"{following[0]:>9}", following[1]),
         )
 

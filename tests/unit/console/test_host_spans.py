@@ -39,7 +39,8 @@ def test_a_host_that_waits_for_its_login_says_so(changes: dict[str, Any], shown:
 def test_a_host_has_its_state_as_sign_and_word(changes: dict[str, Any], shown: tuple[str, str]) -> None:
     changes = {**changes, "state": HostState(changes["state"])}
     assert state_span(host("a:80", **changes), is_live=True) == shown
-    assert state_span(host("a:80", **changes), is_live=False) == ("○ ended", "dim")
+    stays = ("‖ paused", "warn") if changes.get("paused") else ("○ ended", "dim")
+    assert state_span(host("a:80", **changes), is_live=False) == stays
 
 
 def test_the_trends_of_all_hosts_have_one_scale() -> None:
