@@ -48,14 +48,14 @@ class DiskSpaceMonitor:
             files = free_files(path)
             if files is not None and files < _MIN_FREE_FILES * factor:
                 return (
-                    f"disk nearly full: room for only {files} more files (inodes), {_MIN_FREE_FILES} are needed;"
-                    f" no new jobs until some are deleted at {path}"
+                    f"disk nearly full: room for only {files} more files (inodes);"
+                    f" no new jobs until there is room for {_MIN_FREE_FILES * _RECOVERY_FACTOR:.0f} at {path}"
                 )
             free = free_bytes(path)
             if free is not None and free < required:
                 return (
                     f"disk nearly full: {megabytes(free)} free, min_free is {megabytes(self._min_free)};"
-                    f" no new jobs until there is space at {path}"
+                    f" no new jobs until {megabytes(self._min_free * _RECOVERY_FACTOR)} are free at {path}"
                 )
         return ""
 

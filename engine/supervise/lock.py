@@ -94,6 +94,14 @@ def read_holder(folder: Path) -> LockHolder | None:
         return None
 
 
+def _pause_of_holder(folder: Path) -> str:
+    """What a full disk or data dir makes the holder wait for."""
+    from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
+
+    beat = read_beat(folder / "beats" / SUPERVISOR_BEAT)
+    return f", which is paused: {beat.now}" if beat is not None and beat.now else ""
+
+
 def _lock_held_error(folder: Path) -> LockHeld:
     """The error that names the holder. Waits a moment, because the holder may be writing the file just now."""
     deadline = time.monotonic() + 0.5
@@ -101,7 +109,7 @@ def _lock_held_error(folder: Path) -> LockHeld:
         holder = read_holder(folder)
         if holder is not None and identity_of(holder.pid) == holder.identity:
             who = f"supervisor (pid {holder.pid}, run {holder.run})" if holder.run else f"process (pid {holder.pid})"
-            message = f"{folder}: held by another {who}"
+            message = f"{folder}: held by another {who}{_pause_of_holder(folder)}"
             break
         if time.monotonic() >= deadline:
             message = f"{folder}: held by another process"

@@ -42,6 +42,7 @@ class Retention:
         self._limit = limit
         self._work: Iterator[object] | None = None
         self._deadline = 0.0
+        self._failure = ""
 
     def begin_start(self, *, is_new: bool) -> None:
         """Before the first page: finish what was cut short; before a new run, delete what is over the limits."""
@@ -69,8 +70,10 @@ class Retention:
         except StopIteration:
             self.stop()
         except CrawlError as error:
-            with contextlib.suppress(CrawlError):
-                self._tell("WARNING", f"old runs and pages are not deleted now: {error.message}")
+            if error.message != self._failure:  # `make_room` tries again each second
+                self._failure = error.message
+                with contextlib.suppress(CrawlError):
+                    self._tell("WARNING", f"old runs and pages are not deleted now: {error.message}")
             self.stop()
         return self._work is None
 
@@ -139,6 +142,7 @@ class Retention:
 
     def _delete_oldest(self) -> Iterator[object]:
         assert self._limit is not None
+        yield from self._finish_left()  # a run that cannot be deleted must not cost one run after the other
         oldest = self._choose(Limits(max_bytes=self._limit.resume_bytes))[:1]
         self._limit.is_exhausted = not oldest
         yield from self._delete_runs(oldest, f"max_data is {megabytes(self._limit.max_bytes)}")

@@ -248,6 +248,24 @@ def test_a_limit_that_no_deletion_meets_is_a_dead_end(now: StoreHarness, done: l
 
 
 @pytest.mark.sqlite
+def test_a_run_that_cannot_be_deleted_whole_costs_no_other_run(now: StoreHarness, done: list[str]) -> None:
+    limit = DataLimit(now.folder, 1_000)
+    guard, retention = DiskGuard(now.db, now.folder, now.run, 0, limit), retention_of(now, limit)
+    (now.folder / "output" / "current").unlink(missing_ok=True)
+    (now.folder / "output" / "current").symlink_to(done[0])
+    (now.folder / "output" / ".current.new").mkdir()
+    for _ in range(3):
+        assert measure(limit)
+        guard._checked_at = guard._attempted_at = 0.0
+        guard.check()
+        guard.record()
+        retention.make_room()
+    assert ids(now) == done[1:]
+    assert [text.partition(":")[0] for text in told(now)][1:] == ["old runs and pages are not deleted now"], "told once"
+    guard.close()
+
+
+@pytest.mark.sqlite
 def test_no_job_is_leased_before_and_while_old_runs_are_deleted(
     now: StoreHarness, done: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import LockHeld, StorageError
+from engine.runtime.beat_file import SUPERVISOR_BEAT, Beat, BeatWriter
 from engine.runtime.process_identity import identity_of
 from engine.store.db.file_header import LOCK_NAME
 from engine.supervise.lock import Lock, read_holder
@@ -55,6 +56,15 @@ def test_a_second_supervisor_fails_at_once_and_names_the_holder(
     assert held.value.message == f"{tmp_path}: held by another supervisor (pid {other.pid}, run 4711ab)"
     assert held.value.exit_code == 4
     assert held.value.remedy
+
+
+def test_a_second_supervisor_says_what_the_holder_waits_for(tmp_path: Path, other: "subprocess.Popen[bytes]") -> None:
+    beat = BeatWriter(tmp_path / "beats" / SUPERVISOR_BEAT)
+    beat.write(Beat(number=1, state="READY", now="disk nearly full: 1.0 MB free"))
+    beat.close()
+    with pytest.raises(LockHeld) as held:
+        Lock.acquire(tmp_path)
+    assert held.value.message.endswith("run 4711ab), which is paused: disk nearly full: 1.0 MB free")
 
 
 def test_the_lock_dies_with_its_holder(tmp_path: Path, other: "subprocess.Popen[bytes]") -> None:
