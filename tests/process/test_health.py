@@ -8,7 +8,7 @@ import pytest
 
 from .library import Library
 from .project import Project, until
-from .site import Page, Site, html
+from .site import Page, Request, Site, html
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -193,6 +193,26 @@ def test_a_selector_that_breaks_during_the_run_is_a_warning(project: Project, si
     assert not warning["ended"]
     assert f"WARNING {warning['text']}" in done.err
     assert warning["text"] in project.run_with_data("status").out
+
+
+def test_a_wall_with_another_text_each_time_is_a_warning_however_quick_the_run_is(project: Project, site: Site) -> None:
+    library = Library(site, shelves=1, books=100)
+    given = 0
+
+    def book(_: Request) -> Page:
+        nonlocal given
+        given += 1
+        return Page(html("<b>ISBN 1</b>" if given <= 40 else f"<u>request {given * 7919} was rejected</u>"))
+
+    for number in range(100):
+        site[f"/book/0-{number}"] = book
+    defs = healthy_defs(library)
+    project.write(defs.replace("isbn: {selector: b, required: true}", "isbn: {selector: b}"))
+    done = project.crawl()
+    [warning] = [warning for warning in done.summary["warnings"] if warning["data_def"] == "book"]
+    assert (warning["code"], warning["ended"]) == ("dropped-field", False)
+    assert "book.isbn was filled in 100% of the records, and is empty since page " in warning["text"]
+    assert f"WARNING {warning['text']}" in done.err
 
 
 @pytest.mark.sweep

@@ -15,6 +15,10 @@ WINDOW_PAGES = 50
 """The least number of last pages that are compared with earlier ones."""
 MIN_EXPECTED = 60
 """Rows, or filled values, that the window should hold by the share before it; the window grows until it does."""
+MIN_GONE = 20
+"""Both numbers for a value that is gone altogether, at the end of a run, and while there are few values."""
+_MAX_REPLAYED, _REPLAY_PAGES = 5_000, 10
+"""Pages of a run that is judged page by page at its end, and the pages of each step."""
 HOST_WINDOW = 25
 """Both numbers for one of many hosts."""
 _MAX_HOSTS_WATCHED, _MAX_HOSTS_NAMED = 300, 3
@@ -74,13 +78,16 @@ class DropDetector:
             self._samples = []
         return is_new
 
-    def update(self, data_def: DataDefHealth) -> Iterator[_Fall]:
-        """Compare the last pages with earlier ones, by field and by rows, if both are enough."""
+    def update(self, data_def: DataDefHealth, *, last: bool = False) -> Iterator[_Fall]:
+        """Compare the last pages with earlier ones, by field and by rows, if both are enough.
+
+        `last`: no further pages come, so that fewer must do.
+        """
         now = _sample(data_def)
         if self._samples and now.pages < self._samples[-1].pages:
             self._samples = []  # a re-extraction
         for name in now.values:
-            fall = self._compare(name, now)
+            fall = self._compare(name, now, last=last)
             if fall is not None:
                 yield fall
         if not self._samples or now.pages >= self._samples[-1].pages + _SAMPLE_PAGES:
@@ -88,17 +95,20 @@ class DropDetector:
             if len(self._samples) > _MAX_SAMPLES:  # the older ones are needed for long windows alone
                 del self._samples[: _MAX_SAMPLES // 2 : 2]
 
-    def _compare(self, name: str, now: _Sample) -> _Fall | None:
+    def _compare(self, name: str, now: _Sample, *, last: bool) -> _Fall | None:
         for start in reversed(self._samples):
-            if now.pages - start.pages < self._window:
-                continue
+            pages = now.pages - start.pages
             before = start.pages if not name else start.records
-            of = now.pages - start.pages if not name else now.records - start.records
+            of = pages if not name else now.records - start.records
             value = start.values.get(name, 0)
-            if value < self._expected or not before:
+            is_gone = value == now.values[name] and (last or value < self._expected)
+            window, expected = (MIN_GONE, MIN_GONE) if is_gone else (self._window, self._expected)
+            if pages < window:
+                continue
+            if value < expected or not before:
                 return None  # earlier samples have even less
             share = value / before
-            if of and share * of >= self._expected:
+            if of and share * of >= expected:
                 overall = now.values[name] / ((now.records if name else now.pages) or 1)
                 if name and now.values[name] == value:
                     since, share = self._find_end(name, now)
@@ -131,8 +141,11 @@ class HealthWatch:
         """Those that many hosts lack, but not all of them together."""
         self._hosts_due = 0.0
 
-    def update(self, answered: Sequence[int] = ()) -> None:
-        """Compare, and store the drops if they changed. `answered`: hosts that answered just now."""
+    def update(self, answered: Sequence[int] = (), *, last: bool = False) -> None:
+        """Compare, and store the drops if they changed. `answered`: hosts that answered just now.
+
+        `last`: no further pages come.
+        """
         drops = {drop.key: drop for drop in runs.list_drops(self._db, self._run)}
         before = dict(drops)
         data_defs = health.read(self._db, self._run)
@@ -141,19 +154,41 @@ class HealthWatch:
             if detector.start_again_if_new(counts):
                 drops |= {key: drop._replace(ended=True) for key, drop in drops.items() if drop.data_def == data_def}
                 self._host_falls = {key: falls for key, falls in self._host_falls.items() if key[0] != data_def}
-            for fall in detector.update(counts):
+            for fall in detector.update(counts, last=last):
                 key = (data_def, fall.name, None)
                 if fall.is_drop:
                     drops[key] = Drop(data_def, fall.name, _describe(data_def, fall), False)
                     self._on_several.discard(key[:2])
                 elif key in drops and key[:2] not in self._on_several:
                     drops[key] = drops[key]._replace(ended=True)
+        if last:
+            for data_def, fall in self._replay(data_defs):
+                drops[data_def, fall.name, None] = Drop(data_def, fall.name, _describe(data_def, fall), False)
         self._compare_hosts(answered, data_defs)
         for pair, falls in self._host_falls.items():
             self._judge_hosts(drops, pair, falls)
         if drops != before:
             with self._db.transaction():
                 runs.set_drops(self._db, self._run, list(drops.values()))
+
+    def _replay(self, data_defs: Mapping[str, DataDefHealth]) -> Iterator[tuple[str, _Fall]]:
+        """The drops at the end of a small run, page by page: it may have ended between two samples."""
+        pages = sum(data_def.pages for data_def in data_defs.values())
+        if not 2 * MIN_GONE <= pages <= _MAX_REPLAYED:
+            return
+        names = {data_def.id: name for name, data_def in data_defs.items()}
+        sums = {name: DataDefHealth(0, 0, 0, {}, frozenset(), counts.id) for name, counts in data_defs.items()}
+        detectors = {name: DropDetector() for name in data_defs}
+        for data_def, records, rejected, missing in health.list_pages(self._db, self._run, pages):
+            if (name := names.get(data_def)) is None:
+                continue
+            of_page = DataDefHealth(1, records, rejected, missing, frozenset())
+            sums[name] = now = sums[name].plus(of_page, data_defs[name])
+            if now.pages % _REPLAY_PAGES == 0 or now.pages == data_defs[name].pages:
+                is_last = now.pages == data_defs[name].pages
+                falls = [*detectors[name].update(now, last=is_last)]
+                if is_last:
+                    yield from ((name, fall) for fall in falls if fall.is_drop)
 
     def _compare_hosts(self, answered: Sequence[int], data_defs: Mapping[str, DataDefHealth]) -> None:
         """Watch the fields of each host alone: the others would hide what one of many lacks."""

@@ -116,7 +116,7 @@ class RunStats:
         if last or not self._sampled_recently(now):
             answers = self._read_answers()
             sample = self._next_sample(now, pages, row_count, answers)
-        self._health_watch.update([speed.host for speed in speeds])  # its drops are among the alarms
+        self._health_watch.update([speed.host for speed in speeds], last=last)  # its drops are among the alarms
         stage = self.judge()
         forecast = self._judge.forecast
         judgement = replace(

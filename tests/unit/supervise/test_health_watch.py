@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from engine.store.tables.row.health import DataDefHealth
-from engine.supervise.analysis.health_watch import MIN_EXPECTED, DropDetector
+from engine.supervise.analysis.health_watch import MIN_EXPECTED, MIN_GONE, DropDetector
 
 
 class Crawl:
@@ -55,7 +55,7 @@ def test_a_rare_value_needs_a_longer_window() -> None:
 
 def test_few_values_say_nothing_and_a_new_version_starts_again() -> None:
     crawl = Crawl()
-    assert crawl.work([(1, 1)] * (MIN_EXPECTED - 10)) == set()
+    assert crawl.work([(1, 1)] * (MIN_GONE - 10)) == set()
     assert crawl.work([(1, 0)] * 200) == set()
     crawl.work([(1, 1)] * 2_000)
     crawl.pages = crawl.records = crawl.filled = 0
@@ -81,3 +81,26 @@ def test_counters_of_another_version_are_not_compared_however_many_they_are() ->
     assert update(281, 40, 2) == [], "re-extracted between two samples"
     assert update(400, 159, 2) == []
     assert update(600, 159, 2) == ["price"], "within a version it is noticed"
+
+
+def count(detector: DropDetector, pages: int, filled: int, *, last: bool = False) -> set[str]:
+    counts = DataDefHealth(pages, pages, 0, {"price": pages - filled}, frozenset())
+    return {fall.name for fall in detector.update(counts, last=last) if fall.is_drop}
+
+
+def test_a_value_that_is_gone_altogether_is_noticed_among_few() -> None:
+    crawl = Crawl()
+    assert crawl.work([(1, 1)] * 40) == set()
+    assert crawl.work([(1, 0)] * 10) == set()
+    assert crawl.work([(1, 0)] * 50) == {"price"}
+    assert crawl.work([(1, 1)] * 100) == set()
+
+
+@pytest.mark.parametrize(
+    ("good", "last", "noticed"), [(20, 20, True), (1_000, 20, True), (20, 10, False), (10, 200, False)]
+)
+def test_at_the_end_of_a_run_twenty_pages_are_enough(good: int, last: int, noticed: bool) -> None:
+    detector = DropDetector()
+    for pages in range(10, good + last, 10):
+        count(detector, pages, min(pages, good))
+    assert count(detector, good + last, good, last=True) == ({"price"} if noticed else set())

@@ -59,6 +59,11 @@ _OF_HOSTS = """
 SELECT host, data_def, field, pages, records, rejected FROM host_health
 WHERE host IN (SELECT value FROM json_each(?)) ORDER BY host, data_def, field
 """
+_LAST_PAGES = """
+SELECT p.data_def, p.records, p.rejected, p.missing
+FROM (SELECT * FROM page_health ORDER BY job DESC LIMIT +:most) p JOIN jobs j ON j.id = p.job
+WHERE j.run = :run ORDER BY j.changed_at, j.id
+"""
 _FIELDS = "SELECT data_def, field, defaults, missing FROM field_health WHERE run = ? ORDER BY id"
 
 
@@ -91,6 +96,14 @@ class DataDefHealth(Struct, frozen=True):
     """Of the dataDef as it is now: each version of it has counters of its own."""
     filtered: int = 0
     """Records that a filter dropped, not among `records`."""
+
+    def plus(self, page: "DataDefHealth", whole: "DataDefHealth") -> "DataDefHealth":
+        """The counts with those of one more page. `whole`: has all fields."""
+        missing = {name: self.missing.get(name, 0) + page.missing.get(name, 0) for name in whole.missing}
+        return DataDefHealth(
+            self.pages + 1, self.records + page.records, self.rejected + page.rejected, missing, whole.defaulted,
+            whole.id,
+        )  # fmt: skip
 
     @property
     def filled(self) -> dict[str, int]:
@@ -196,6 +209,15 @@ def read(db: Database, run: int) -> dict[str, DataDefHealth]:
         )
         for name, data_def, pages, records, rejected, filtered in db.all(_CURRENT, {"run": run})
     }
+
+
+def list_pages(db: Database, run: int, most: int) -> list[tuple[int, int, int, dict[str, int]]]:
+    """The last pages of a run in the order in which they ended: dataDef, records, rejected and missing ones."""
+    rows = db.all(_LAST_PAGES, {"run": run, "most": most})
+    return [
+        (int(data_def), records, rejected, orjson.loads(missing or "{}"))
+        for data_def, records, rejected, missing in rows
+    ]
 
 
 def read_hosts(db: Database, hosts: Iterable[int], data_defs: Mapping[str, DataDefHealth]) -> HostHealth:
