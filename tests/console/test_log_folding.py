@@ -23,13 +23,13 @@ def folded(*lines):
 
 
 def described(*lines):
-    return [line.describe()[0] for line in folded(*lines).lines]
+    return ["".join(line.describe()[:2]) for line in folded(*lines).lines]
 
 
 def test_lines_that_say_the_same_of_a_host_are_one_which_moves_to_the_end():
     lines = folded(failure(1), failure(2), failure(3, "timeout"), failure(4))
     assert [(line.id, line.count) for line in lines.lines] == [(3, 1), (4, 3)]
-    assert lines.lines[1].describe() == ("HTTP 500; asked again · a ×3", "/4")
+    assert lines.lines[1].describe() == ("HTTP 500; asked again", " · a ×3", "/4")
     lines.extend([failure(5, "timeout")], fold=True)
     assert [(line.id, line.count) for line in lines.lines] == [(5, 2), (4, 3)], "a line stays where it is read"
     lines.sort()
@@ -159,3 +159,15 @@ async def test_lines_that_leave_the_list_leave_cursor_and_page_where_they_are(tm
         assert "4 hosts" in at, "the line that h3 is in now"
         await console.press("G")
         await console.until(lambda: "follow" in console.screen() and "a ×2" in console.screen())
+
+
+async def test_the_number_of_lines_that_say_the_same_is_never_cut(tmp_path):
+    source = FakeSource()
+    reason = "FAILED: the server closed the connection before it had sent the header of its answer"
+    source.lines = [
+        (n, Event(AT, "ERROR", "n1", "page", f"{reason}  http://shop.example/{n}", n)) for n in range(1, 40)
+    ]
+    async with open_console(tmp_path, source=source, screen="log") as console:
+        await console.until(lambda: "… · shop.example ×39" in console.screen())
+        await console.press("w")
+        await console.until(lambda: "header of its answer · shop.example ×39" in console.screen().replace("\n", " "))

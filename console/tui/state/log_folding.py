@@ -52,19 +52,19 @@ class FoldedLine(Struct, eq=False):
         self.id, self.event = id_, event
         self.subjects[subject] = self.subjects.get(subject, 0) + 1
 
-    def describe(self) -> tuple[str, str]:
-        """What the lines say with the first of their hosts, and the path of the newest URL, which may be left out."""
+    def describe(self) -> tuple[str, str, str]:
+        """What the lines say; how many say it of which hosts, which is never cut; the path of the newest URL."""
         if self.count == 1:
-            return self.event.text, ""
+            return self.event.text, "", ""
         reason = find_reason(self.event)
         if not reason.subject or (len(self.subjects) == 1 and not reason.path):
-            return f"{self.event.text} ×{self.count:,}", ""
+            return self.event.text, f" ×{self.count:,}", ""
         if len(self.subjects) == 1:
-            return f"{reason.text} · {reason.subject} ×{self.count:,}", reason.path
+            return reason.text, f" · {reason.subject} ×{self.count:,}", reason.path
         most = nlargest(_MAX_SUBJECTS, self.subjects, key=self.subjects.__getitem__)
         named = ", ".join(name + (f" ×{self.subjects[name]:,}" if self.subjects[name] > 1 else "") for name in most)
         more = " …" if len(most) < len(self.subjects) else ""
-        return f"{reason.text} · {len(self.subjects):,} {self.noun}s ×{self.count:,}: {named}{more}", ""
+        return reason.text, f" · {len(self.subjects):,} {self.noun}s ×{self.count:,}: {named}{more}", ""
 
 
 class HostPages(Struct):

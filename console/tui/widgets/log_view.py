@@ -39,7 +39,7 @@ def highlight(text: str, role: str, pattern: SearchPattern | None) -> list[Span]
 
 
 _LEVEL_LABELS = {"INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR"}
-_HEAD_WIDTH, _MIN_PATH = 22, 8
+_HEAD_WIDTH, _MIN_PATH, _MIN_REASON = 22, 8, 16
 
 
 class LogPane(ScrollPane):
@@ -245,9 +245,12 @@ class LogPane(ScrollPane):
         event, role = line.event, LEVEL_ROLES[line.event.level]
         is_cursor = index == self._cursor and self.has_focus and not self.following
         size = max(10, width - _HEAD_WIDTH)
-        text, path = (clean(part) for part in line.describe())
+        text, tail, path = (clean(part) for part in line.describe())
         if not self.wrap:
-            text = fit(shorten_line(text, size), size).rstrip()
+            room = max(_MIN_REASON, size - len(tail))
+            text = fit(shorten_line(text, room), room).rstrip()
+            tail = fit(tail, size - len(text)).rstrip()
+        text += tail
         parts = [text[i : i + size] for i in range(0, len(text), size)] or [""]
         rest = size - len(parts[-1]) - 2
         path = shorten_name(path, rest) if rest >= _MIN_PATH else ""
