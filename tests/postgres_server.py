@@ -119,9 +119,15 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def database(postgres: PostgresServer) -> str:
-    """The URL of a new database."""
-    return postgres.create_database()
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """The URL of a new database; connections of this process to it end with the test."""
+    from engine.store.db.postgres import _connections
+
+    url = postgres.create_database()
+    yield url
+    idle = _connections(url, os.getpid())._idle
+    while idle:
+        idle.pop().close()
 
 
 def _unprivileged_user() -> str | None:
