@@ -23,7 +23,10 @@ SELECT p.data_def, m.key, sum(m.value) FROM page_health p JOIN json_each(p.missi
 WHERE j.run = (SELECT max(seq) FROM runs) GROUP BY p.data_def, m.key
 """
 _FIELDS = "SELECT data_def, field, missing FROM field_health WHERE run = (SELECT max(seq) FROM runs) AND missing"
-_HOSTS = "SELECT sum(records), sum(records_rejected) FROM hosts WHERE run = (SELECT max(seq) FROM runs)"
+_HOSTS = """
+SELECT sum(e.records), sum(e.rejected) FROM host_health e JOIN hosts h ON h.id = e.host
+WHERE h.run = (SELECT max(seq) FROM runs) AND e.field = ''
+"""
 
 
 def recount(project: Project) -> None:

@@ -110,7 +110,7 @@ class DataSource:
 
     def snapshot(self, limit: int) -> Snapshot:
         """The newest run, with at most `limit` sequences and hosts; cached until the database changes."""
-        if not self._has_store() or not self.db.has_tables():
+        if not has_store(self.data) or not self.db.has_tables():
             return EMPTY_SNAPSHOT
         key = (self.db.data_version, limit)
         if key != self._snapshot_key or self._has_waits:
@@ -177,7 +177,7 @@ class DataSource:
 
     def run_reports(self) -> list[RunReport]:
         """The newest runs with their results. An ended run is read again only if it changed."""
-        if not self._has_store():
+        if not has_store(self.data):
             return []
         with self.db.snapshot():  # a run may be deleted meanwhile
             for past in (past_runs := history.list_runs(self.db, _MAX_RUNS)):
@@ -198,13 +198,7 @@ class DataSource:
 
     def document_body(self, document: int) -> bytes | None:
         """A stored body; None if it is missing."""
-        return read_body(self.data, document) if self._has_store(PAGES) else None
-
-    def _has_store(self, name: str = CRAWL) -> bool:
-        if self._db is None:
-            return has_store(self.data, name)
-        # the first bytes are not read again: closing the file would end the locks of the connection
-        return self._db.is_shared or (self.data / name).exists()
+        return read_body(self.data, document) if has_store(self.data, PAGES) else None
 
     def close(self) -> None:
         if self._db is not None:
