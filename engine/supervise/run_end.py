@@ -97,6 +97,7 @@ class RunEnd:
             runs.set_missed(self._db, run, missed)
             runs.set_baseline(self._db, run, build_baseline(self._db, run) if complete else None)
             falls_short = self._stats.log_warnings() or falls_short or bool(missed)
+            falls_short = falls_short or self._defs_sync.extracted_nothing
             runs.end(self._db, run, now, exit_code_of(exit_reason, falls_short=falls_short))
             events.add(self._db, run, [*self._stats.noindex_events(), *_missed_events(missed, now), end])
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)

@@ -86,7 +86,7 @@ def test_vanished_rows_are_reported(gated: GatedCrawl, project: Project, site: S
     gated.write(gated.library.defs().replace("isbn: {selector: b,", "isbn: {selector: blink,"))
     assert until(lambda: defs_version(project) == 2)
     assert until(lambda: reextraction_finished(project))
-    gated.finish(running)
+    gated.finish(running, code=1)  # each record of a dataDef was rejected
     assert project.rows("book") == []
     assert any("book: matches nothing any more, its 12 rows are gone" in t for t in events(project)), events(project)
     assert len(project.rows("entry")) == 12

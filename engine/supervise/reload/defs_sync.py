@@ -83,6 +83,11 @@ class DefsSync:
         """Whether an extract-only run leaves jobs for the next run."""
         return self._extract_only and jobs.has_open_jobs(self._db, self._run)
 
+    @property
+    def extracted_nothing(self) -> bool:
+        """Whether an extract-only run could re-extract none of the pages that are not up to date."""
+        return self._extract_only and self._planner.gave_nothing
+
     def request_reload(self) -> None:
         if self.reloader is not None:
             self.reloader.check_now()

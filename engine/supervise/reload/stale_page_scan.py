@@ -39,6 +39,8 @@ class ReextractionPlanner:
         self._run = run
         self.done = False
         """Whether the last step had nothing to do."""
+        self.gave_nothing = False
+        """Whether the last search found stale pages, and none could be re-extracted."""
 
     def step(self) -> list[int]:
         """Do one batch of each kind; returns the sequences to ring."""
@@ -104,6 +106,7 @@ class ReextractionPlanner:
         failed = sequences.count(self._db, self._run, "failed", kind=JobKind.EXTRACT)
         with self._db.transaction():
             _, count = runs.get_reextraction(self._db, self._run)
+            self.gave_nothing = bool(search.found) and not count
             runs.set_reextraction(self._db, self._run, None)
             runs.set_relinking(self._db, self._run, False)
             row_counts = {name: count for name, (count, _) in rows.counts(self._db, self._run).items()}

@@ -12,7 +12,10 @@ import duckdb
 import pyarrow.parquet
 import pytest
 
+from console.cli.commands.data.export import _select_data_defs
 from console.cli.main import main
+from engine.errors import UsageError
+from engine.model.definition import DataDef, Definitions
 from engine.model.output_type import OUTPUT_TYPES
 from tests.contract.append.harness import read_bytes
 from tests.contract.store.harness import StoreHarness
@@ -175,3 +178,9 @@ def test_what_an_export_to_a_server_refuses(export: Export, arguments: list[str]
     code, _, error = export(*arguments)
     assert code in (2, 3)
     assert message in error
+
+
+def test_defs_without_rows_are_no_empty_export() -> None:
+    links_alone = Definitions(data_defs=(DataDef(name="links"),))
+    with pytest.raises(UsageError, match="no dataDef has rows to export"):
+        _select_data_defs(links_alone, None, tables=False)

@@ -250,6 +250,8 @@ def _select_data_defs(definitions: "Definitions", name: str | None, *, tables: b
         others = [d.name for d in definitions.data_defs if d.fields and d not in with_fields]
         if others:
             write_stderr(f"not written, as they are not tables: {', '.join(others)}")
+        if not with_fields:
+            raise UsageError("no dataDef has rows to export", "Give one `fields`, or a table its items.")
         return with_fields
     data_def = definitions.data_def(name)
     if data_def is None:
