@@ -17,8 +17,8 @@ MIN_EXPECTED = 60
 """Rows, or filled values, that the window should hold by the share before it; the window grows until it does."""
 MIN_GONE = 20
 """Both numbers for a value that is gone altogether, at the end of a run, and while there are few values."""
-_MAX_REPLAYED, _REPLAY_PAGES = 5_000, 10
-"""Pages of a run that is judged page by page at its end, and the pages of each step."""
+_MAX_REPLAYED = 5_000
+"""Pages of a run that is judged page by page at its end."""
 HOST_WINDOW = 25
 """Both numbers for one of many hosts."""
 _MAX_HOSTS_WATCHED, _MAX_HOSTS_NAMED = 300, 3
@@ -61,8 +61,12 @@ DropKey = tuple[str, str, str | None]
 class DropDetector:
     """Watches one dataDef, by default on all hosts."""
 
-    def __init__(self, window: int = WINDOW_PAGES, expected: int = MIN_EXPECTED) -> None:
+    def __init__(
+        self, window: int = WINDOW_PAGES, expected: int = MIN_EXPECTED, *, step: int = _SAMPLE_PAGES
+    ) -> None:  # fmt: skip
+        """`step`: the pages between two samples."""
         self._window = window
+        self._step = step
         self._expected = expected
         self._samples: list[_Sample] = []
         self._id: int | None = None
@@ -90,7 +94,14 @@ class DropDetector:
             fall = self._compare(name, now, last=last)
             if fall is not None:
                 yield fall
-        if not self._samples or now.pages >= self._samples[-1].pages + _SAMPLE_PAGES:
+        self._add(now)
+
+    def note(self, data_def: DataDefHealth) -> None:
+        """Take a sample, and compare nothing."""
+        self._add(_sample(data_def))
+
+    def _add(self, now: _Sample) -> None:
+        if not self._samples or now.pages >= self._samples[-1].pages + self._step:
             self._samples.append(now)
             if len(self._samples) > _MAX_SAMPLES:  # the older ones are needed for long windows alone
                 del self._samples[: _MAX_SAMPLES // 2 : 2]
@@ -178,17 +189,16 @@ class HealthWatch:
             return
         names = {data_def.id: name for name, data_def in data_defs.items()}
         sums = {name: DataDefHealth(0, 0, 0, {}, frozenset(), counts.id) for name, counts in data_defs.items()}
-        detectors = {name: DropDetector() for name in data_defs}
+        detectors = {name: DropDetector(step=1) for name in data_defs}
         for data_def, records, rejected, missing in health.list_pages(self._db, self._run, pages):
             if (name := names.get(data_def)) is None:
                 continue
             of_page = DataDefHealth(1, records, rejected, missing, frozenset())
             sums[name] = now = sums[name].plus(of_page, data_defs[name])
-            if now.pages % _REPLAY_PAGES == 0 or now.pages == data_defs[name].pages:
-                is_last = now.pages == data_defs[name].pages
-                falls = [*detectors[name].update(now, last=is_last)]
-                if is_last:
-                    yield from ((name, fall) for fall in falls if fall.is_drop)
+            if now.pages < data_defs[name].pages:
+                detectors[name].note(now)
+            else:
+                yield from ((name, fall) for fall in detectors[name].update(now, last=True) if fall.is_drop)
 
     def _compare_hosts(self, answered: Sequence[int], data_defs: Mapping[str, DataDefHealth]) -> None:
         """Watch the fields of each host alone: the others would hide what one of many lacks."""
