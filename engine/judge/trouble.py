@@ -11,7 +11,7 @@ from engine.judge.remaining import Forecast, describe_growth
 from engine.model.host import HostState
 from engine.model.node import KILLED_BY_OPERATOR
 from engine.model.output_type import is_object, is_whole
-from engine.model.run import Alarm, AlarmLevel, Eta, RunState, Stage
+from engine.model.run import Alarm, AlarmLevel, Eta, HostGroup, RunState, Stage
 from engine.runtime.clock import store_time
 from engine.store.read.data_warnings import BLOCKED_SHARE, FIELD_WARNINGS, HOST_WARNINGS, VALUE_WARNINGS
 from engine.store.read.situation import Situation
@@ -42,6 +42,8 @@ class RunJudge:
         self.forecast = Forecast()
         self._outputs = _OutputWatch()
         self._meter = RateMeter()
+        self.groups: tuple[HostGroup, ...] = ()
+        """All hosts by state."""
         self.states: dict[int, HostNow] = {}
         """Of the hosts that the last situation has read: how each is."""
 
@@ -56,6 +58,7 @@ class RunJudge:
             )
             for id_, view in judged.items()
         }  # fmt: skip
+        self.groups = self.hosts.groups()
         late = self._outputs.update(situation)
         eta = self.forecast.estimate(situation)
         alarms = [*_run_alarms(situation)]

@@ -120,7 +120,7 @@ class RunStats:
         stage = self.judge()
         forecast = self._judge.forecast
         judgement = replace(
-            judgement, queue_per_s=round(forecast.queue_per_s, 2), hosts=self._judge.hosts.groups(),
+            judgement, queue_per_s=round(forecast.queue_per_s, 2), hosts=self._judge.groups,
             share=forecast.share, growing=forecast.growing,
         )  # fmt: skip
         states = dict(self._judge.states.items() - self._recorded_states.items())
