@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from engine.errors import plural
-from engine.model.host import HostState
+from engine.model.host import TROUBLE, HostState
 from engine.model.retry_policy import OVERLOAD_STATUSES
 from engine.model.run import HostGroup
 from engine.store.read.data_warnings import FAILING_SHARE, MIN_FAILED
@@ -43,6 +43,9 @@ class LastAnswers(NamedTuple):
         return 0 < count >= share * self.total and (count >= MIN_FAILED or count == self.total)
 
 
+NO_ANSWERS = LastAnswers()
+
+
 class HostView(NamedTuple):
     """A host as it is judged. `text` says what is wrong with it; empty: nothing."""
 
@@ -53,14 +56,13 @@ class HostView(NamedTuple):
 
 
 class _AnswerCounts(NamedTuple):
+    """How a host had answered at a moment."""
+
     at: float
+    total: int
     answers: Mapping[int, int]
     bad: int
     refused: int
-
-    @property
-    def total(self) -> int:
-        return sum(self.answers.values())
 
 
 class _Record(Struct):
@@ -69,21 +71,28 @@ class _Record(Struct):
     moments: deque[_AnswerCounts] = field(default_factory=deque)
     answered_at: float | None = None
     """When it answered last, as far as that was seen."""
+    last: LastAnswers = NO_ANSWERS
     fails: bool = False
 
-    def take(self, work: HostWork, now: float) -> LastAnswers:
-        """Add the answers of now; returns the last ones."""
-        moment, moments = _AnswerCounts(now, work.answers, work.bad, work.refused), self.moments
+    def take(self, work: HostWork, now: float) -> None:
+        """Add the answers of now."""
+        moments, total = self.moments, sum(work.answers.values())
         if not moments:
-            moments.append(_AnswerCounts(now, {}, 0, 0))  # what it answered earlier counts until newer answers come
+            moments.append(_AnswerCounts(now, 0, {}, 0, 0))  # what it answered earlier counts until newer answers come
         before = moments[-1]
-        if moment.total - moment.answers.get(_NO_ANSWER, 0) > before.total - before.answers.get(_NO_ANSWER, 0):
-            self.answered_at = now if len(moments) > 1 or before.at < now else self.answered_at
-        if moment.total != before.total or moment.bad != before.bad:
-            moments.append(moment)
-        while len(moments) > 2 and self._is_enough(moments[1], moment, now):
+        if total != before.total or work.bad != before.bad:
+            moments.append(_AnswerCounts(now, total, work.answers, work.bad, work.refused))
+            if before.at < now and total - before.total > work.answers.get(_NO_ANSWER, 0) - before.answers.get(
+                _NO_ANSWER, 0
+            ):
+                self.answered_at = now
+        elif len(moments) <= 2:
+            return
+        while len(moments) > 2 and self._is_enough(moments[1], moments[-1], now):
             moments.popleft()
-        return _answers_between(moments[0], moments[-1])
+        self.last = _answers_between(moments[0], moments[-1])
+        limit = FAILING_SHARE / 2 if self.fails else FAILING_SHARE  # it has recovered below half of the share
+        self.fails = self.last.has_share(self.last.bad, limit)
 
     @staticmethod
     def _is_enough(first: _AnswerCounts, last: _AnswerCounts, now: float) -> bool:
@@ -93,14 +102,17 @@ class _Record(Struct):
 
 
 def _answers_between(first: _AnswerCounts, last: _AnswerCounts) -> LastAnswers:
+    bad, total = last.bad - first.bad, last.total - first.total
+    if bad <= 0:
+        return LastAnswers(total)
     counts = Counter(last.answers)
     counts.subtract(first.answers)
-    bad, refused = max(0, last.bad - first.bad), max(0, last.refused - first.refused)
+    refused = max(0, last.refused - first.refused)
     failures = {status: count for status, count in counts.items() if status >= _FIRST_BAD_STATUS or not status}
-    worst = max(failures, key=lambda status: failures[status], default=None) if bad else None
+    worst = max(failures, key=lambda status: failures[status], default=None)
     name = "" if worst is None else f"HTTP {worst}" if worst else "no answer"
     throttled = min(refused, sum(counts[status] for status in OVERLOAD_STATUSES))
-    return LastAnswers(max(counts.total(), bad), bad, refused, throttled, name)
+    return LastAnswers(max(total, bad), bad, refused, throttled, name)
 
 
 class HostJudge:
@@ -142,14 +154,13 @@ class HostJudge:
 
     def _judge(self, id_: int, work: HostWork, situation: Situation) -> HostView:
         record = self._records.setdefault(id_, _Record())
-        last = record.take(work, situation.at)
-        # it has recovered below half of the share
-        limit = FAILING_SHARE / 2 if record.fails else FAILING_SHARE
-        record.fails = last.has_share(last.bad, limit)
+        record.take(work, situation.at)
+        last = record.last
         state = _state_of(work, situation, record, last)
         if not work.waiting and (record.answered_at is None or situation.at - record.answered_at > WINDOW_SECONDS):
             del self._records[id_]  # nothing will change, unless it gets new pages
-        return HostView(state, work, last, _describe(state, work, last, situation))
+        text = _describe(state, work, last, situation) if state in TROUBLE else ""
+        return HostView(state, work, last, text)
 
 
 def _state_of(work: HostWork, situation: Situation, record: _Record, last: LastAnswers) -> HostState:
@@ -164,7 +175,7 @@ def _state_of(work: HostWork, situation: Situation, record: _Record, last: LastA
         return HostState.RESTING
     if record.fails:
         return HostState.FAILING
-    if not sum(work.answers.values()):
+    if not work.answers:
         return HostState.UNASKED
     if not is_open:
         return HostState.FINISHED
