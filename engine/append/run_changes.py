@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from engine.append.export import read_batches
 from engine.append.formats.row_json import select_fields
-from engine.append.loop.only_new import digest
+from engine.model.content_digest import key_digest
 from engine.store.db.connector import Database
 from engine.store.read.run_comparison import read_texts
 from engine.store.tables.row.row_entries import NEW, OLD, RowEntries, RowEntry, RowPair
@@ -58,8 +58,8 @@ def read_changes(db: Database, entries: RowEntries, *, with_missing: bool) -> It
 def _to_entry(compared: ComparedDef, side: int, row: int, text: str) -> RowEntry:
     if compared.old_columns != compared.new_columns:
         text = select_fields(text, compared.common_columns)
-    content = digest(text, ())
-    return RowEntry(row, side, digest(text, compared.key) if compared.key else content, content)
+    content = key_digest(text, ())
+    return RowEntry(row, side, key_digest(text, compared.key) if compared.key else content, content)
 
 
 def _pair_rows(of_key: Iterable[RowEntry]) -> Iterator[RowPair]:

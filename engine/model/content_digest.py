@@ -3,14 +3,20 @@
 Sums are taken modulo 2^128, so that everything added can be subtracted again, in any order.
 """
 
+import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from json.encoder import encode_basestring_ascii
+from typing import Any
 
 from xxhash import xxh3_128_digest
 
+from engine.model.record import as_text
+
 DIGEST_BYTES = 16
 _BYTES_TO_UNPACK = 1_024 * DIGEST_BYTES
+_decoder = json.JSONDecoder(parse_float=str, parse_int=str, strict=False)
 _MODULUS = 1 << (8 * DIGEST_BYTES)
 
 
@@ -49,6 +55,38 @@ def row_digests(data_def: str, texts: Iterable[str | bytes | memoryview]) -> Dig
         digest.update(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
         packed += digest.digest()
     return Digests(bytes(packed))
+
+
+def key_digest(row: str, fields: Sequence[str]) -> bytes:
+    """A 16-byte hash of the row's key; of the whole row if there is no key or all its fields are missing.
+
+    A number counts as its digits: 1 equals the text 1, and 1.50 differs from 1.5. An absent field counts as missing.
+    """
+    return _hash(_encode_key(row, fields) or row)
+
+
+def unique_keys(data_def: str, fields: Sequence[str], texts: Iterable[str | memoryview]) -> list[bytes | None]:
+    """By row of a dataDef: the hash of its key, which counts once a run; None if all its fields are missing."""
+    scope = json.dumps([data_def, *fields])
+    keys = [_encode_key(as_text(text), fields) for text in texts]
+    return [_hash(scope + key) if key else None for key in keys]
+
+
+def _encode_key(row: str, fields: Sequence[str]) -> str:
+    decoded = _decoder.raw_decode(row)[0] if fields else {}
+    values = [decoded.get(name) for name in fields]
+    return f"[{','.join(map(_encode, values))}]" if any(value is not None for value in values) else ""
+
+
+def _encode(value: Any) -> str:
+    """A value of a key as JSON in ASCII. A text, as nearly all are, without an encoder made for it."""
+    if type(value) is str:
+        return encode_basestring_ascii(value)
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
 def body_digest(body: bytes) -> bytes:

@@ -186,6 +186,8 @@ class DataDef(Struct, frozen=True, kw_only=True):
     filters: tuple[FilterRule, ...] = ()
     links: tuple[Link, ...] = ()
     key: tuple[str, ...] = ()
+    unique: bool = False
+    """Whether a key counts once a run: its first row is written."""
     code: str = ""
     """A hash of the code of its converters."""
     axis: AxisTable | None = None

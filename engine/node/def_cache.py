@@ -35,6 +35,7 @@ class CompiledDataDef(Struct, frozen=True):
     """`block`, or the first field, that selects with `jmespath:` in a document."""
     embedded_selector: str = ""
     """`block`, or the first field, that selects in the JSON of HTML pages."""
+    unique_key: tuple[str, ...] = ()
     is_plugin: bool = False
     """Whether it runs plugin code, and so only in an extraction process."""
 
@@ -188,6 +189,7 @@ class DefCache:
                 ),
                 json_selector=_find_json_selector(data_def),
                 embedded_selector=_find_selector(data_def, (JSONLD_PREFIX, EMBEDDED_PREFIX)),
+                unique_key=data_def.key if data_def.unique else (),
                 is_plugin=bool(unit.task or data_def.code),
             )
         return self._compiled_by_hash[key]

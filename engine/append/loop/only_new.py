@@ -4,15 +4,11 @@ The keys of earlier rows are loaded once, in steps, and kept in keys.db; those o
 a row is new does not depend on its file, so a rebuilt file holds the same rows.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Any
 
-from engine.append.formats.row_json import decode_as_text
 from engine.append.formats.writer import Batch
+from engine.model.content_digest import key_digest
 from engine.store.db.connector import Database
 from engine.store.tables.output.outputs import Output
 from engine.store.tables.row import rows, seen_rows
@@ -61,7 +57,7 @@ class SeenRows:
         if not self._has_earlier(data_def):
             return batch
         fields = self._key_fields[data_def]
-        keyed = [(digest(row, fields), id_, row) for id_, row in batch]
+        keyed = [(key_digest(row, fields), id_, row) for id_, row in batch]
         digests = [key for key, _, _ in keyed]
         seen = self._keys.find_seen(self._scopes[data_def], digests, self._before_run)
         seen |= seen_rows.find(self._crawl, data_def, fields, digests, self._before_run)
@@ -85,7 +81,7 @@ class SeenRows:
             first: dict[bytes, int] = {}
             for id_, of_run, data_def, row in earlier:
                 if id_ > cursor and self._names.get(data_def) == name:
-                    first.setdefault(digest(row, fields), of_run)
+                    first.setdefault(key_digest(row, fields), of_run)
             self._cursors[name] = self._keys.add(scope, list(first.items()), after=cursor, upto=last, run=run)
 
 
@@ -123,23 +119,3 @@ class OnlyNewFilter:
         """Close keys.db."""
         if self._keys is not None:
             self._keys.close()
-
-
-def digest(row: str, fields: Sequence[str]) -> bytes:
-    """A 16-byte hash of the row's key; of the whole row if there is no key or all its fields are missing.
-
-    A number counts as its digits: 1 equals the text 1, and 1.50 differs from 1.5. An absent field counts as missing.
-    """
-    if fields:
-        decoded = decode_as_text(row)
-        values = [decoded.get(name) for name in fields]
-        if any(value is not None for value in values):
-            row = f"[{','.join(map(_encode, values))}]"
-    return hashlib.blake2b(row.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _encode(value: Any) -> str:
-    """A value of a key as JSON in ASCII. A text, as nearly all are, without an encoder made for it."""
-    if type(value) is str:
-        return encode_basestring_ascii(value)
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))

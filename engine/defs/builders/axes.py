@@ -28,7 +28,7 @@ from engine.model.definition import DataDef
 from engine.model.stored_form import NO_POSITION, SourcePosition
 from engine.model.variables import render, variable_names
 
-_TABLE_KEYS = ("query", *AXES, "key", "expect")
+_TABLE_KEYS = ("query", *AXES, "key", "unique", "expect")
 _FLAVOURS: Mapping[str, SelectorFlavour] = {JSOUP_PARSER: "css", HTML_UNIT_PARSER: "xpath"}
 
 

@@ -177,6 +177,7 @@ class _Builder(Struct):
                 links=term.links,
                 next=term.next,
                 key=term.key,
+                unique=term.unique,
                 code=self.sources.catalog.code_hash(_converters(term.fields)),
                 place=part.place,
             )
@@ -189,6 +190,7 @@ class _Builder(Struct):
                 if table.makes_links and item.link_group is not None
             ),
             key=term.key,
+            unique=term.unique,
             axis=table,
             place=part.place,
         )

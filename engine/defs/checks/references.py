@@ -53,6 +53,9 @@ def _iter_sitemap_groups(root: YamlNode) -> Iterator[YamlNode]:
 
 
 def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> None:
+    unique = node.get("unique")
+    if unique is not None and unique.text.strip() == "true" and not node.list_of("key"):
+        problems.add(unique.place, "missing-key", "`unique` needs a `key`: the fields by which rows are the same")
     if is_table(node):
         for item in node.list_of("items"):
             _check_reference(

@@ -259,6 +259,7 @@ class DataDefTerm(Struct, frozen=True, kw_only=True):
     key: Annotated[
         tuple[Text, ...], DefKey("The fields that identify a row across runs.", examples=(["sku"], ["url"]))
     ] = ()
+    unique: Annotated[bool, DefKey("Write one row of each key in a run, the first; default false.")] = False
     expect: Annotated[Expectation | None, DefKey("What a run must give.")] = None
 
 

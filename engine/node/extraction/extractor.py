@@ -320,7 +320,8 @@ async def _pack_large(body: Body) -> None:
 
 
 def _stored_rows(compiled: Sequence[CompiledDataDef], rows: Sequence[tuple[int, Texts]]) -> tuple[NewRows, ...]:
-    return tuple([NewRows(compiled[index].data_def, compiled[index].id, texts) for index, texts in rows if len(texts)])
+    made = [(compiled[index], texts) for index, texts in rows if len(texts)]
+    return tuple([NewRows(one.data_def, one.id, texts, unique=one.unique_key) for one, texts in made])
 
 
 def _page_counts(

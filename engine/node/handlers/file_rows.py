@@ -107,14 +107,17 @@ class FileRows:
                 continue
             others, texts, places = await _split(made.texts, fields[made.data_def], files)
             if len(others):
-                rows.append(NewRows(made.data_def, made.data_def_id, others))
+                rows.append(NewRows(made.data_def, made.data_def_id, others, unique=made.unique))
             if len(texts):
                 waiting.append((made, texts, places))
         file_urls, keys = files.finish()
         first, later = take_first(_make_jobs(job, file_urls, keys))
         extraction.rows = tuple(rows)
         extraction.held = tuple(
-            [HeldRows(made.data_def, made.data_def_id, texts, places, keys) for made, texts, places in waiting]
+            [
+                HeldRows(made.data_def, made.data_def_id, texts, places, keys, unique=made.unique)
+                for made, texts, places in waiting
+            ]
         )
         extraction.children = (*extraction.children, *first)
         if later is not None:

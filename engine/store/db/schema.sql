@@ -302,10 +302,24 @@ CREATE TABLE rows (
     run      INTEGER NOT NULL REFERENCES runs(seq),
     job      INTEGER NOT NULL REFERENCES jobs(id),
     data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    key      BLOB,                                 -- of a dataDef with `unique`: engine.model.content_digest; null: of none
     data     TEXT NOT NULL,                        -- a JSON object, fields in the order of the defs
     digest   BLOB                                  -- engine.model.content_digest
 );
 CREATE INDEX rows_job ON rows(job);
+CREATE UNIQUE INDEX rows_key ON rows(run, key) WHERE key IS NOT NULL;
+
+CREATE TABLE double_rows (                          -- rows whose key another row of the run has: they are not written
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,    -- the oldest takes the place of a row that is deleted
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    key      BLOB NOT NULL,
+    data     TEXT NOT NULL,                        -- as in `rows`
+    digest   BLOB
+);
+CREATE INDEX double_rows_job ON double_rows(job);
+CREATE INDEX double_rows_key ON double_rows(run, key);
 
 CREATE TABLE row_counts (
     run      INTEGER NOT NULL REFERENCES runs(seq),
@@ -313,6 +327,7 @@ CREATE TABLE row_counts (
     rows     INTEGER NOT NULL DEFAULT 0,
     rejected INTEGER NOT NULL DEFAULT 0,
     waiting  INTEGER NOT NULL DEFAULT 0,           -- held rows
+    duplicates INTEGER NOT NULL DEFAULT 0,         -- double rows
     PRIMARY KEY (run, data_def)
 ) WITHOUT ROWID;
 
@@ -641,7 +656,8 @@ CREATE TABLE held_rows (                            -- rows of a page that wait 
     job      INTEGER NOT NULL REFERENCES jobs(id),  -- of the page
     data_def INTEGER NOT NULL REFERENCES data_defs(id),
     data     TEXT NOT NULL,                         -- as in `rows`, with a URL in the place of each file
-    files    TEXT NOT NULL                          -- JSON: pairs of where a URL stands in the data, and the job of its file
+    files    TEXT NOT NULL,                         -- JSON: pairs of where a URL stands in the data, and the job of its file
+    key      BLOB                                   -- as in `rows`
 );
 CREATE INDEX held_rows_job ON held_rows(job);
 CREATE INDEX held_rows_run ON held_rows(run);

@@ -177,6 +177,8 @@ class Snapshot(Struct, frozen=True):
     """The downloads of files, by what became of them; empty: no page named one."""
     waiting_rows: dict[str, int] = field(default_factory=dict)
     """By dataDef: the rows that wait for files."""
+    duplicates: dict[str, int] = field(default_factory=dict)
+    """By dataDef: the rows whose key another row has; they are not written."""
     helpers: list[HelperRow] = field(default_factory=list)
     """Programs that run beside the crawl, if their supervisor is alive."""
     results: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
@@ -266,6 +268,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             paused_names=paused_names,
             files=_count_files(db, current.seq),
             waiting_rows=rows.count_waiting(db, current.seq),
+            duplicates=rows.count_duplicates(db, current.seq),
             helpers=supervisors.list_helpers(db),
             results=_count_results(db, current.seq),
             machines=machines.list_machines(db, current.seq) if epoch and epoch.heart is not None else [],
@@ -361,6 +364,7 @@ def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]
         "nodes": [{key: getattr(node, key) for key in _REPORTED_NODE_KEYS} for node in snapshot.nodes],
         "defs_version": run.defs_version if run else None,
         "rejected": snapshot.rejected,
+        "duplicates": snapshot.duplicates,
         "warnings": [asdict(warning) for warning in snapshot.warnings],
         "fields": {name: _report_fields(data_def) for name, data_def in snapshot.data_defs.items()},
         "results": snapshot.results,

@@ -143,5 +143,7 @@ class Commit(Struct):
     """Whether pages whose defs changed since their lease are re-extracted."""
     touched_hosts: set[int] = field(default_factory=set)
     """Hosts whose sequences may have to be rung."""
+    vacant_keys: set[bytes] = field(default_factory=set)
+    """Unique keys of rows that were deleted."""
     due: set[float] = field(default_factory=set)
     """Boot-time seconds at which to look for leasable jobs again."""

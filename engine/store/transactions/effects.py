@@ -94,3 +94,6 @@ def write(commit: Commit, accepted: Sequence[JobOutcome], settled: Sequence[Made
     for kind, of_kind in made.items():
         if of_kind:
             WRITERS[kind](commit, of_kind)
+    if commit.vacant_keys:  # a page that was extracted again keeps a key that it still has
+        supersede.promote_doubles(commit.db, commit.run, commit.vacant_keys)
+        commit.vacant_keys.clear()

@@ -1,6 +1,7 @@
 """Holds rows until their files have ended, and releases them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 
 import orjson
 
@@ -50,9 +51,9 @@ def write_ended(commit: Commit, made: Sequence[tuple[JobOutcome, EndedFile]]) ->
 def _new_rows(made: Sequence[tuple[JobOutcome, HeldRows]]) -> Iterator[NewHeldRow]:
     """The rows to hold, one by one: a page may have very many."""
     for outcome, held in made:
-        for text, places in zip(held.texts, held.places, strict=True):
+        for text, places, key in zip(held.texts, held.places, held.keys or repeat(None)):  # noqa: B905
             files = [(place, _identity(held.files, number)) for place, number in orjson.loads(places)]
-            yield NewHeldRow(outcome.job.page_id, held.data_def_id, as_text(text), files)
+            yield NewHeldRow(outcome.job.page_id, held.data_def_id, as_text(text), files, key)
 
 
 def _identity(files: bytes, number: int) -> bytes:
@@ -81,14 +82,15 @@ def _write(db: Database, run: int, complete: Sequence[CompleteRow]) -> None:
     """Write rows the way a commit does: with their digests, counts and sums."""
     downloaded = files.list_of_jobs(db, {job for row in complete for _, job in row.files if job is not None})
     values = {job: file.to_value() for job, file in downloaded.items()}
-    new, counts, sums = list[tuple[int, NewRows]](), dict[str, int](), dict[str, ContentSum]()
+    new, sums = list[tuple[int, NewRows]](), dict[str, ContentSum]()
     for row in complete:
         text = fill_row(row.text, {tuple(place): None if job is None else values.get(job) for place, job in row.files})
         digests = row_digests(row.data_def_name, [text])
-        new.append((row.job, NewRows(row.data_def_name, row.data_def, (text,), digests)))
-        counts[row.data_def_name] = counts.get(row.data_def_name, 0) + 1
-        sums.setdefault(row.group, ContentSum()).add_rows(digests, 1)
-    rows.add(db, run, new)
+        keys = () if row.key is None else (row.key,)
+        new.append((row.job, NewRows(row.data_def_name, row.data_def, (text,), digests, keys=keys)))
+    added = rows.add_first(db, run, new)
+    for row, one in zip(complete, added, strict=True):
+        if not one.doubles:
+            sums.setdefault(row.group, ContentSum()).add_rows(one.digests, 1)
     content_sums.move(db, run, sums)
-    for name, count in counts.items():
-        rows.add_counts(db, run, name, rows=count, waiting=-count)
+    rows.count_added(db, run, added, were_waiting=True)

@@ -56,7 +56,7 @@ def write_contents(commit: Commit, made: Sequence[tuple[JobOutcome, ContentChang
             group_sum.add_document(document.digest if document is not None else stored_digests.get(outcome.page))
             for digest in change.replaced:
                 group_sum.subtract_document(digest)
-        for rows_ in outcome.find_all(NewRows):
+        for rows_ in [new.counted() for new in outcome.find_all(NewRows)]:
             group_sum.add_rows(rows_.digests, len(rows_.texts))
     content_sums.move(commit.db, commit.run, sums)
 

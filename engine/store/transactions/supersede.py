@@ -1,5 +1,6 @@
 """In a commit: finds results made with old defs, and queues their pages to be extracted again."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from engine.model.job import JobKind, JobState
@@ -10,7 +11,8 @@ from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import Commit, Effect, JobOutcome
 from engine.store.tables.output import deliveries, outputs
-from engine.store.tables.row import health, held_rows, rows
+from engine.store.tables.row import content_sums, double_rows, health, held_rows, rows
+from engine.store.tables.row.content_sums import ContentSum
 from engine.store.tables.run import runs, versions
 
 _PAGES = (JobKind.PAGE, JobKind.EXTRACT)
@@ -111,7 +113,7 @@ def write_old_rows(commit: Commit, made: Sequence[tuple[JobOutcome, OldRows]]) -
     for outcome, old in made:
         groups.setdefault((old.kept_data_defs, outcome.job.defs_version), []).append(outcome.job.page_id)
     for (kept, version), pages in groups.items():
-        take_back_pages(commit.db, commit.run, pages, kept)
+        commit.vacant_keys.update(_delete_results(commit.db, commit.run, pages, kept))
         extracts.set_defs_version(commit.db, version, pages)
     runs.add_reextracted(commit.db, commit.run, len(made))
 
@@ -123,16 +125,36 @@ def write_failed_steps(commit: Commit, made: Sequence[tuple[JobOutcome, FailedSt
     extracts.set_step_failures(commit.db, failed, [page for page in pages if page not in failed])
 
 
-def take_back_pages(db: Database, run: int, pages: Iterable[int], kept_ids: Iterable[int] = ()) -> None:
-    """Delete the rows of pages and subtract what was counted of them, except for the kept dataDefs."""
+def take_back_pages(db: Database, run: int, pages: Iterable[int]) -> None:
+    """Delete the rows of pages and subtract what was counted of them; doubles take the place of unique ones."""
+    promote_doubles(db, run, _delete_results(db, run, pages))
+
+
+def promote_doubles(db: Database, run: int, keys: Iterable[bytes]) -> None:
+    """Where the row of a unique key was deleted, its oldest double becomes a row."""
+    sums, counts = dict[str, ContentSum](), Counter[str]()
+    for name, group, digest in double_rows.move_oldest(db, run, sorted(keys)):
+        counts[name] += 1
+        sums.setdefault(group, ContentSum()).add_row(digest)
+    content_sums.move(db, run, sums)
+    for name, count in counts.items():
+        rows.add_counts(db, run, name, rows=count, duplicates=-count)
+
+
+def _delete_results(db: Database, run: int, pages: Iterable[int], kept_ids: Iterable[int] = ()) -> list[bytes]:
+    """Delete the rows of pages, except those of the kept dataDefs; returns the unique keys that no row has now."""
     listed, kept = id_list(pages), id_list(kept_ids)
     deliveries.withdraw(db, run, listed, kept)
-    for name, count, first in rows.delete_replaced(db, listed, kept):
+    replaced, keys = rows.delete_replaced(db, listed, kept)
+    for name, count, first in replaced:
         rows.add_counts(db, run, name, rows=-count)
         outputs.mark_dirty(db, run, name, first)
+    for name, count in double_rows.delete_replaced(db, listed, kept).items():
+        rows.add_counts(db, run, name, duplicates=-count)
     for name, count in held_rows.delete_replaced(db, listed, kept).items():
         rows.add_counts(db, run, name, waiting=-count)
     for name, count in rows.delete_rejected(db, listed, kept):
         rows.add_counts(db, run, name, rejected=-count)
     health.take_back(db, run, listed, kept)
     results.take_back(db, run, listed, kept)
+    return keys

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from engine.append.formats.file_writer import fsync_dir
-from engine.append.loop.only_new import digest
 from engine.append.loop.output_dir import CURRENT, LATEST, link_output
 from engine.errors import StorageError
+from engine.model.content_digest import key_digest
 from engine.store.db.connector import Database
 from engine.store.db.data_dir import has_store
 from engine.store.db.schema import PAGES
@@ -42,7 +42,7 @@ def delete_left(
     left = deleted_runs.list_open(db)
     for run in left:
         _release_links(db, data, run.id)
-        yield from delete_run.delete_batches(db, run.seq, digest)
+        yield from delete_run.delete_batches(db, run.seq, key_digest)
         yield from _delete_folder(data / "output" / run.id)
     if left and with_documents:
         if has_store(data, PAGES):

@@ -131,7 +131,7 @@ class Harness:
                     (job, self.run.seq, f"http://h/{job}", str(job).encode()),
                 )
             else:
-                for _, _, row in rows.delete_replaced(self.db, f"[{job}]", "[]"):
+                for _, _, row in rows.delete_replaced(self.db, f"[{job}]", "[]")[0]:
                     outputs.mark_dirty(self.db, self.run.seq, name, row)
             rows.add(
                 self.db, self.run.seq, [(job, NewRows(name, self.ids[name], [stored_json(row) for row in new_rows]))]

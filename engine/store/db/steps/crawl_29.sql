@@ -24,3 +24,18 @@ FROM page_health p JOIN jobs j ON j.id = p.job JOIN sequences s ON s.id = j.sequ
 WHERE p.missing IS NOT NULL GROUP BY s.host, p.data_def, m.key;
 ALTER TABLE hosts DROP COLUMN records;
 ALTER TABLE hosts DROP COLUMN records_rejected;
+ALTER TABLE rows ADD COLUMN key BLOB;
+CREATE UNIQUE INDEX rows_key ON rows(run, key) WHERE key IS NOT NULL;
+ALTER TABLE row_counts ADD COLUMN duplicates INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE held_rows ADD COLUMN key BLOB;
+CREATE TABLE double_rows (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    key      BLOB NOT NULL,
+    data     TEXT NOT NULL,
+    digest   BLOB
+);
+CREATE INDEX double_rows_job ON double_rows(job);
+CREATE INDEX double_rows_key ON double_rows(run, key);

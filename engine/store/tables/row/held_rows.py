@@ -1,11 +1,13 @@
 """Writes the tables `held_rows` and `held_files`: rows that wait for files."""
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 import orjson
 
+from engine.model.content_digest import unique_keys
 from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Extracted
@@ -14,7 +16,7 @@ _JOBS = """
 WITH r (run) AS (SELECT ?), k (identity) AS ({values})
 SELECT j.identity, j.id FROM r CROSS JOIN k CROSS JOIN jobs j ON j.run = r.run AND j.identity = k.identity
 """
-_ADD = "INSERT INTO held_rows (run, job, data_def, data, files) {values} RETURNING id, files"
+_ADD = "INSERT INTO held_rows (run, job, data_def, data, files, key) {values} RETURNING id, files"
 _ADD_FILES = "INSERT INTO held_files (held, file) {values} ON CONFLICT DO NOTHING"
 _WAITING_FOR = """
 SELECT DISTINCT f.held FROM json_each(?) i CROSS JOIN held_files f ON f.file = i.value
@@ -26,7 +28,7 @@ NOT EXISTS (SELECT 1 FROM held_files f CROSS JOIN jobs j ON j.id = f.file
 _COMPLETE_OF_RUN = f"SELECT h.id FROM held_rows h WHERE h.run = ? AND {_IS_COMPLETE} ORDER BY h.id LIMIT +?"
 # CROSS JOIN: each row by its id, each of its files by theirs
 _COMPLETE = f"""
-SELECT h.id, h.job, h.data_def, d.name, s.grp, h.data, h.files FROM json_each(?) i
+SELECT h.id, h.job, h.data_def, d.name, s.grp, h.data, h.files, h.key FROM json_each(?) i
 CROSS JOIN held_rows h ON h.id = i.value CROSS JOIN data_defs d ON d.id = h.data_def
 CROSS JOIN jobs p ON p.id = h.job CROSS JOIN sequences s ON s.id = p.sequence
 WHERE {_IS_COMPLETE} ORDER BY h.id
@@ -49,6 +51,15 @@ class HeldRows(Extracted):
     """Of each row a JSON list of pairs: the place of a file, as keys and indexes, and the file's number."""
     files: bytes
     """The identities of the page's files, one after another in the order of their numbers."""
+    unique: tuple[str, ...] = ()
+    """The fields of a key that counts once a run; empty: every row counts."""
+    keys: Sequence[bytes | None] = ()
+    """Of each row by these fields, a file by its URL; computed before the commit."""
+
+    def prepare(self) -> None:
+        if self.unique:
+            with contextlib.suppress(ValueError):  # rows that cannot be read fail in the transaction
+                self.keys = unique_keys(self.data_def, self.unique, self.texts)
 
 
 class CompleteRow(NamedTuple):
@@ -62,6 +73,8 @@ class CompleteRow(NamedTuple):
     text: str
     files: list[tuple[list[str | int], int | None]]
     """Pairs of a place in the row, and the job of the file that belongs there."""
+    key: bytes | None = None
+    """Which counts once a run."""
 
 
 class NewHeldRow(NamedTuple):
@@ -71,6 +84,7 @@ class NewHeldRow(NamedTuple):
     data_def: int
     text: str
     files: Sequence[tuple[list[str | int], bytes]]
+    key: bytes | None = None
 
 
 def add(db: Database, run: int, rows: Iterable[NewHeldRow]) -> list[int]:
@@ -82,7 +96,7 @@ def add(db: Database, run: int, rows: Iterable[NewHeldRow]) -> list[int]:
     iterator = iter(rows)
     while batch := list(islice(iterator, _BATCH)):
         jobs = _find_jobs(db, run, {identity for row in batch for _, identity in row.files})
-        values = [(run, row.job, row.data_def, row.text, _files_json(row, jobs)) for row in batch]
+        values = [(run, row.job, row.data_def, row.text, _files_json(row, jobs), row.key) for row in batch]
         added = [(int(id_), orjson.loads(files)) for id_, files in db.execute_values(_ADD, values)]
         db.execute_values(_ADD_FILES, [(id_, job) for id_, files in added for _, job in files if job is not None])
         ids += [id_ for id_, _ in added]
@@ -102,8 +116,8 @@ def list_complete_of_run(db: Database, run: int, limit: int) -> list[int]:
 def list_complete(db: Database, ids: Iterable[int]) -> list[CompleteRow]:
     """Those of these rows whose files have all ended."""
     return [
-        CompleteRow(id_, job, data_def, name, group, text, orjson.loads(files))
-        for id_, job, data_def, name, group, text, files in db.all(_COMPLETE, (id_list(ids),))
+        CompleteRow(id_, job, data_def, name, group, text, orjson.loads(files), None if key is None else bytes(key))
+        for id_, job, data_def, name, group, text, files, key in db.all(_COMPLETE, (id_list(ids),))
     ]
 
 

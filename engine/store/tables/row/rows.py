@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from itertools import chain, groupby, islice, repeat
 from typing import Any
 
-from engine.model.content_digest import Digests, row_digests
+from engine.model.content_digest import Digests, row_digests, unique_keys
 from engine.model.record import Texts
 from engine.store.db.connector import Database
 from engine.store.tables.outcome import Commit, Extracted, JobOutcome
-from engine.store.tables.row import content_sums
+from engine.store.tables.row import content_sums, double_rows
+from engine.store.tables.row.double_rows import KeyedRows
 
 _BATCH = 1_024
 _COUNT = """
-INSERT INTO row_counts (run, data_def, rows, rejected, waiting) {values}
+INSERT INTO row_counts (run, data_def, rows, rejected, waiting, duplicates) {values}
 ON CONFLICT (run, data_def) DO UPDATE SET rows = row_counts.rows + excluded.rows,
-    rejected = row_counts.rejected + excluded.rejected, waiting = row_counts.waiting + excluded.waiting
+    rejected = row_counts.rejected + excluded.rejected, waiting = row_counts.waiting + excluded.waiting,
+    duplicates = row_counts.duplicates + excluded.duplicates
 """
 _WAITING = "SELECT data_def, waiting FROM row_counts WHERE run = ? AND waiting > 0 ORDER BY data_def"
+_DUPLICATES = "SELECT data_def, duplicates FROM row_counts WHERE run = ? AND duplicates > 0 ORDER BY data_def"
 _AFTER = "SELECT id, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
 _AFTER_IN_ALL_RUNS = "SELECT id, run, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? ORDER BY id LIMIT +?"
 _BY_DATA_DEF = """
@@ -30,12 +33,19 @@ _RECOUNT = """
 WITH counted AS MATERIALIZED (
     SELECT d.name, count(*) AS rows FROM rows r JOIN data_defs d ON d.id = r.data_def
     WHERE r.id >= :first AND r.id < :end AND r.run = :run GROUP BY d.name)
-UPDATE row_counts SET rows = coalesce((SELECT c.rows FROM counted c WHERE c.name = data_def), 0) WHERE run = :run
+UPDATE row_counts SET rows = coalesce((SELECT c.rows FROM counted c WHERE c.name = data_def), 0),
+    duplicates = (SELECT count(*) FROM double_rows r JOIN data_defs d ON d.id = r.data_def
+        WHERE r.run = :run AND d.name = row_counts.data_def)
+WHERE run = :run
 """
 _COUNT_REPLACED = """
-SELECT d.name, count(*), min(r.id) FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
+SELECT d.name, count(*), min(r.id), count(r.key) FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
 JOIN data_defs d ON d.id = r.data_def
 WHERE r.data_def NOT IN (SELECT value FROM json_each(?)) GROUP BY d.name
+"""
+_KEYS_OF_REPLACED = """
+SELECT r.key FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
+WHERE r.key IS NOT NULL AND r.data_def NOT IN (SELECT value FROM json_each(?))
 """
 _DELETE_REPLACED = """
 DELETE FROM rows WHERE job IN (SELECT value FROM json_each(?)) AND data_def NOT IN (SELECT value FROM json_each(?))
@@ -66,11 +76,38 @@ class NewRows(Extracted):
     texts: Texts
     digests: Digests = Digests()
     """Of each row; computed before the commit where they are missing."""
+    unique: tuple[str, ...] = ()
+    """The fields of a key that counts once a run; empty: every row counts."""
+    keys: Sequence[bytes | None] = ()
+    """Of each row by these fields; computed with the digests."""
+    doubles: frozenset[int] = frozenset()
+    """The places of rows whose key another row has: they are stored apart."""
 
     def prepare(self) -> None:
         if not self.digests:
             with contextlib.suppress(ValueError):  # rows that cannot be read fail in the transaction: their job fails
                 self.digests = row_digests(self.data_def, self.texts)
+                if self.unique:
+                    self.keys = unique_keys(self.data_def, self.unique, self.texts)
+
+    def counted(self) -> "NewRows":
+        """These rows without the doubles."""
+        if not self.doubles:
+            return self
+        kept = [
+            row
+            for place, row in enumerate(zip(self.texts, self.digests, self.keys, strict=True))
+            if place not in self.doubles
+        ]
+        digests = Digests(b"".join(digest for _, digest, _ in kept))
+        return NewRows(
+            self.data_def,
+            self.data_def_id,
+            [text for text, *_ in kept],
+            digests,
+            self.unique,
+            [key for *_, key in kept],
+        )
 
 
 class RejectedRecords(Extracted):
@@ -82,11 +119,33 @@ class RejectedRecords(Extracted):
 
 def write(commit: Commit, made: Sequence[tuple[JobOutcome, NewRows]]) -> None:
     """Append the rows of pages, and count them."""
-    add(commit.db, commit.run, [(outcome.job.page_id, new) for outcome, new in made])
-    counts = Counter[str]()
-    for _, new in made:
-        counts[new.data_def] += len(new.texts)
-    commit.db.execute_values(_COUNT, [(commit.run, name, count, 0, 0) for name, count in counts.items()])
+    count_added(commit.db, commit.run, add_first(commit.db, commit.run, [(o.job.page_id, new) for o, new in made]))
+
+
+def count_added(db: Database, run: int, added: Sequence[NewRows], *, were_waiting: bool = False) -> None:
+    """Count rows that were added, and their doubles. `were_waiting`: for files."""
+    counts, doubles = Counter[str](), Counter[str]()
+    for new in added:
+        counts[new.data_def] += len(new.texts) - len(new.doubles)
+        doubles[new.data_def] += len(new.doubles)
+    db.execute_values(
+        _COUNT,
+        [
+            (run, name, count, 0, -(count + doubles[name]) if were_waiting else 0, doubles[name])
+            for name, count in counts.items()
+        ],
+    )
+
+
+def add_first(db: Database, run: int, made: Sequence[tuple[int, NewRows]]) -> list[NewRows]:
+    """Append rows, each with the job of its page, but for doubles, which are set aside; returns all of them."""
+    keyed = [(job, new) for job, new in made if new.keys]
+    if keyed:
+        added = [KeyedRows(job, new.data_def_id, new.keys, new.texts, new.digests) for job, new in keyed]
+        for (_, new), doubles in zip(keyed, double_rows.set_aside(db, run, added), strict=True):
+            new.doubles = doubles
+    add(db, run, [(job, new.counted()) for job, new in made])
+    return [new for _, new in made]
 
 
 def write_rejected(commit: Commit, made: Sequence[tuple[JobOutcome, RejectedRecords]]) -> None:
@@ -96,7 +155,7 @@ def write_rejected(commit: Commit, made: Sequence[tuple[JobOutcome, RejectedReco
     counts = Counter[str]()
     for _, data_def, records in values:
         counts[data_def] += records
-    commit.db.execute_values(_COUNT, [(commit.run, name, 0, count, 0) for name, count in counts.items()])
+    commit.db.execute_values(_COUNT, [(commit.run, name, 0, count, 0, 0) for name, count in counts.items()])
 
 
 def add(db: Database, run: int, rows: Sequence[tuple[int, NewRows]]) -> None:
@@ -112,27 +171,37 @@ def add(db: Database, run: int, rows: Sequence[tuple[int, NewRows]]) -> None:
             repeat(new.data_def_id),
             new.texts,
             map(bytearray, new.digests) if new.digests else repeat(None),
+            new.keys or repeat(None),
         )
         for job, new in rows
     )
     while batch := list(islice(values, _BATCH)):
         for kind, group in groupby(batch, lambda row: type(row[3])):
             if kind is str:
-                db.execute_values("INSERT INTO rows (run, job, data_def, data, digest) {values}", list(group))
+                db.execute_values("INSERT INTO rows (run, job, data_def, data, digest, key) {values}", list(group))
             else:
                 for row in group:
                     _add_large(db, *row)
 
 
-def _add_large(db: Database, run: int, job: int, data_def: int, text: Any, digest: bytearray | None) -> None:
+def _add_large(
+    db: Database, run: int, job: int, data_def: int, text: Any, digest: bytearray | None, key: bytes | None
+) -> None:  # fmt: skip
     """Append a row whose text is a memoryview."""
-    values = {"run": run, "job": job, "data_def": data_def}
+    values = {"run": run, "job": job, "data_def": data_def, "key": key}
     db.insert_large("rows", values, {"data": text, "digest": memoryview(digest or b"")})
 
 
-def add_counts(db: Database, run: int, data_def: str, *, rows: int = 0, rejected: int = 0, waiting: int = 0) -> None:
+def add_counts(
+    db: Database, run: int, data_def: str, *, rows: int = 0, rejected: int = 0, waiting: int = 0, duplicates: int = 0
+) -> None:  # fmt: skip
     """Add to the counts of a dataDef. `waiting`: rows that wait for files."""
-    db.execute_values(_COUNT, [(run, data_def, rows, rejected, waiting)])
+    db.execute_values(_COUNT, [(run, data_def, rows, rejected, waiting, duplicates)])
+
+
+def count_duplicates(db: Database, run: int) -> dict[str, int]:
+    """By dataDef: its rows whose key another row has, if any."""
+    return {str(name): int(rows) for name, rows in db.all(_DUPLICATES, (run,))}
 
 
 def count_waiting(db: Database, run: int) -> dict[str, int]:
@@ -185,16 +254,18 @@ def recount(db: Database, run: int, first: int, end: int) -> None:
     db.execute(_RECOUNT, {"run": run, "first": first, "end": end})
 
 
-def delete_replaced(db: Database, jobs: str, kept: str) -> list[tuple[str, int, int]]:
+def delete_replaced(db: Database, jobs: str, kept: str) -> tuple[list[tuple[str, int, int]], list[bytes]]:
     """Delete the rows of jobs except those of the kept dataDefs; both are JSON lists of ids.
 
-    Returns, by name of dataDef: rows deleted, and the lowest id among them.
+    Returns, by name of dataDef: rows deleted, and the lowest id among them; and the unique keys that they had.
     """
-    replaced = db.all(_COUNT_REPLACED, (jobs, kept))
+    replaced, keys = db.all(_COUNT_REPLACED, (jobs, kept)), list[bytes]()
+    if any(keyed for *_, keyed in replaced):
+        keys = [bytes(row[0]) for row in db.all(_KEYS_OF_REPLACED, (jobs, kept))]
     if replaced:
         content_sums.subtract_rows(db, jobs, kept)
         db.execute(_DELETE_REPLACED, (jobs, kept))
-    return [(str(name), int(count), int(first)) for name, count, first in replaced]
+    return [(str(name), int(count), int(first)) for name, count, first, _ in replaced], keys
 
 
 def delete_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, int]]:

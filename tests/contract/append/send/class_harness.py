@@ -105,7 +105,7 @@ class ClassHarness(Harness):
             return super().add(new_rows, name)
         with self.db.transaction():
             deliveries.withdraw(self.db, self.run.seq, id_list([job]), "[]")
-            for _, _, row in rows.delete_replaced(self.db, f"[{job}]", "[]"):
+            for _, _, row in rows.delete_replaced(self.db, f"[{job}]", "[]")[0]:
                 outputs.mark_dirty(self.db, self.run.seq, name, row)
             rows.add(
                 self.db, self.run.seq, [(job, NewRows(name, self.ids[name], [stored_json(row) for row in new_rows]))]

@@ -54,12 +54,14 @@ def number_of(path: Path) -> int:
 
 
 def describe(path: Path) -> dict[str, object]:
-    """What a database has, without the order in which constraints stand beside columns, and without comments."""
+    """What a database has, without the order of columns and of constraints, and without comments."""
     with closing(sqlite3.connect(path)) as db:
         entries = db.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
         tables = [name for kind, name, _ in entries if kind == "table"]
-        found: dict[str, object] = {f"{name} columns": db.execute(f"PRAGMA table_xinfo({name})").fetchall()
-                                    for name in tables}  # fmt: skip
+        found: dict[str, object] = {}
+        for name in tables:
+            columns = db.execute(f"PRAGMA table_xinfo({name})").fetchall()
+            found[f"{name} columns"] = sorted(column[1:] for column in columns)
     for kind, name, sql in entries:
         plain = re.sub(r"\s+", " ", re.sub(r"--[^\n]*", "", sql)).replace(f'"{name}"', name)
         found[f"{kind} {name}"] = (
