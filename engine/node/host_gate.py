@@ -71,7 +71,7 @@ class HostGate:
         self._rest_end = until = self._read_backoff()
         if until > store_time():
             raise HostBackingOff(until)
-        return until > 0
+        return until > 0 and self._clock.wants_probe(self._record)
 
     def _read_backoff(self) -> float:
         return self._own_backoff if self._is_damaged else self._clock.backoff(self._record)
@@ -133,13 +133,15 @@ class HostGate:
         if self._queue:
             self._wake_first()
 
-    def strike(self, sent_at: float, until: float, asked_until: float) -> tuple[bool, float]:
+    def strike(
+        self, sent_at: float, until: float, asked_until: float, *, probe: bool = True
+    ) -> tuple[bool, float]:  # fmt: skip
         """Note an answer of 429 or 503 to a request of `sent_at`, and call back waiting jobs.
 
         The backoff lasts at least until `until`; if the answer belongs to an earlier burst, until `asked_until`.
-        Returns whether it is the first answer of its burst, and the end of the backoff.
+        `probe`: one request goes first after it. Returns whether it is its first answer, and when the backoff ends.
         """
-        first = self._try(lambda: self._clock.strike(self._record, sent_at, until, asked_until), True)
+        first = self._try(lambda: self._clock.strike(self._record, sent_at, until, asked_until, probe=probe), True)
         self._own_backoff = max(self._own_backoff, until if first else asked_until)
         for waiting in [*self._sleepers, *(waiter.woken for waiter in self._queue)]:
             _wake(waiting)

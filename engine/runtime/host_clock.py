@@ -26,7 +26,7 @@ _RECORD_SIZE = 64
 _HEADER_SIZE = 64
 _SIZE = _HEADER_SIZE + _RECORDS * _RECORD_SIZE
 _TIME = struct.Struct("=d")
-_NEXT_AT, _BACKOFF, _STRUCK_AT, _USED_AT = 16, 24, 32, 40
+_NEXT_AT, _BACKOFF, _STRUCK_AT, _USED_AT, _NO_PROBE = 16, 24, 32, 40, 48
 _PROBES = 16
 _IDLE_SECONDS = 600.0
 """Seconds without use after which another host may take over a record."""
@@ -108,6 +108,10 @@ class HostClock:
         """The boot-time second at which the host's last backoff ends or ended; 0 once an answer came after it."""
         return self._time(record, _BACKOFF)
 
+    def wants_probe(self, record: HostRecord) -> bool:
+        """Whether one request goes first after the last backoff."""
+        return not self._time(record, _NO_PROBE)
+
     def clear_backoff(self, record: HostRecord) -> None:
         """Forget a backoff that has ended: the host has answered. Raises OSError."""
         with self._locked(record.offset, patience=_MUTEX_PAUSE):
@@ -120,10 +124,13 @@ class HostClock:
             if self._time(record, _BACKOFF):
                 self._write(record.offset + _BACKOFF, _TIME.pack(store_time()))
 
-    def strike(self, record: HostRecord, sent_at: float, until: float, asked_until: float) -> bool:
+    def strike(
+        self, record: HostRecord, sent_at: float, until: float, asked_until: float, *, probe: bool = True
+    ) -> bool:  # fmt: skip
         """Note an answer of 429 or 503 to a request of `sent_at`; returns whether it is the first of its burst.
 
-        The backoff lasts at least until `until`; for a later answer of the burst, until `asked_until`. Raises OSError.
+        The backoff lasts at least until `until`; for a later answer of the burst, until `asked_until`. `probe`: one
+        request goes first after it. Raises OSError.
         """
         with self._locked(record.offset, patience=_MUTEX_PAUSE):
             now, struck_at = store_time(), self._time(record, _STRUCK_AT)
@@ -132,8 +139,9 @@ class HostClock:
                 max(until if first else asked_until, self._time(record, _BACKOFF)),
                 now if first else struck_at,
                 now,
+                0.0 if probe else 1.0,
             )
-            self._write(record.offset + _BACKOFF, struct.pack("=3d", *values))
+            self._write(record.offset + _BACKOFF, struct.pack("=4d", *values))
         return first
 
     def reserve(self, record: HostRecord, delay: float) -> float:

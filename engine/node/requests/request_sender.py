@@ -20,7 +20,7 @@ from engine.http.transports.middleware import MiddlewareLoader, NamedMiddleware
 from engine.model.definition import HostRule
 from engine.model.host import CookieJarMode, seconds_until_open
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
-from engine.model.retry_policy import host_backoff
+from engine.model.retry_policy import MAX_WAIT, host_backoff
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
@@ -397,7 +397,9 @@ class RequestSender:
         assert gate is not None, "it sent a request"
         now, retry_after = store_time(), response.retry_after
         until = now + host_backoff(self._db_access.strikes(job.host) + 1, retry_after)
-        first, end = gate.strike(sent_at, until, until if retry_after is not None else now)
+        # a host that refuses every probe for minutes is tried with all it may get: its jobs would wait for hours
+        probe = retry_after is not None or until - now < MAX_WAIT
+        first, end = gate.strike(sent_at, until, until if retry_after is not None else now, probe=probe)
         stats.throttled = stats.throttled or response.exceeds_rate
         stats.strike = stats.strike or first
         stats.backoff_until = end or None

@@ -256,3 +256,10 @@ async def test_an_operator_ends_the_rest_of_a_host_for_all_crawls_of_the_machine
     assert gate.check_backoff(), "one request goes first"
     gate.note_answer(boottime())
     assert not gate.check_backoff()
+
+
+async def test_after_the_longest_backoff_all_go_together(gate: HostGate) -> None:
+    gate.strike(boottime() - 0.1, boottime() + 0.02, boottime(), probe=False)
+    await asyncio.sleep(0.03)
+    slots = await asyncio.wait_for(asyncio.gather(*(gate.enter(None, 0.0, 3) for _ in range(3))), 1)
+    assert sorted(slot for slot, _ in slots) == [0, 1, 2]
