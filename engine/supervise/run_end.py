@@ -20,6 +20,7 @@ from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import MissedExpectation, Run
 from engine.store.transactions import release
 from engine.store.transactions.takeover import end_processes
+from engine.supervise.analysis.doubled_keys import warn_of_doubled_keys
 from engine.supervise.analysis.expectations import build_baseline
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.checkpoints.tracker import CheckpointTracker
@@ -96,6 +97,8 @@ class RunEnd:
             end = Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)
             runs.set_missed(self._db, run, missed)
             runs.set_baseline(self._db, run, build_baseline(self._db, run) if complete else None)
+            if complete:
+                warn_of_doubled_keys(self._db, run)
             falls_short = self._stats.log_warnings() or falls_short or bool(missed)
             falls_short = falls_short or self._defs_sync.extracted_nothing
             runs.end(self._db, run, now, exit_code_of(exit_reason, falls_short=falls_short))

@@ -100,6 +100,19 @@ def test_each_key_is_written_once_under_kills_and_reloads(project: Project, site
     assert "duplicates of rows not written" in done.err
 
 
+def test_without_unique_doubles_of_a_key_are_a_warning(project: Project, site: Site) -> None:
+    fill(site)
+    write(project, site, unique="false")
+    done = project.start().wait(120)
+    assert done.code == 0, done.err
+    assert done.summary["rows"]["item"] == LISTS * ITEMS
+    [warning] = [one for one in done.summary["warnings"] if one["code"] == "doubled-key"]
+    assert warning["text"] == (
+        "item: 2,990 of 6,000 rows have the key (sku) of an earlier row; `unique: true` leaves one"
+    )
+    assert warning["text"] in done.err
+
+
 def oldest_waiting(project: Project, path: Path, seen: dict[int, float]) -> float:
     """Seconds that the newest row of the file is behind the table; `seen`: when each last id was seen first."""
     [(last,)] = project.query("SELECT coalesce(max(id), 0) FROM rows")

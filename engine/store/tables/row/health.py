@@ -177,6 +177,11 @@ def write_warnings(commit: Commit, made: Sequence[tuple[JobOutcome, NewWarnings]
     commit.db.execute_values(_ADD_WARNINGS, [(*key, text) for key, text in by_key.items()])
 
 
+def add_warning(db: Database, run: int, data_def: int, warning: PageWarning) -> None:
+    """Keep a warning about a dataDef, by its id."""
+    db.execute_values(_ADD_WARNINGS, [(run, data_def, warning.field, warning.code, warning.text)])
+
+
 def list_warnings(db: Database, run: int) -> list[PageWarning]:
     """Those of the dataDefs as the current defs have them."""
     return [PageWarning(*map(str, row)) for row in db.all(_WARNINGS, {"run": run})]
