@@ -208,7 +208,8 @@ def _pause_notes(view: Snapshot) -> list[str]:
     if view.run is not None and view.run.paused:
         notes.append(f"PAUSED ({view.run.paused}{'; `crawl-console resume`' if 'operator' in view.run.paused else ''})")
     if view.paused_sequences:
-        notes.append(f"{plural(view.paused_sequences, 'sequence')} PAUSED (`crawl-console resume SEQ`)")
+        names = ", ".join(view.paused_names)
+        notes.append(f"{plural(view.paused_sequences, 'sequence')} PAUSED: {names} (`crawl-console resume SEQ`)")
     if view.paused_hosts:
         notes.append(f"{plural(view.paused_hosts, 'host')} PAUSED (`crawl-console host NAME --resume`)")
     return notes

@@ -139,9 +139,9 @@ def test_one_group_is_paused_and_the_other_continues(project: Project, site: Sit
     library, running = start_crawl(project, site, nodes=2)
     assert project.run_with_data("pause", "books").code == 0
     status = project.run_with_data("status").out
-    assert "PAUSED: 1 sequence\n" in status
+    assert "PAUSED: 1 sequence (" in status
     assert [line.split()[0] for line in status.splitlines() if line.endswith("incomplete  PAUSED")] == ["books"]
-    assert until(lambda: "1 sequence PAUSED (`crawl-console resume SEQ`)" in running.err, 10), running.err
+    assert until(lambda: "1 sequence PAUSED: " in running.err, 10), running.err
     unpause = project.run_with_data("resume")
     assert (unpause.code, unpause.out.count("not paused"), unpause.out.count("1 sequence paused by name")) == (0, 1, 1)
     assert until(lambda: site.count("/shelf/9") == 1, 15), "the shelves continue"

@@ -35,17 +35,22 @@ def health_spans(groups: Sequence[HostGroup], alarms: Sequence[Alarm], width: in
     worst = others[0]
     rest = width - len(more) - 3
     hosts = _fit_hosts(groups, alarms, rest - len(worst.text))
-    if hosts and length(hosts) + len(worst.text) > rest and worst.level != "bad":
-        hosts = _fit_hosts(groups, alarms, rest - _SHORT_TEXT)
+    if length(hosts) + len(worst.text) >= rest and worst.level != "bad":
+        hosts = _fit_hosts(groups, alarms, rest - _SHORT_TEXT, _DETAILS[-2:])
     text = shorten_end(worst.text, max(_MIN_TEXT, rest - length(hosts)))
     mark = ("✗", "alarm") if worst.level == "bad" else ("!", "warn")
     first: list[Span] = [(f" {mark[0]} ", mark[1]), (text, worst.level), (more, "dim")]
     return [*first, *hosts] if worst.level == "bad" else [*hosts, *first]
 
 
-def _fit_hosts(groups: Sequence[HostGroup], alarms: Sequence[Alarm], width: int) -> list[Span]:
+def _fit_hosts(
+    groups: Sequence[HostGroup],
+    alarms: Sequence[Alarm],
+    width: int,
+    details: Sequence[tuple[int, int | None]] = _DETAILS,
+) -> list[Span]:
     """As much of the hosts as has room; the counts of those with an alarm in any case."""
-    for named, others_named in _DETAILS:
+    for named, others_named in details:
         spans = list(_host_spans(groups, alarms, named, others_named))
         if length(spans) <= width:
             return spans

@@ -157,7 +157,8 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
         if count
     ]
     if held and not run.paused:
-        paused = f"  PAUSED: {', '.join(held)}"
+        names = f" ({', '.join(view.paused_names)})" if view.paused_names else ""
+        paused = f"  PAUSED: {', '.join(held)}{names}"
     jobs = ", ".join(f"{count} {name}" for name, count in view.jobs.items())
     lines = [f"run {run.id}  {run.state}{reason}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
     lines.append(f"{view.running} running; answers: {view.bad_answers} bad ({view.blocked} blocked), {view.gone} gone")
