@@ -6,10 +6,13 @@ from msgspec.structs import replace
 
 from console.format import shorten_subject
 from console.tui import spawn
+from console.tui.app import Console
 from console.tui.attach import AttachOptions, attach
+from console.tui.config import Config
+from console.tui.options import ConsoleOptions
 from engine.model.host import HostState
-from tests.console.builders import host, run, sequence, snapshot
-from tests.console.fakes import FakeSource, open_console
+from tests.console.builders import host, node, output, run, sequence, snapshot
+from tests.console.fakes import FakeControlClient, FakeSource, open_console
 
 
 def ended(number):
@@ -85,6 +88,26 @@ async def test_nothing_is_said_of_what_is_not_read_yet(tmp_path):
         await console.until(lambda: "no files" in console.screen())
 
 
+async def test_the_first_screen_says_that_it_starts(tmp_path):
+    released = threading.Event()
+
+    class SlowSource(FakeSource):
+        def snapshot(self, limit):
+            released.wait(5)
+            return super().snapshot(limit)
+
+    source, data = SlowSource(), tmp_path / "data"
+    options = ConsoleOptions(data=data, defs=data, hertz=2.0, config=Config(tmp_path / "config"))
+    app = Console(options, source, FakeControlClient(source))
+    async with app.run_test(size=(160, 48)) as pilot:
+        await pilot.pause(0.1)
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        released.set()
+        assert "starting …" in text
+        assert text.count("reading …") == 7
+        assert not [word for word in ("no lines", "✓", "no nodes", "none yet") if word in text]
+
+
 async def test_an_ended_run_hints_no_key_that_needs_a_supervisor(tmp_path):
     source = FakeSource()
     async with open_console(tmp_path, source=source, start_supervisor=lambda: (True, ""), size=(120, 40)) as console:
@@ -115,3 +138,42 @@ def test_a_start_says_so_before_anything_else(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(spawn, "start_supervisor", fail)
     assert attach(AttachOptions(data=tmp_path, defs=tmp_path, arguments=())) == 2
     assert capsys.readouterr().err == "\x1b[Kdefs.yml:1:1 no\n"
+
+
+async def test_the_end_card_says_what_stays_paused_and_no_rate_of_what_has_ended(tmp_path):
+    source = FakeSource()
+    async with open_console(tmp_path, source=source, size=(160, 48)) as console:
+        source.current = snapshot(
+            run=run(state="CANCELLED", stage="SHUTDOWN_COMPLETE"), nodes=[node(1, "TERMINATED", pid=None)],
+            paused_hosts=1, appenders=[output(pid=None)], hosts=[host("a:80", paused=True)],
+        )  # fmt: skip
+        source.supervisor = None
+        await console.until(lambda: "run 3f2a CANCELLED" in console.screen())
+        assert "paused    1 sequence until resumed: detail on img.example:443" in console.screen()
+        assert "paused    1 host until resumed: a:80" in console.screen()
+        for name in ("  n1  ", "  rows/book  "):
+            [line] = [line for line in console.text() if name in line]
+            assert "ended" in line
+            assert " 0.0" not in line
+        await console.press("3")
+        await console.until(lambda: any("a:80" in line and "‖ paused" in line for line in console.text()))
+
+
+async def test_a_filter_says_how_many_of_all_match(tmp_path):
+    source = FakeSource()
+    source.current = snapshot(hosts=[host(f"h{n}.x:80") for n in range(30)], host_count=30)
+    async with open_console(tmp_path, source=source, screen="hosts") as console:
+        await console.press("slash")
+        await console.type("h7")
+        await console.press("enter")
+        await console.until(lambda: "1 of 30 match /h7" in console.screen())
+        await console.press("escape")
+        await console.until(lambda: "match /h7" not in console.screen())
+        await console.press("2", "slash")
+        await console.type("item/2")
+        await console.press("enter")
+        await console.until(lambda: "1 of 45,653 match" in console.screen())
+        await console.press("slash")
+        await console.type("state:failed")
+        await console.press("enter")
+        await console.until(lambda: "7 of 45,653 match" in console.screen())

@@ -137,7 +137,7 @@ class HostsView(View):
     def _update_details(self) -> None:
         self.details.row = self.table.row.subject if self.table.row is not None else None
         height = self.size.height
-        table = min(len(self.table.rows) + 1, height - min(_DETAIL_LINES, height * 2 // 5))
+        table = min(self.table.full_height, height - min(_DETAIL_LINES, height * 2 // 5))
         self.details.styles.height = height - table if height >= _DETAIL_MIN_HEIGHT else 0
         self.details.redraw()
 

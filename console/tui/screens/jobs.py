@@ -127,12 +127,13 @@ class JobCounts(Canvas):
     note: Span = ("", "")
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        spans: list[Span] = [("   ", "")]
+        """The note before the counts: these give way where room is short."""
+        spans: list[Span] = [(f"  {self.note[0]}" + " " * 3, self.note[1])] if self.note[0] else [("   ", "")]
         if self.last_poll is not None:
             for name, number in self.last_poll.snapshot.jobs.items():
                 role = "dim" if not number else "bad" if name == "failed" else "text"
                 spans += [(f"{name} ", "dim"), (f"{format_count(number)}  ", role)]
-        return [Line((*spans, self.note))]
+        return [Line(spans)]
 
 
 class JobsView(View):

@@ -62,7 +62,7 @@ class RunsView(View):
             live = poll.snapshot.run.id if poll.supervisor_pid and poll.snapshot.run is not None else ""
             self.table.show_filtered([_run_row(report, is_live=report.past.id == live) for report in self._reports])
             self.console_app.navigation.refresh_breadcrumbs()
-        self.table.styles.height = max(2, min(len(self.table.rows) + 1, max(3, self.size.height // 2)))
+        self.table.styles.height = min(self.table.full_height, max(3, self.size.height // 2))
         self._update_details()
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:

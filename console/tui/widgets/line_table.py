@@ -142,6 +142,11 @@ class LineTable(ScrollPane):
     def page_lines(self) -> int:
         return max(1, super().page_lines - bool(self.filter_text))
 
+    @property
+    def full_height(self) -> int:
+        """Lines that show all rows, with the heading and what is said of a filter."""
+        return max(2, len(self.rows) + 1 + bool(self.filter_text))
+
     def unloaded_rows(self) -> tuple[int, int]:
         """Return how many rows of the list lie before and after `rows`, as far as known."""
         return 0, 0

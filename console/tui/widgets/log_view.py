@@ -160,6 +160,8 @@ class LogPane(ScrollPane):
 
     def _describe_nothing(self) -> Span:
         """Why there is no line: nothing is wrong only if no page failed either."""
+        if self.console_app.last_poll is None:
+            return "   reading …", "dim"
         if not self._last_id:
             return "   no lines yet", "dim"
         if not self._folds_pages or self.log_filter != LogFilter():

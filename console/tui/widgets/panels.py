@@ -159,7 +159,8 @@ class AlarmsPane(Pane):
     def paint(self, width: int, height: int) -> list[Line]:
         lines = [self.rule(width, f"alarms {len(self.alarms)}" if self.alarms else "alarms")]
         if not self.alarms:
-            return [*lines, Line((("   ✓ none", "good"),))]
+            is_read = self.console_app.last_poll is not None
+            return [*lines, Line((("   ✓ none", "good") if is_read else ("   reading …", "dim"),))]
         text_width = max(10, width - 4)
         for a in self.alarms:
             parts = wrap_text(a.text, a.level, text_width)
