@@ -85,6 +85,7 @@ class PostgresTable(TypedTable):
         self.key = [self.column_names[place_of[field]] for field in settings.get("key", ())]
         self._projection = projection_of(settings)
         self._quoted_key = ", ".join(map(quote_name, self.key))
+        self._hashed_key = ", ".join(map(self._hash_of, self.key))
         names = [self.row_column, *self.column_names]
         self._columns = ", ".join(map(quote_name, names))
         self._has_key = " OR ".join(f"{quote_name(name)} IS NOT NULL" for name in self.key)
@@ -169,7 +170,7 @@ class PostgresTable(TypedTable):
             f"WITH taken AS (INSERT INTO {self.quoted_name} AS t ({self._columns})"
             f" SELECT DISTINCT ON ({self._quoted_key}) {self._columns} FROM {_ROWS} WHERE {self._has_key}"
             f" ORDER BY {self._quoted_key}, {row} DESC"
-            f" ON CONFLICT ({self._quoted_key}) WHERE {self._has_key}"
+            f" ON CONFLICT ({self._hashed_key}) WHERE {self._has_key}"
             f" DO UPDATE SET {row} = excluded.{row}, {updates} WHERE t.{row} < excluded.{row}"
             f" RETURNING xmax = 0 AS fresh)"
             f" SELECT (SELECT count(*) FROM {_ROWS} WHERE {self._has_key}), count(*) FILTER (WHERE fresh) FROM taken"
@@ -179,6 +180,11 @@ class PostgresTable(TypedTable):
             f" WHERE NOT ({self._has_key}) ON CONFLICT ({row}) DO NOTHING"
         )
         return bool(fresh < keyed)
+
+    def _hash_of(self, column: str) -> str:
+        """What the index has of a column of the key: of a text a hash, since an index takes no long one."""
+        is_text = self.ladders[self.column_names.index(column)].steps[0].name == "text"
+        return f"md5({quote_name(column)})" if is_text else quote_name(column)
 
     def _fit_columns(self, db: Connection, oid: int) -> list[int]:
         """Add missing columns; returns the places of all types. Raises UnfitTable."""
@@ -215,7 +221,7 @@ class PostgresTable(TypedTable):
 
     def _ensure_key(self, db: Connection, unique: Mapping[str, Sequence[str]]) -> None:
         """The unique index of the key; those of earlier keys are dropped."""
-        digest = hashlib.blake2b(f"{self.name}\0{self.key}".encode(), digest_size=6).hexdigest()
+        digest = hashlib.blake2b(f"{self.name}\0{self._hashed_key}".encode(), digest_size=6).hexdigest()
         wanted = f"{_INDEX_PREFIX}{digest}" if self.key else ""
         for name in unique:
             if name.startswith(_INDEX_PREFIX) and name != wanted:
@@ -224,7 +230,7 @@ class PostgresTable(TypedTable):
             return
         try:
             db.execute(
-                f"CREATE UNIQUE INDEX {wanted} ON {self.quoted_name} ({self._quoted_key}) NULLS NOT DISTINCT"
+                f"CREATE UNIQUE INDEX {wanted} ON {self.quoted_name} ({self._hashed_key}) NULLS NOT DISTINCT"
                 f" WHERE {self._has_key}"
             )
         except psycopg.errors.UniqueViolation:

@@ -1,5 +1,6 @@
 """PostgreSQL as an output: each change is in the table exactly once, whatever is lost in between."""
 
+import random
 from contextlib import closing
 from pathlib import Path
 
@@ -70,6 +71,14 @@ def test_a_key_keeps_the_row_with_the_highest_id(keyed: PostgresHarness) -> None
     keyed.deliver()
     assert_exact(keyed)
     assert keyed.query("SELECT count(*) FROM book") == [(5,)]
+
+
+def test_a_key_may_be_longer_than_an_index_takes(keyed: PostgresHarness) -> None:
+    long = random.Random(1).randbytes(6_000).hex()
+    keyed.add([{"title": long, "price": 1}, {"title": long, "price": 2}])
+    keyed.deliver()
+    assert_exact(keyed)
+    assert keyed.query("SELECT price FROM book") == [(2,)]
 
 
 def test_a_row_that_another_replaced_comes_back_when_that_is_deleted(keyed: PostgresHarness) -> None:
