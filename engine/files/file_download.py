@@ -17,10 +17,9 @@ from msgspec import Struct
 
 from engine.errors import megabytes
 from engine.files.file_part import FilePart, PartNote
-from engine.http.byte_budget import NoRoom
 from engine.http.deadline import Deadline
 from engine.http.decompress import open_decompressor
-from engine.http.errors import FetchFailed
+from engine.http.errors import FetchFailed, NoRoom
 from engine.http.exchange import WireBody
 from engine.http.response import FILE_STATUSES
 from engine.late_regex import late_regex

@@ -10,13 +10,6 @@ FREE_BYTES = 64 * 1024
 """Bytes of each body that count as nothing: most pages are smaller, and their number is bounded by the slots."""
 
 
-class NoRoom(Exception):
-    """This machine lacks something that a request needs: the job waits, which is no fault of its host.
-
-    Without a text: a body got no room in the time that it may wait.
-    """
-
-
 class ByteBudget:
     """Shares out bytes to bodies that are being read, extracted or committed. Thread-safe.
 

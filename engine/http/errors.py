@@ -5,7 +5,6 @@ import socket
 from typing import Literal
 
 from engine.errors import CrawlError, one_line
-from engine.http.byte_budget import NoRoom
 from engine.urls import bare_host
 
 FailureKind = Literal[
@@ -46,6 +45,13 @@ class StaleConnection(FetchFailed):
     """A kept connection served no further request: it was closed, or held what belongs to no request.
 
     The request may be sent twice. The chain sends it again on a new connection, once.
+    """
+
+
+class NoRoom(Exception):
+    """This machine lacks something that a request needs: the job waits, which is no fault of its host.
+
+    Without a text: a body got no room in the time that it may wait.
     """
 
 

@@ -4,8 +4,9 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from engine.errors import CrawlError
-from engine.http.byte_budget import ByteBudget, NoRoom
+from engine.http.byte_budget import ByteBudget
 from engine.http.client import Fetcher
+from engine.http.errors import NoRoom
 from engine.http.robots_request import MAX_ROBOTS_REDIRECTS
 from engine.model.host import product_token
 from engine.model.job import JobKind, LeasedJob

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(60)
 STATUS = SUMMARY | {
     "stage", "supervisor", "sequences", "hosts", "rates", "eta", "defs_problems", "defs_saved",
     "metrics", "paused", "alarm", "alarms", "helpers", "machines", "files", "waiting_rows",
-    "running", "bad_answers", "gone", "blocked", "seeding", "reason",
+    "running", "bad_answers", "gone", "blocked", "seeding", "reason", "progress", "host_states",
 }  # fmt: skip
 
 

@@ -5,10 +5,10 @@ from time import perf_counter
 
 import httpx
 
-from engine.http.byte_budget import BodyShare, NoRoom
+from engine.http.byte_budget import BodyShare
 from engine.http.deadline import Deadline, Deadlines
 from engine.http.decompress import decompress_start, open_decompressor
-from engine.http.errors import FetchFailed
+from engine.http.errors import FetchFailed, NoRoom
 from engine.http.exchange import OutgoingRequest, RequestTransport, WireBody, WireResponse
 from engine.http.rate_limit import LIMITING_STATUSES, RateLimit, read_rate_limit
 from engine.http.response import (

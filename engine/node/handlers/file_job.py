@@ -11,8 +11,7 @@ from engine import urls
 from engine.errors import StorageError
 from engine.files.file_download import to_validators
 from engine.files.file_part import FilePart, PartInUse
-from engine.http.byte_budget import NoRoom
-from engine.http.errors import FetchFailed
+from engine.http.errors import FetchFailed, NoRoom
 from engine.http.response import FetchResponse
 from engine.model.file import FILES_FOLDER, StoredFile, bare_type, file_extension
 from engine.model.job import OPEN_STATES, JobState, LeasedJob

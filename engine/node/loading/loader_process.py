@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from engine.http.byte_budget import BodyShare, NoRoom
+from engine.http.byte_budget import BodyShare
+from engine.http.errors import NoRoom
 from engine.node.extraction.wire import InvalidAnswer
 from engine.node.loading.messages import OTHER_BYTES, Answer, decode_answer
 from engine.processes.forks import Fork

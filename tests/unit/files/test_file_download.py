@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from engine.files.file_download import FileDownload, FileLimits
 from engine.files.file_part import FilePart
-from engine.http.byte_budget import NoRoom
 from engine.http.deadline import Deadlines
-from engine.http.errors import FetchFailed
+from engine.http.errors import FetchFailed, NoRoom
 from engine.runtime.file_folder import FileFolder
 
 URL = "http://a/x.pdf"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.http.byte_budget import FREE_BYTES, BodyShare, ByteBudget, NoRoom
-from engine.http.errors import FetchFailed
+from engine.http.byte_budget import FREE_BYTES, BodyShare, ByteBudget
+from engine.http.errors import FetchFailed, NoRoom
 from engine.model.job import Request
 from tests.unit.http.server import Exchange, LoopbackFetcher, Site, serving
 

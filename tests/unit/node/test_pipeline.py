@@ -7,8 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.http.byte_budget import ByteBudget, NoRoom
-from engine.http.errors import NoFileLeft
+from engine.http.byte_budget import ByteBudget
+from engine.http.errors import NoFileLeft, NoRoom
 from engine.model.host import RetryRule
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.extraction.page_extraction import ExtractionUnavailable

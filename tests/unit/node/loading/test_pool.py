@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.http.byte_budget import ByteBudget, NoRoom
+from engine.http.byte_budget import ByteBudget
+from engine.http.errors import NoRoom
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep, PluginFile
 from engine.node.loading.loader_process import LoaderDied, LoaderProcess
