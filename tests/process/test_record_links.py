@@ -238,7 +238,7 @@ taskGroups: {{list: {{rows: {{dataDef: row}}, pager: {{dataDef: pager}}}}}}
 dataDefs:
   row: {{query: {{block: tr}}, fields: {{name: {{selector: td}}}}}}
   pager:
-    fields: {{next: {{selector: a.next, attribute: href, match: "'(.*)'", required: true}}}}
+    fields: {{next: {{selector: a.next, attribute: href, match: "'(.*)'"}}}}
     links: [{{selector: form, form: {{target: "%{{field.next}}"}}{submit}}}]
 hosts: {{"127.0.0.1": {{robots: false}}}}
 """
