@@ -98,4 +98,4 @@ def test_a_paused_run_says_so_and_a_run_that_has_ended_has_no_estimate(project: 
     project.run_with_data("resume")
     assert until(lambda: project.status()["eta"]["seconds"])
     assert running.wait().code == 0
-    assert project.status()["eta"] == {"seconds": None, "bound_by": None, "exact": False, "reason": None}
+    assert project.status()["eta"] == {"seconds": None, "bound_by": None, "exact": False, "reason": None, "paused": 0}
