@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.append.loop.only_new import digest
+from engine.model.content_digest import key_digest
 from engine.store.db.connector import Database, connect
 from engine.store.db.postgres import PostgresDatabase
 from engine.store.db.schema import CRAWL, open_databases
@@ -153,7 +153,7 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FilledTa
 
 def delete(db: Database, run: int, *, steps: int | None = None) -> bool:
     """Delete what is left of a run, or some steps of it; returns whether that was all."""
-    for step, _ in enumerate(delete_run.delete_batches(db, run, digest), 1):
+    for step, _ in enumerate(delete_run.delete_batches(db, run, key_digest), 1):
         if step == steps:
             return False
     delete_run.complete(db, run)
