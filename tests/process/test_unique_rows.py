@@ -16,7 +16,7 @@ from engine.store.db.sqlite import sqlite3
 from .project import Project, until
 from .site import Page, Site, html
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 DEFS = """\
 locatorGroups: {{start: {{locators: [{{url: "{url}"}}]}}}}
