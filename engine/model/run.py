@@ -92,11 +92,11 @@ RUN_TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _R.READY: frozenset({_R.DRAINING, _R.SEEDING, *_STOPS}),
     _R.DRAINING: frozenset({_R.READY, _R.SEEDING, _R.DONE, *_STOPS}),
     _R.DONE: frozenset({_R.READY, _R.SEEDING}),
-    _R.CANCELLED: frozenset({_R.SEEDING, _R.READY, _R.KILLED}),
-    _R.KILLED: frozenset({_R.SEEDING, _R.READY}),
-    _R.FAILED: frozenset({_R.SEEDING, _R.READY}),
+    **{stopped: frozenset({_R.SEEDING, _R.READY, *_STOPS} - {stopped}) for stopped in _STOPS},
 }
-"""DONE → READY is an operator's retry; resuming a run and publishing a def version enter SEEDING again."""
+"""DONE → READY is an operator's retry; resuming a run and publishing a def version enter SEEDING again.
+A resumed run may be stopped again before it seeds.
+"""
 
 _G = Stage
 _STOPPING = {_G.STOPPING_NODES_GRACEFUL, _G.STOPPING_NODES_FORCEFUL}

@@ -101,7 +101,7 @@ class RunEnd:
                 warn_of_doubled_keys(self._db, run)
             falls_short = self._stats.log_warnings() or falls_short or bool(missed)
             falls_short = falls_short or self._defs_sync.extracted_nothing
-            runs.end(self._db, run, now, exit_code_of(exit_reason, falls_short=falls_short))
+            runs.end(self._db, run, now, exit_code_of(exit_reason, falls_short=falls_short), reason)
             events.add(self._db, run, [*self._stats.noindex_events(), *_missed_events(missed, now), end])
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
             if self._epoch is not None:

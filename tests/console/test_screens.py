@@ -1,6 +1,7 @@
 """Every screen, and the ways into it and out of it."""
 
 import asyncio
+import re
 
 from msgspec.structs import replace
 
@@ -312,11 +313,19 @@ async def test_jobs_are_filtered_and_a_bad_filter_is_reported(tmp_path):
         await console.until(lambda: "item/1" in console.screen())
 
 
+def cursor(console):
+    """The job below the cursor, once it is read."""
+    return re.findall(r"^>.*item/\d+", console.screen(), re.MULTILINE)
+
+
 async def press_until(console, key, expected):
+    """Press a key until the text is there; each time the cursor is on another job."""
     for _ in range(40):
         if expected in console.screen():
             return
+        before = cursor(console)
         await console.press(key)
+        await console.until(lambda before=before: cursor(console) not in ([], before))
     raise AssertionError(f"no {expected}:\n{console.screen()}")
 
 

@@ -43,7 +43,8 @@ def health(project: Project, run: int) -> list[tuple[Any, ...]]:
         *project.query(f"SELECT data_def, rows, rejected FROM row_counts WHERE run = {run} ORDER BY 1"),
         *project.query(f"SELECT data_def, pages, records, rejected FROM health WHERE run = {run} ORDER BY 1"),
         *project.query(f"SELECT data_def, field, defaults, missing FROM field_health WHERE run = {run} ORDER BY 1, id"),
-        *project.query(f"SELECT sum(records), sum(records_rejected) FROM hosts WHERE run = {run}"),
+        *project.query(f"""SELECT sum(h.records), sum(h.rejected) FROM host_health h JOIN hosts o ON o.id = h.host
+            WHERE o.run = {run} AND h.field = ''"""),
     ]
 
 

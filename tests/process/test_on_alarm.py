@@ -34,7 +34,7 @@ def test_it_is_told_of_each_cause_once(project: Project, site: Site) -> None:
     assert failing["code"] == "failing-requests"
     assert failing["host"] == f"127.0.0.1:{site.port}"
     assert failing["since"] > 0
-    assert "answers of 127.0.0.1" in failing["text"]
+    assert f"127.0.0.1:{site.port} fails" in failing["text"]
     assert lines[0]["run"] == project.status()["run"]
     assert "sh -c" in (project.data / "logs" / "on_alarm.log").read_text()
 

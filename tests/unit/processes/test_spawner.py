@@ -155,6 +155,7 @@ def test_a_template_that_hangs_is_replaced_and_starts_what_waits(
 ) -> None:
     monkeypatch.setattr(spawner_module, "_SILENT_SECONDS", 0.5)
     child, _ = spawn(spawner, tmp_path)
+    until(spawner, lambda: spawner._launcher is not None and spawner._launcher.heard)
     spawner._heartbeat.timeout = 0.5
     lose_template(spawner, signal.SIGSTOP)
     assert child.poll() is None

@@ -347,9 +347,12 @@ def find_comparable(db: Database, run: int) -> tuple[Baseline, str, Baseline] | 
     return None if earlier is None else (baseline, str(earlier[0]), json.decode(earlier[1], type=Baseline))
 
 
-def end(db: Database, seq: int, now: float, exit_code: int) -> None:
-    """Record the end of a run, and the exit code with which it ends on each machine."""
-    db.execute("UPDATE runs SET ended_at = ?, exit_code = ? WHERE seq = ?", (now, exit_code, seq))
+def end(db: Database, seq: int, now: float, exit_code: int, reason: str | None) -> None:
+    """Record the end of a run, why, and the exit code with which it ends on each machine.
+
+    A resumed run may end again before its state has changed: its reason is that of now.
+    """
+    db.execute("UPDATE runs SET ended_at = ?, exit_code = ?, reason = ? WHERE seq = ?", (now, exit_code, reason, seq))
 
 
 def get_exit_code(db: Database, seq: int) -> int | None:

@@ -55,7 +55,7 @@ CASES = [
     effect(NewRows("book", 1, ("{}",)), "rows", "row_counts"),
     effect(ContentChange((None,)), "content_sums"),
     effect(RejectedRecords("book", 2), "rejections", "row_counts"),
-    effect(PageCounts(1, RecordCounts(2, 1, (("title", 1),))), "health", "field_health", "page_health", "hosts"),
+    effect(PageCounts(1, RecordCounts(2, 1, (("title", 1),))), "health", "field_health", "page_health", "host_health"),
     effect(NewWarnings(((1, PageWarning("book", "price", "digits-left", "x")),)), "page_warnings"),
     effect(UnitResult(1, "g", StepResult("t", "s", "ok", "", 1.0, "")), "results", "result_counts"),
     effect(PluginRun({"k": "1"}), "step_values"),

@@ -92,7 +92,7 @@ def test_a_machine_that_beats_again_before_its_end_stays(store: StoreHarness) ->
 def test_nobody_leads_a_run_that_has_ended(store: StoreHarness) -> None:
     machine = join(store.db, "boot:2:1")
     with store.db.transaction():
-        runs.end(store.db, store.run, 0.0, 0)
+        runs.end(store.db, store.run, 0.0, 0, None)
     assert take_lead(store.db, machine, machines.get_lease(store.db), [], store.run, 0.0) is None
 
 
