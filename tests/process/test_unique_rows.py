@@ -133,7 +133,7 @@ def test_reloads_under_load_freeze_no_output(project: Project, site: Site, secon
         if time.monotonic() - saved > min(20.0, seconds / 6):
             number, saved = number + 1, time.monotonic()
             write(project, site, match="name" if number % 2 else ".*")
-            if number % 2:
+            if number in (1, 3, 5):  # five deaths within a minute of each other would end the run
                 kill(project, "appender")
         worst = max(worst, oldest_waiting(project, project.data / "output" / "current" / "item.csv", seen))
         time.sleep(0.1)
