@@ -3,12 +3,11 @@
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from itertools import zip_longest
 from typing import NamedTuple
 
 from engine.model.retry_policy import OVERLOAD_STATUSES
+from engine.runtime.mail_date import read_mail_date
 
 _FORBIDDEN = 403
 """With an exhausted limit, or a wait, it refuses the rate, not the page."""
@@ -28,7 +27,6 @@ _SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\s*s(?:ec(?:ond)?s?)?)?", re.IGN
 _UNIX_TIME, _UNIX_MILLISECONDS = 1e9, 1e11
 """From these numbers on it is a moment: nobody waits for 31 years."""
 _DRAFT_PARAMETER = re.compile(r"(?:^|[;,\s])(remaining|reset|r|t)\s*=\s*([0-9]+)", re.IGNORECASE)
-
 
 _SHORT_NAMES = {"remaining": "r", "reset": "t"}
 
@@ -55,7 +53,7 @@ def read_rate_limit(status: int, headers: Iterable[tuple[str, str]]) -> RateLimi
     for name, value in headers:
         if name in _READ:
             values[name] = f"{values[name]}, {value}"[:_MAX_CHARACTERS] if name in values else value[:_MAX_CHARACTERS]
-    server = parse_http_date(values["date"]) if "date" in values else None
+    server = read_mail_date(values["date"]) if "date" in values else None
     now = time.time() if server is None else server
     asked = _longest([_read_wait(item, now) for item in _items(values, "retry-after")])
     if status not in LIMITING_STATUSES:
@@ -111,14 +109,5 @@ def _read_wait(text: str, now: float) -> float | None:
         if number < _UNIX_TIME:
             return number
         return number / (1_000 if number >= _UNIX_MILLISECONDS else 1) - now
-    until = parse_http_date(text)
+    until = read_mail_date(text)
     return None if until is None else until - now
-
-
-def parse_http_date(text: str) -> float | None:
-    """The Unix time that the date of a header stands for; None if it is not a date."""
-    try:
-        date = parsedate_to_datetime(text)
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None

@@ -16,8 +16,9 @@ from engine.store.read.situation import HostWork, Situation
 
 _OVERLOADS = tuple(f"HTTP {status}" for status in OVERLOAD_STATUSES)
 WINDOW_ANSWERS, WINDOW_SECONDS = 50, 30.0
-"""A host is judged by so many last answers, or those of so many last seconds if they are fewer."""
-"""Older answers count as long as there are fewer than MIN_FAILED."""
+"""A host is judged by so many last answers, or those of so many last seconds if they are fewer.
+
+Older answers count as long as there are fewer than MIN_FAILED."""
 _SHAKY_SHARE = 0.05
 _REFUSED_SHARE = 0.5
 _ANSWERED_SECONDS = 60.0

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +31,7 @@ from engine.model.record import to_json
 from engine.model.stored_form import SourcePosition
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.page_trial import (
+    USUAL_LINK,
     PageOrigin,
     PageTrial,
     TrialResult,
@@ -50,8 +50,6 @@ CONTENT_TYPES: Mapping[str, str] = {
 
 _NOT_RECORDED = frozenset({ROBOTS_TAG, "set-cookie", "set-cookie2"})
 """Headers that have a key of their own, or whose values are secret."""
-_USUAL: Mapping[str, Any] = {"method": "GET", "body": None, "relation": "link", "carried": {}}
-"""What a line of a link leaves out."""
 
 Fields = Mapping[str, str]
 """The values of a row by field, each as JSON text."""
@@ -145,7 +143,7 @@ def run_test(test: GoldenTest, definitions: Definitions, client: ExtractionClien
 def links_of(result: TrialResult) -> tuple[str, ...]:
     """The links of a page as JSON: URL, group, and what they send or carry."""
     return tuple(
-        to_json({name: value for name, value in link_as_dict(link).items() if value != _USUAL.get(name)})
+        to_json({name: value for name, value in link_as_dict(link).items() if value != USUAL_LINK.get(name)})
         for link in result.links
     )
 

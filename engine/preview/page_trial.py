@@ -69,6 +69,10 @@ def describe_rejections(result: TrialResult) -> Iterator[str]:
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
 
 
+USUAL_LINK: Mapping[str, Any] = {"method": "GET", "body": None, "relation": "link", "carried": {}}
+"""What most links have, beside their URL and group."""
+
+
 def link_as_dict(link: ExtractedLink) -> dict[str, Any]:
     """A link for users: what it sends and carries, if it does."""
     shown: dict[str, Any] = {"url": link.url, "group": link.group}

@@ -1,4 +1,4 @@
-"""The lock of a data dir. Imports only the standard library, because it is taken before heavy imports."""
+"""The lock of a data dir. Imports little, because it is taken before heavy imports."""
 
 import contextlib
 import json

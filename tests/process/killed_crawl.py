@@ -59,19 +59,21 @@ def rerun_under_kills(
     ended = "SELECT max(seq) FROM runs WHERE state = 'DONE'"
     before = _read_count(project, ended)
     for attempt in range(8):
-        running = project.start("--backups", "1", *arguments, nodes=2)
+        running, is_killed = project.start("--backups", "1", *arguments, nodes=2), False
         if attempt < 4:
             goal = rng.randint(1, until_at_most)
             until(lambda running=running, goal=goal: running.exited or _read_count(project, count) >= goal)
             time.sleep(rng.uniform(0, 0.3))
             if not running.exited:
+                is_killed = True
                 kill(*victims(project, running, kind, rng))
         done = running.wait()
-        if done.code == 0 or _read_count(project, ended) > before:  # a kill after its end: another start is another run
+        has_ended = is_killed and _read_count(project, ended) > before  # killed after its end: a start is another run
+        if done.code == 0 or has_ended:
             break
         project.assert_no_process_left()
-    assert _read_count(project, ended) > before, done.err
-    project.assert_clean(done if done.code == 0 else None)
+    assert done.code == 0 or has_ended, done.err
+    project.assert_clean(done)
 
 
 def _read_count(project: Project, query: str) -> int:

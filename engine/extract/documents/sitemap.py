@@ -1,9 +1,9 @@
 """Parses sitemaps (sitemaps.org 0.9), feeds and robots.txt files: their URLs, and when these changed."""
 
 import re
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from engine.extract.documents.xml_repair import may_drop_references, replace_surrogates, resolve_references
 from engine.late_regex import late_regex
+from engine.runtime.mail_date import read_mail_date
 
 if TYPE_CHECKING:
     from lxml.etree import XMLParser, _Element
@@ -173,12 +174,10 @@ def _read_feed(feed: Any, now: float | None) -> SitemapEntries:
 
 def _read_mail_date(text: str, now: float) -> int:
     """The date of an RSS feed, to the second, as `read_lastmod`."""
-    try:
-        moment = parsedate_to_datetime(text[:_MAX_DATE_CHARACTERS])
-        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):
+    seconds = read_mail_date(text[:_MAX_DATE_CHARACTERS])
+    if seconds is None or seconds > now or time.gmtime(seconds).tm_year < _FIRST_YEAR:
         return UNKNOWN
-    return UNKNOWN if seconds > now or moment.year < _FIRST_YEAR else round(seconds) + 1
+    return round(seconds) + 1
 
 
 def _local_name(element: Any) -> str:

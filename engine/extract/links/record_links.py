@@ -149,14 +149,15 @@ class _RecordLinkFinder:
         if self.finder.is_barred(budget):
             return
         carried = self._carry(row) if self.link.carry else NOTHING_CARRIED
-        if len(carried.to_json().encode()) > MAX_CARRIED_BYTES:
+        text = carried.to_json() if self.link.carry else None
+        if text is not None and len(text.encode()) > MAX_CARRIED_BYTES:
             fault = f"a link of {self.link.group or budget.context.group} is not followed: what it carries"
             budget.page.faults[f"{fault} takes more than {MAX_CARRIED_BYTES:,} bytes"] = None
             return
         if self.link.request is None:
             plain, _ = self.finder.find_links(budget, found.max_links, scope)
             for link in plain.values():
-                yield replace(link, details=LinkDetails(carried=carried.to_json())) if self.link.carry else link
+                yield link if text is None else replace(link, details=LinkDetails(carried=text))
             return
 
         def look_up(name: str) -> Any:
@@ -168,10 +169,10 @@ class _RecordLinkFinder:
 
         for link, node in self._find_requests(self.link.request, scope, look_up, budget):
             request = (link.details or LinkDetails()).request
+            of_link = text
             if not self.link.request.only_read and node is not None and html_form.is_form(node):
-                carried = replace(carried, form_page=found.form_page)
-            text = None if carried == NOTHING_CARRIED and not self.link.carry else carried.to_json()
-            yield replace(link, details=LinkDetails(request, text)) if text or not request.is_plain_get else link
+                of_link = replace(carried, form_page=found.form_page).to_json()
+            yield replace(link, details=LinkDetails(request, of_link)) if of_link or not request.is_plain_get else link
 
     def _carry(self, row: Mapping[str, Any]) -> Carried:
         values = {name: to_text(row.get(name), self._joins.get(name, "|")) for name in self.link.carry}

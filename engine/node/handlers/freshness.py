@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from engine.http.rate_limit import parse_http_date
 from engine.http.redirects import RedirectChain, build_target_request
 from engine.model.job import JobKind, LeasedJob, Request, StoredPage, document_key
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.runtime.mail_date import read_mail_date
 from engine.store.pages.documents import NewDocument
 
 _ETAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
@@ -149,6 +149,6 @@ def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, st
     if len(etag) <= _MAX_ETAG and _ETAG.fullmatch(etag) and "%{" not in etag:
         conditions.append(("If-None-Match", etag))
     is_plain = modified.isascii() and modified.isprintable() and "%{" not in modified
-    if modified and is_plain and parse_http_date(modified) is not None:
+    if modified and is_plain and read_mail_date(modified) is not None:
         conditions.append(("If-Modified-Since", modified))
     return tuple(conditions)

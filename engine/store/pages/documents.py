@@ -62,9 +62,6 @@ _DIGESTS = "SELECT d.id, d.digest FROM json_each(?) i CROSS JOIN documents d ON 
 _DELETE_ALIASES = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
 
 
-"""The header in which a response says what robots may do with it."""
-
-
 class NewDocument(Served, dict=True):
     """A fetched page, not yet stored. `keys`: that of its URL first, then those of URLs redirected to it.
 

@@ -1,7 +1,6 @@
 """Holds rows until their files have ended, and releases them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
 
 import orjson
 
@@ -51,7 +50,8 @@ def write_ended(commit: Commit, made: Sequence[tuple[JobOutcome, EndedFile]]) ->
 def _new_rows(made: Sequence[tuple[JobOutcome, HeldRows]]) -> Iterator[NewHeldRow]:
     """The rows to hold, one by one: a page may have very many."""
     for outcome, held in made:
-        for text, places, key in zip(held.texts, held.places, held.keys or repeat(None)):  # noqa: B905
+        keys = held.keys or [None] * len(held.texts)
+        for text, places, key in zip(held.texts, held.places, keys, strict=True):
             files = [(place, _identity(held.files, number)) for place, number in orjson.loads(places)]
             yield NewHeldRow(outcome.job.page_id, held.data_def_id, as_text(text), files, key)
 

@@ -104,9 +104,9 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
 
 def _describe_link(link: "ExtractedLink") -> str:
     """How a crawl would treat a link."""
-    from engine.preview.page_trial import link_as_dict
+    from engine.preview.page_trial import USUAL_LINK, link_as_dict
 
-    shown = {"relation": "link", "method": "GET", "body": None, "carried": {}} | link_as_dict(link)
+    shown = {**USUAL_LINK, **link_as_dict(link)}
     noun = "link" if shown["relation"] == "link" else f"{shown['relation']} page"
     text = f"{noun} to {link.group}: {'' if shown['method'] == 'GET' else shown['method'] + ' '}{link.url}"
     if shown["body"] is not None:
