@@ -153,7 +153,7 @@ class Progress:
         for name, count in view.rejected.items():
             self._write(f"  {name}: {plural(count, 'record')} rejected\n")
         for name, count in view.duplicates.items():
-            self._write(f"  {name}: {plural(count, 'duplicate')} of rows not written\n")
+            self._write(f"  {name}: {plural(count, 'duplicate row')} not written\n")
         for text in events.list_texts(db, run, "row", self._start_event, _MAX_LISTED) if view.rejected else []:
             self._write(f"    {clean(text)}\n")
         for warning in view.warnings:

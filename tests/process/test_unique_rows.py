@@ -97,7 +97,7 @@ def test_each_key_is_written_once_under_kills_and_reloads(project: Project, site
     done = running.wait(120)
     assert done.code == 0, done.err
     check_exact(project, done.summary)
-    assert "duplicates of rows not written" in done.err
+    assert "duplicate rows not written" in done.err
 
 
 def test_without_unique_doubles_of_a_key_are_a_warning(project: Project, site: Site) -> None:
