@@ -25,6 +25,7 @@ from console.tui.actions import Actions
 from console.tui.bindings import KEYS, fallback_bindings, key_label, key_to_press, resolve_keymap
 from console.tui.config import Config, save_state
 from console.tui.desktop import DesktopActions
+from console.tui.driver import TerminalDriver
 from console.tui.frame import Frame
 from console.tui.host import Answer
 from console.tui.keys import UnhandledKeys, app_handlers
@@ -114,7 +115,7 @@ class Console(App[int], inherit_bindings=False):
         control_client: ControlClient,
         clock: Clock = time.monotonic,
     ) -> None:
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self.clock = clock
         self.options = options
         self.log_buffer = LogBuffer()

@@ -60,7 +60,8 @@ def attach(options: AttachOptions) -> int:
     try:
         code, signalled = _run_console(options, owner=child is not None)
     finally:
-        sys.stderr.write(_ERASE_LINE)
+        with contextlib.suppress(OSError):  # a closed terminal
+            sys.stderr.write(_ERASE_LINE)
         _print_exit_summary(options, sys.stderr)
     return code if child is None or signalled else _final_exit_code(child, code)
 

@@ -136,6 +136,27 @@ def test_signals_restore_the_terminal_and_do_not_stop_the_crawl(folder):
         assert db.execute("SELECT count(*) FROM runs").fetchone() == (1,)
 
 
+def test_a_closed_terminal_ends_the_console(folder):
+    """Several times: whether the console still writes after the terminal has closed is a race."""
+    first = console(folder, "demo", *BUSY)
+    others = []
+    try:
+        first.until("RUNNING")
+        others = [console(folder, "run", "--read-only", size=(160, 48)) for _ in range(8)]
+        for shown in others:
+            shown.until("RUNNING")
+        for shown in others:
+            shown.read(0.5)
+            os.close(shown.fd)
+            try:
+                assert shown.process.wait(15) == 129
+            finally:
+                shown.fd = os.open(os.devnull, os.O_RDONLY)
+    finally:
+        for shown in [first, *others]:
+            shown.end()
+
+
 def test_invalid_defs_end_the_console_before_any_screen(folder):
     (folder / "defs").mkdir()
     (folder / "defs" / "a.yml").write_text("nonsense: {}\n")
