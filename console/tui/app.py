@@ -1,17 +1,19 @@
 """The app: owns the frame, the collaborators, the polling, and keys that no view handles."""
 
 import asyncio
+import contextlib
 import signal
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from threading import Thread
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TextIO, cast
 
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
+from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter, NoColor
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
@@ -25,7 +27,6 @@ from console.tui.actions import Actions
 from console.tui.bindings import KEYS, fallback_bindings, key_label, key_to_press, resolve_keymap
 from console.tui.config import Config, save_state
 from console.tui.desktop import DesktopActions
-from console.tui.driver import TerminalDriver
 from console.tui.frame import Frame
 from console.tui.host import Answer
 from console.tui.keys import UnhandledKeys, app_handlers
@@ -43,6 +44,37 @@ from console.tui.widgets.bars import Tabs
 from console.tui.widgets.line_canvas import Canvas
 from engine.errors import CrawlError
 from engine.model.run import Alarm
+
+
+class TerminalDriver(LinuxDriver):
+    """Drops what is written to a closed terminal.
+
+    Textual's writer thread ends at the first failed write. Then its queue fills, and the app waits for it forever,
+    deaf to signals: asyncio's handlers would run in the thread that waits.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._file = cast(Any, _DroppingFile(cast(TextIO, self._file)))
+
+
+class _DroppingFile:
+    """A text file whose writes do not fail."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
 
 
 class Polled(Message, namespace="console"):
