@@ -107,4 +107,4 @@ def _refresh_state_file(db: "Database", data: Path) -> None:
     if latest is None:
         (data / STATE_FILE_NAME).unlink(missing_ok=True)
     else:
-        StateFile(db, data, latest).refresh()
+        StateFile(db, latest).refresh()

@@ -21,7 +21,7 @@ from engine.model.host import product_token
 from engine.model.run import RunState
 from engine.processes.spawner import Spawner
 from engine.robots.host_policy import resolve_host_policy
-from engine.runtime.host_clock import HostClock, end_rest, machine_path
+from engine.runtime.host_clock import HostClock, machine_path
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -31,7 +31,6 @@ from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, rings, sequences
 from engine.store.tables.output import outputs
 from engine.store.tables.run import commands, events, machines, nodes, runs, supervisors
-from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import Run
 from engine.store.transactions import logins, placement, robots
 from engine.supervise.analysis.run_stats import RunStats
@@ -51,12 +50,13 @@ from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
 from engine.supervise.reload.reloader import Reloader, store_problems
+from engine.supervise.reload.stale_page_scan import ReextractionPlanner
 from engine.supervise.retention.keeper import Retention
 from engine.supervise.robots_refresh import RobotsRefresh
+from engine.supervise.run_context import RunContext
 from engine.supervise.run_end import RunEnd
-from engine.supervise.seeding.seed_jobs import create_placements
 from engine.supervise.seeding.seeder import Seeder, check_seedable
-from engine.supervise.stages import StageTracker
+from engine.supervise.stages import StageTracker, StopDeadlines
 from engine.supervise.supervisor import Supervisor
 from engine.supervise.wal_guard import WalGuard
 
@@ -129,75 +129,54 @@ def build_supervisor(
         if parts is None:
             settings = _retry(lambda: check_host_clock(db, run, options.settings), cancelled)
             parts = build_parts(db, folder, run=run.seq, epoch=begun.epoch, settings=settings, spawner=spawner)
-        settings, queue_maintainer, node_pool = parts.settings, parts.queue_maintainer, parts.node_pool
         if spawner.is_refused:
             _retry(lambda: _warn(db, run, "process", _PLAIN_PROCESSES), cancelled)
     except BaseException:
         db.close()
         raise
     lock.write_holder(run.id)
-    placements = create_placements(run.seq, options.definitions, settings)
-    checkpoints = CheckpointTracker(db, run.seq, begun.steps, StateFile(db, folder, run))
+    context = RunContext(db, folder, run, parts.settings, begun.epoch)
+    checkpoints = CheckpointTracker(context, begun.steps, StateFile(db, run))
     _retry(lambda: checkpoints.update(lambda: False), cancelled)
     defs_sync = DefsSync(
-        db,
-        run.seq,
-        settings,
-        queue_maintainer.ring,
-        reloader=_build_reloader(db, options, run, folder, defs, checkpoints),
+        run=context,
+        ring=parts.queue_maintainer.ring,
+        reloader=_build_reloader(context, options, defs, checkpoints),
+        planner=ReextractionPlanner(context),
         extract_only=options.extract_only,
         notices=[text for text in (published.text if published.changed else "", pages_warning) if text],
     )
-    data_limit = _watch_data(folder, settings)
-    disk = DiskGuard(db, folder, run.seq, settings.min_free, data_limit)
-    retention = Retention(db, folder, run.seq, settings, data_limit)
+    data_limit = _watch_data(context)
+    disk, retention = DiskGuard(context, data_limit), Retention(context, data_limit)
     if not is_joined:
         _retry(lambda: retention.begin_start(is_new=run.state is RunState.NEW), cancelled)
-    stages, stats = StageTracker(db, run.seq), RunStats(db, run.seq, settings, disk)
+    stages, stats = StageTracker(context), RunStats(context, disk)
     return Supervisor(
-        db,
-        folder,
-        run=run,
-        settings=settings,
-        lock=lock,
+        run=context,
         parts=parts,
-        robots_refresh=RobotsRefresh(db, run.seq),
-        seeder=Seeder(
-            db,
-            run,
-            options.definitions,
-            published.version,
-            placements,
-            retries=settings.seed_retries,
-        ),
+        lock=lock,
+        spawner=spawner,
+        deadlines=StopDeadlines(parts.settings),
+        stages=stages,
+        stats=stats,
+        seeder=Seeder(context, options.definitions, published.version),
         defs_sync=defs_sync,
-        commands=CommandHandlers(
-            db,
-            run=run.seq,
-            epoch=begun.epoch,
-            grace=settings.job_grace,
-            node_pool=node_pool,
-            defs_sync=defs_sync,
-            end_rest=partial(end_rest, folder, os.environ, shared=settings.host_clock),
-        ),
+        robots_refresh=RobotsRefresh(context),
+        commands=CommandHandlers(context, parts.node_pool, defs_sync),
+        progress=ProgressRecorder(parts.node_pool, stats, checkpoints),
         disk=disk,
-        lock_watch=LockWatch(db, node_pool),
+        lock_watch=LockWatch(db, parts.node_pool),
         wal_guard=WalGuard([folder / CRAWL, folder / PAGES]),
         log_rotation=LogRotation(folder / "logs"),
+        retention=retention,
         run_end=RunEnd(
-            db,
-            run,
-            epoch=begun.epoch if lead is None else None,
+            run=context,
+            is_last=lead is None,
             stages=stages,
             stats=stats,
             checkpoints=checkpoints,
             defs_sync=defs_sync,
         ),
-        stages=stages,
-        stats=stats,
-        spawner=spawner,
-        progress=ProgressRecorder(node_pool, stats, checkpoints),
-        retention=retention,
     )
 
 
@@ -214,13 +193,13 @@ class Lead(Struct, frozen=True):
     """Those of a machine that stood by until now, with nodes that work."""
 
 
-def _watch_data(folder: Path, settings: Settings) -> "DataLimit | None":
+def _watch_data(run: RunContext) -> "DataLimit | None":
     """What watches `max_data`; None: it is not set."""
-    if settings.max_data is None:
+    if run.settings.max_data is None:
         return None
     from engine.supervise.retention.data_limit import DataLimit
 
-    return DataLimit(folder, settings.max_data)
+    return DataLimit(run.folder, run.settings.max_data)
 
 
 def check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
@@ -238,7 +217,7 @@ def check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
 
 def _warn(db: Database, run: Run, kind: str, text: str) -> None:
     with db.transaction():
-        events.add(db, run.seq, [Event(time.time(), "WARNING", "supervisor", kind, text)])
+        events.log(db, run.seq, "WARNING", kind, text)
 
 
 class _BegunRun(Struct, frozen=True):
@@ -250,18 +229,17 @@ class _BegunRun(Struct, frozen=True):
 
 
 def _build_reloader(
-    db: Database, options: RunOptions, run: Run, folder: Path, defs: PreparedDefs, checkpoints: CheckpointTracker
-) -> Reloader | None:
+    run: RunContext, options: RunOptions, defs: PreparedDefs, checkpoints: CheckpointTracker
+) -> Reloader | None:  # fmt: skip
     """The reloader of the defs on disk; None if they are not watched."""
     if options.watched_defs is None:
         return None
     return Reloader(
-        db,
-        run.seq,
-        DefsWatcher(
+        run=run,
+        watcher=DefsWatcher(
             options.watched_defs,
             options.defs_fingerprint,
-            lambda loaded: build_step_graph(loaded.definitions, base_url=run.base_url, output=options.output),
+            lambda loaded: build_step_graph(loaded.definitions, base_url=run.row.base_url, output=options.output),
             complete=partial(complete_tables, settings=options.settings),
             load_defs=partial(
                 load_to_run,
@@ -270,8 +248,7 @@ def _build_reloader(
                 arguments=options.arguments,
             ),
         ),
-        options.settings,
-        output_dir=folder / "output" / run.id,
+        output_dir=run.folder / "output" / run.id,
         output_file=options.output,
         on_publish=checkpoints.apply_graph,
         current=defs,
@@ -371,6 +348,5 @@ def _begin_run(
             sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
         store_problems(db, [])
         verb = "resumed" if resumed else "started"
-        text = f"run {run.id} {verb}, defs v{published.version}"
-        events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", text)])
+        events.log(db, run.seq, "INFO", "run", f"run {run.id} {verb}, defs v{published.version}")
     return _BegunRun(runs.get(db, run.seq), epoch, published, steps)

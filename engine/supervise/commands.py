@@ -1,7 +1,8 @@
 """Carries out the commands of operators; does not trust the content of their rows."""
 
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -14,46 +15,44 @@ from engine.model.bounds import describe_bounds, is_within
 from engine.model.node import NodeRange, Role
 from engine.processes.heartbeat import MonitoredChild
 from engine.runtime.clock import store_time
+from engine.runtime.host_clock import end_rest
 from engine.store.db.connector import Database
 from engine.store.tables.host import host_control
 from engine.store.tables.host.host_control import HostControl
 from engine.store.tables.job import sequences
-from engine.store.tables.run import commands, events, nodes, runs
+from engine.store.tables.run import commands, nodes, runs
 from engine.store.tables.run.commands import Command
-from engine.store.tables.run.events import Event
 from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.run_context import RunContext
 from engine.supervise.stages import ExitReason
 
 _MAX_KEYS_LISTED = 1_000
 
 
-def control_host(
-    db: Database, run: int, arguments: Mapping[str, Any], end_rest: Callable[[str], None]
-) -> tuple[bool, str]:  # fmt: skip
+def control_host(run: RunContext, arguments: Mapping[str, Any]) -> tuple[bool, str]:
     """Change the limits of a host; returns whether that was done, and a sentence for the operator.
 
     `arguments`: `host`, and the changes: `paused`, `delay` (seconds), `concurrency`, or `reset` to the defs' values.
-    `end_rest`: ends the rest of a host (`name:port`) for all crawls that share its clock.
     """
-    name = arguments["host"]
+    db, seq, name = run.db, run.seq, arguments["host"]
     changes = {key: arguments[key] for key in ("paused", "delay", "concurrency") if key in arguments}
     problem = _find_problem(changes, reset=arguments.get("reset", False))
     if problem:
         return False, problem
     with db.transaction():
-        keys = host_control.find_keys(db, run, name)
+        keys = host_control.find_keys(db, seq, name)
         if len(keys) != 1:
-            return False, _describe_miss(db, run, name, keys)
-        now, before = store_time(), host_control.read(db, run, keys[0])
+            return False, _describe_miss(db, seq, name, keys)
+        now, before = store_time(), host_control.read(db, seq, keys[0])
         if arguments.get("reset"):
-            host_control.reset(db, run, keys[0], now)
-        host_control.set_limits(db, run, keys[0], now, **changes)
+            host_control.reset(db, seq, keys[0], now)
+        host_control.set_limits(db, seq, keys[0], now, **changes)
         rests = False
         if arguments.get("reset") or changes.get("paused") is False:
-            rests = host_control.end_rest(db, run, keys[0], now)
-            end_rest(keys[0])
-        control = host_control.read(db, run, keys[0])
+            rests = host_control.end_rest(db, seq, keys[0], now)
+            end_rest(run.folder, os.environ, keys[0], shared=run.settings.host_clock)
+        control = host_control.read(db, seq, keys[0])
         waits = "; a longer wait that has begun ends first" if control.delay < before.delay else ""
         return True, f"{keys[0]}: {_describe(control)}{waits}{'; its rest has ended' if rests else ''}"
 
@@ -196,40 +195,27 @@ class RunControl(Protocol):
         """Kill the run at the next tick."""
 
 
-class CommandHandlers:
+class CommandHandlers(Struct):
     """Handles the commands of one supervisor's epoch."""
 
-    def __init__(
-        self, db: Database, *, run: int, epoch: int, grace: float, node_pool: NodePool, defs_sync: DefsSync | None,
-        end_rest: Callable[[str], None],
-    ) -> None:  # fmt: skip
-        """`defs_sync`: of the leader; the other machines get commands that name their nodes.
-
-        `end_rest`: ends the rest of a host (`name:port`) on this machine's clock.
-        """
-        self._db = db
-        self._run = run
-        self._epoch = epoch
-        self._grace = grace
-        self._node_pool = node_pool
-        self._defs_sync = defs_sync
-        self._end_rest = end_rest
-        self._unrecorded: dict[int, _Answer] = {}
-        """Answers by command id that are not in the database yet, so that each command is carried out once."""
+    run: RunContext
+    node_pool: NodePool
+    defs_sync: DefsSync | None
+    """Of the leader; the other machines get commands that name their nodes."""
+    _unrecorded: dict[int, _Answer] = {}
+    """Answers by command id that are not in the database yet, so that each command is carried out once."""
 
     def handle_new(self, control: RunControl) -> None:
         """Carry out every new command and record its answer. Raises DatabaseBusy; the next call continues."""
-        for command in commands.list_new(self._db, self._epoch, limit=_BATCH_SIZE, max_bytes=MAX_BYTES + 1):
+        for command in commands.list_new(self.run.db, self.run.epoch, limit=_BATCH_SIZE, max_bytes=MAX_BYTES + 1):
             if command.id not in self._unrecorded:
                 if (answer := self._handle(control, command)) is None:
                     continue
                 self._unrecorded[command.id] = answer
             done, text = self._unrecorded[command.id]
-            now = time.time()
-            with self._db.transaction():
-                commands.end(self._db, command.id, done=done, answer=text, now=now)
-                event = Event(now, "INFO", "supervisor", "command", f"{_event_name(command)}: {text}")
-                events.add(self._db, self._run, [event])
+            with self.run.db.transaction():
+                commands.end(self.run.db, command.id, done=done, answer=text, now=time.time())
+                self.run.log("INFO", "command", f"{_event_name(command)}: {text}")
             del self._unrecorded[command.id]
 
     def _handle(self, control: RunControl, command: Command) -> _Answer | None:
@@ -258,32 +244,32 @@ class CommandHandlers:
             case "stop":
                 return self._stop(arguments["sequence"])
             case "host":
-                return control_host(self._db, self._run, arguments, self._end_rest)
+                return control_host(self.run, arguments)
         raise AssertionError(command.name)
 
     def _hand_over(self, command: Command, node: str) -> bool:
         """Whether the machine that has this node carries out the command."""
-        if self._node_pool.find_node(node) is not None:
+        if self.node_pool.find_node(node) is not None:
             return False
-        owners = {f"n{number}": owner for number, owner in nodes.list_owners(self._db, self._run).items()}
-        if owners.get(node, self._epoch) == self._epoch:
+        owners = {f"n{number}": owner for number, owner in nodes.list_owners(self.run.db, self.run.seq).items()}
+        if owners.get(node, self.run.epoch) == self.run.epoch:
             return False
-        with self._db.transaction():
-            commands.hand_over(self._db, command.id, owners[node])
+        with self.run.db.transaction():
+            commands.hand_over(self.run.db, command.id, owners[node])
         return True
 
     def _cancel(self, control: RunControl) -> _Answer:
         if control.exit_reason is not None:
             return True, "the run is already stopping; `crawl-console kill` ends it at once"
         control.stop(ExitReason.SIGTERM, "cancelled by command")
-        in_flight = sum(map(_jobs_in_flight, self._node_pool.nodes))
-        return True, f"cancelling; {_grant(in_flight, self._grace)}"
+        in_flight = sum(map(_jobs_in_flight, self.node_pool.nodes))
+        return True, f"cancelling; {_grant(in_flight, self.run.settings.job_grace)}"
 
     def _kill(self, control: RunControl, node: str | None) -> _Answer:
         if node is None:
             control.request_kill("killed by command")
             return True, "the run is killed"
-        child = self._node_pool.find_node(node)
+        child = self.node_pool.find_node(node)
         if child is None:
             return False, self._unknown_node(node)
         child.killed_by_operator = True
@@ -291,25 +277,25 @@ class CommandHandlers:
         return True, f"{child.name} killed (pid {child.pid}); a replacement starts"
 
     def _drain(self, node: str) -> _Answer:
-        child = self._node_pool.find_node(node)
+        child = self.node_pool.find_node(node)
         if child is None:
             return False, self._unknown_node(node)
         if child.stop_requested and not child.restart_after_exit:
             return True, f"{child.name} is already draining"
-        others = [c for c in self._node_pool.runners if c is not child]
-        if child.role is Role.RUNNER and not others and not self._node_pool.pending_runners:
+        others = [c for c in self.node_pool.runners if c is not child]
+        if child.role is Role.RUNNER and not others and not self.node_pool.pending_runners:
             return False, f"{child.name} is the last runner: `pause` holds the crawl, `cancel` ends it"
         child.restart_after_exit = False
         child.stop()
-        return True, f"draining {child.name}: {_grant(_jobs_in_flight(child), self._grace)}"
+        return True, f"draining {child.name}: {_grant(_jobs_in_flight(child), self.run.settings.job_grace)}"
 
     def _restart(self, control: RunControl, node: str) -> _Answer:
-        child = self._node_pool.find_node(node)
+        child = self.node_pool.find_node(node)
         if child is None:
             return False, self._unknown_node(node)
         if control.exit_reason is not None:
             return False, "the run is stopping"
-        self._node_pool.restart(child)
+        self.node_pool.restart(child)
         in_flight = plural(_jobs_in_flight(child), "job")
         return True, f"draining {child.name}, then a replacement starts; {in_flight} in flight"
 
@@ -322,19 +308,19 @@ class CommandHandlers:
             return False, f"{nodes} nodes: the count must be {allowed}; `pause` holds the crawl"
         if least > most:
             return False, f"{least}-{most} nodes: the least is above the most; write {most}-{least}"
-        started, drained = self._node_pool.scale(nodes)
+        started, drained = self.node_pool.scale(nodes)
         runners = f"{nodes} runners" if nodes.is_elastic else plural(most, "runner")
         return True, f"{runners}: {started} started, {drained} retired"
 
     def _reload(self, control: RunControl, command: int, saved: str | None) -> _Answer | None:
         if control.exit_reason is not None:
             return False, "the run is stopping; `crawl-console extract` applies the defs on disk afterwards"
-        if self._defs_sync is None or self._defs_sync.reloader is None:
+        if self.defs_sync is None or self.defs_sync.reloader is None:
             return False, "this run has no defs on disk to reload"
-        return self._defs_sync.reloader.request(command, saved)
+        return self.defs_sync.reloader.request(command, saved)
 
     def _pause(self, paused: bool, sequence: str | None) -> _Answer:
-        db, run = self._db, self._run
+        db, run = self.run.db, self.run.seq
         with db.transaction():
             if sequence is None:
                 before = runs.get(db, run).paused or ""
@@ -346,15 +332,15 @@ class CommandHandlers:
         return True, f"{plural(count, 'sequence')} {'paused' if paused else 'resumed'}"
 
     def _stop(self, sequence: str) -> _Answer:
-        with self._db.transaction():
-            count, waiting = sequences.stop(self._db, self._run, sequence)
+        with self.run.db.transaction():
+            count, waiting = sequences.stop(self.run.db, self.run.seq, sequence)
         if not count:
             return False, _describe_no_sequence(sequence, "stop")
         jobs = "1 job is" if waiting == 1 else f"{waiting:,} jobs are"
         return True, f"{plural(count, 'sequence')} stopped: {jobs} skipped, and all found later; `resume` lifts it"
 
     def _unknown_node(self, node: str) -> str:
-        names = ", ".join(f"n{number}" for number in nodes.list_owners(self._db, self._run)) or "none"
+        names = ", ".join(f"n{number}" for number in nodes.list_owners(self.run.db, self.run.seq)) or "none"
         return f"no node {quote(node)}; running: {names}"
 
 

@@ -14,11 +14,12 @@ from engine.errors import StorageError
 from engine.model.output_type import is_object
 from engine.runtime.beat_file import SUPERVISOR_BEAT, Beat, BeatWriter
 from engine.runtime.disk_space import DiskSpaceMonitor, data_paths
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy
 from engine.store.db.file_header import CRAWL, LOCK_NAME, PAGES
 from engine.store.tables.output import outputs
 from engine.store.tables.run import events, runs
 from engine.store.tables.run.events import Event
+from engine.supervise.run_context import RunContext
 
 if TYPE_CHECKING:
     from engine.supervise.retention.data_limit import DataLimit
@@ -29,14 +30,14 @@ _CHECK_SECONDS = 1.0
 class DiskGuard:
     """Checks the disk once a second. `alarm` names what is full; otherwise it is empty."""
 
-    def __init__(self, db: Database, folder: Path, run: int, min_free: int, limit: "DataLimit | None" = None) -> None:
+    def __init__(self, run: RunContext, limit: "DataLimit | None" = None) -> None:
         """`limit`: of the data dir, if it has one."""
-        self._db = db
+        folder = run.folder
         self._run = run
         self._databases = {folder / name: _inode_of(folder / name) for name in (CRAWL, PAGES)}
         self._lock_path = folder / LOCK_NAME
         self._lock_inode = _inode_of(self._lock_path)
-        self._space = DiskSpaceMonitor(data_paths(folder), min_free)
+        self._space = DiskSpaceMonitor(data_paths(folder), run.settings.min_free)
         self._limit = limit
         self._pending_events: list[Event] = []
         self._recorded_alarm = ""
@@ -100,14 +101,14 @@ class DiskGuard:
         with contextlib.suppress(DatabaseBusy):
             files = [
                 Path(output.path)
-                for output in outputs.list_outputs(self._db, self._run)
+                for output in outputs.list_outputs(self._run.db, self._run.seq)
                 if output.path and not is_object(output.path)
             ]
             self._space.add_paths(path.parent for path in files)
             if self._pending_events or bool(self.alarm) != bool(self._recorded_alarm):
-                with self._db.transaction():
-                    runs.hold_for_disk(self._db, self._run, bool(self.alarm))
-                    events.add(self._db, self._run, self._pending_events)
+                with self._run.db.transaction():
+                    runs.hold_for_disk(self._run.db, self._run.seq, bool(self.alarm))
+                    events.add(self._run.db, self._run.seq, self._pending_events)
                 self._pending_events, self._recorded_alarm = [], self.alarm
 
     def close(self) -> None:

@@ -4,6 +4,8 @@ import logging
 import time
 from pathlib import Path
 
+from msgspec import Struct
+
 from engine.store.db.connector import Database
 from engine.supervise.nodes.node_pool import NodePool
 
@@ -18,15 +20,14 @@ _WAL_WRITE_LOCK = "120"
 """The byte of the -shm file that a writer locks in WAL mode (SQLite's walformat: WAL_WRITE_LOCK)."""
 
 
-class LockWatch:
+class LockWatch(Struct):
     """Handles writers that keep the supervisor from writing to the database."""
 
-    def __init__(self, db: Database, node_pool: NodePool) -> None:
-        self._db = db
-        self._node_pool = node_pool
-        self._warned_at = -_WARNING_SECONDS
-        self._seen: tuple[int | None, float] = (None, 0.0)
-        """The holder of the write lock, and since when each look has found it."""
+    db: Database
+    node_pool: NodePool
+    _warned_at: float = -_WARNING_SECONDS
+    _seen: tuple[int | None, float] = (None, 0.0)
+    """The holder of the write lock, and since when each look has found it."""
 
     def warn(self, text: str) -> None:
         """Log a warning, at most one in ten seconds."""
@@ -37,16 +38,16 @@ class LockWatch:
 
     def kill_stalled_writer(self) -> None:
         """While all writers stall, kill the holder of the write lock if it is a child; its peers stay untouched."""
-        since = self._db.blocked_since
+        since = self.db.blocked_since
         if since is None or (stalled := time.monotonic() - since) < _STALL_SECONDS:
             return
-        pid = find_writer_pid(self._db.path)
+        pid = find_writer_pid(self.db.path)
         if pid != self._seen[0]:
             self._seen = pid, time.monotonic()
         if time.monotonic() - self._seen[1] < _HELD_SECONDS:  # it may have taken the lock only now
             return
-        if pid is not None and not self._node_pool.kill_writer(pid, stalled):
-            self.warn(f"process {pid} (not ours) has held the lock on {self._db.path} for {stalled:.0f} s")
+        if pid is not None and not self.node_pool.kill_writer(pid, stalled):
+            self.warn(f"process {pid} (not ours) has held the lock on {self.db.path} for {stalled:.0f} s")
 
 
 def find_writer_pid(database: Path) -> int | None:

@@ -6,6 +6,8 @@ import re
 import time
 from pathlib import Path
 
+from msgspec import Struct
+
 from engine.late_regex import late_regex
 
 _log = logging.getLogger(__name__)
@@ -18,18 +20,17 @@ _CHECK_SECONDS = 1.0
 _BLOCK_BYTES = 1 << 20
 
 
-class LogRotation:
+class LogRotation(Struct):
     """Rotates the logs in one folder. Every writer must append (O_APPEND), so that it continues at the new end.
 
     Lines that a process writes between the copy and the truncation are lost.
     """
 
-    def __init__(self, folder: Path, max_bytes: int = MAX_LOG_BYTES) -> None:
-        self._folder = folder
-        self._max_bytes = max_bytes
-        self._checked_at = -_CHECK_SECONDS
-        self._failed: set[Path] = set()
-        """Logs whose last rotation failed, so that each failure is logged once."""
+    folder: Path
+    max_bytes: int = MAX_LOG_BYTES
+    _checked_at: float = -_CHECK_SECONDS
+    _failed: set[Path] = set()
+    """Logs whose last rotation failed, so that each failure is logged once."""
 
     def check(self) -> None:
         """Rotate the logs that are too large; at most once a second. A failed rotation is retried."""
@@ -38,11 +39,11 @@ class LogRotation:
             return
         self._checked_at = now
         failed: set[Path] = set()
-        for path in self._folder.glob("*.log"):
+        for path in self.folder.glob("*.log"):
             if path.is_symlink() or not _LOG_NAME.fullmatch(path.name):
                 continue  # the folder may be a link to one that other programs use
             try:
-                if path.stat().st_size > self._max_bytes:
+                if path.stat().st_size > self.max_bytes:
                     self._rotate(path)
             except OSError as error:
                 failed.add(path)
@@ -56,8 +57,8 @@ class LogRotation:
         temp = path.with_name(f".{path.name}.1.new")
         log = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            start = max(0, os.fstat(log).st_size - self._max_bytes)
-            limit = start + 2 * self._max_bytes  # a process that writes faster than the copy must not fill the disk
+            start = max(0, os.fstat(log).st_size - self.max_bytes)
+            limit = start + 2 * self.max_bytes  # a process that writes faster than the copy must not fill the disk
             with os.fdopen(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as copy:
                 while block := os.pread(log, min(_BLOCK_BYTES, limit - start), start):
                     start += len(block)

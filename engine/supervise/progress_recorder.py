@@ -4,6 +4,8 @@ import contextlib
 import time
 from collections.abc import Callable
 
+from msgspec import Struct, field
+
 from engine.store.db.connector import DatabaseBusy
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.checkpoints.tracker import CheckpointTracker
@@ -12,31 +14,30 @@ from engine.supervise.nodes.node_pool import NodePool
 _RECORD_SECONDS = 1.0
 
 
-class ProgressRecorder:
+class ProgressRecorder(Struct):
     """Records the progress of one run, about once a second."""
 
-    def __init__(self, node_pool: NodePool, stats: RunStats, checkpoints: CheckpointTracker) -> None:
-        self._node_pool = node_pool
-        self._stats = stats
-        self._checkpoints = checkpoints
-        self._recorded_at = time.monotonic()
+    node_pool: NodePool
+    stats: RunStats
+    checkpoints: CheckpointTracker
+    _recorded_at: float = field(default_factory=time.monotonic)
 
     def record(self, is_stopped_early: Callable[[], bool]) -> None:
         """Record it if a second has passed, or a heartbeat state has changed."""
         now = time.monotonic()
-        if now - self._recorded_at >= _RECORD_SECONDS or self._node_pool.has_heart_changes:
+        if now - self._recorded_at >= _RECORD_SECONDS or self.node_pool.has_heart_changes:
             self._recorded_at = now
             try:
-                self._node_pool.record_beats()
-                self._stats.record(self._node_pool.waiting_hosts())
-                self._checkpoints.update(is_stopped_early)
+                self.node_pool.record_beats()
+                self.stats.record(self.node_pool.waiting_hosts())
+                self.checkpoints.update(is_stopped_early)
             except DatabaseBusy:
                 with contextlib.suppress(DatabaseBusy):
-                    self._stats.judge()
+                    self.stats.judge()
 
     def record_end(self) -> None:
         """Record the last rates and sample, and the checkpoints."""
         with contextlib.suppress(DatabaseBusy):
-            self._stats.record({}, last=True)
+            self.stats.record({}, last=True)
         with contextlib.suppress(DatabaseBusy):
-            self._checkpoints.write_state_file()
+            self.checkpoints.write_state_file()

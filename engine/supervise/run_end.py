@@ -15,9 +15,7 @@ from engine.store.db.connector import Database
 from engine.store.pages import temporary
 from engine.store.pages.page_store import PageStore
 from engine.store.tables.job import jobs, sequences
-from engine.store.tables.run import events, runs, supervisors
-from engine.store.tables.run.events import Event
-from engine.store.tables.run.runs import MissedExpectation, Run
+from engine.store.tables.run import runs, supervisors
 from engine.store.transactions import release
 from engine.store.transactions.takeover import end_processes
 from engine.supervise.analysis.doubled_keys import warn_of_doubled_keys
@@ -25,6 +23,7 @@ from engine.supervise.analysis.expectations import build_baseline
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.run_context import RunContext
 from engine.supervise.stages import FINAL_STATES, ExitReason, StageTracker, exit_code_of
 
 
@@ -37,87 +36,72 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     """Whether too many jobs failed, an expectation was missed, or nothing was extracted where something should be."""
 
 
-class RunEnd:
+class RunEnd(Struct, frozen=True, kw_only=True):
     """The end of one run under one supervisor."""
 
-    def __init__(
-        self,
-        db: Database,
-        run: Run,
-        *,
-        epoch: int | None,
-        stages: StageTracker,
-        stats: RunStats,
-        checkpoints: CheckpointTracker,
-        defs_sync: DefsSync,
-    ) -> None:
-        """`epoch`: which ends with the run; None: later, after what the leader tidies up."""
-        self._db = db
-        self._run = run
-        self._epoch = epoch
-        self._stages = stages
-        self._stats = stats
-        self._checkpoints = checkpoints
-        self._defs_sync = defs_sync
+    run: RunContext
+    is_last: bool
+    """Whether the epoch ends with the run; a leader's ends later, after what it tidies up."""
+    stages: StageTracker
+    stats: RunStats
+    checkpoints: CheckpointTracker
+    defs_sync: DefsSync
 
     def try_complete(self) -> bool:
         """Whether no work remains; decided and recorded in one transaction. Raises DatabaseBusy."""
-        run = runs.get(self._db, self._run.seq)
-        if run.seeded_version != run.defs_version or sequences.count(self._db, run.seq, "taken", kind=None):
+        run = runs.get(self.run.db, self.run.seq)
+        if run.seeded_version != run.defs_version or sequences.count(self.run.db, run.seq, "taken", kind=None):
             return False
-        if run.paused and (run.paused != "disk" or self._defs_sync.incomplete_reason()):
+        if run.paused and (run.paused != "disk" or self.defs_sync.incomplete_reason()):
             return False  # a run that only the disk pauses may end once every row is in its file
-        if self._defs_sync.has_open_work() or not self._defs_sync.is_settled():
+        if self.defs_sync.has_open_work() or not self.defs_sync.is_settled():
             return False
-        with self._db.transaction():
-            if self._defs_sync.has_open_work() or release.release_ended(self._db, run.seq):
+        with self.run.db.transaction():
+            if self.defs_sync.has_open_work() or release.release_ended(self.run.db, run.seq):
                 return False
-            return runs.set_state(self._db, run.seq, RunState.DRAINING)
+            return runs.set_state(self.run.db, run.seq, RunState.DRAINING)
 
     def record(self, exit_reason: ExitReason, reason: str | None) -> RunOutcome:
         """Write the end of the run and of the supervisor's epoch. Raises DatabaseBusy, with nothing written."""
-        run, falls_short = self._run.seq, False
-        with self._db.transaction():
-            self._stages.write_pending()
-            end_processes(self._db, None, "the run ended", time.time())  # of machines that did not end in time
-            jobs.release_all(self._db, run, "the run was stopped")
+        run, falls_short = self.run.seq, False
+        with self.run.db.transaction():
+            self.stages.write_pending()
+            end_processes(self.run.db, None, "the run ended", time.time())  # of machines that did not end in time
+            jobs.release_all(self.run.db, run, "the run was stopped")
             if exit_reason is ExitReason.COMPLETE:
-                falls_short = self._stats.too_many_failed()
-                if missing := self._defs_sync.incomplete_reason():
+                falls_short = self.stats.too_many_failed()
+                if missing := self.defs_sync.incomplete_reason():
                     exit_reason, reason = ExitReason.FAILED, missing
-                elif self._defs_sync.has_work_left():
+                elif self.defs_sync.has_work_left():
                     exit_reason, reason = ExitReason.EXTRACTED, "extracted; the next run fetches the remaining pages"
-            missed = self._stats.find_missed(complete=exit_reason is ExitReason.COMPLETE)
+            missed = self.stats.find_missed(complete=exit_reason is ExitReason.COMPLETE)
             complete, state, now = exit_reason is ExitReason.COMPLETE, FINAL_STATES[exit_reason], time.time()
-            runs.set_state(self._db, run, state, reason)
-            if complete and temporary.has_any(self._db):
-                temporary.mark_ended(self._db, run)
-            self._checkpoints.close(done=complete, reason=reason)
-            text = f"run {self._run.id} {state}"
-            end = Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)
-            runs.set_missed(self._db, run, missed)
-            runs.set_baseline(self._db, run, build_baseline(self._db, run) if complete else None)
+            runs.set_state(self.run.db, run, state, reason)
+            if complete and temporary.has_any(self.run.db):
+                temporary.mark_ended(self.run.db, run)
+            self.checkpoints.close(done=complete, reason=reason)
+            runs.set_missed(self.run.db, run, missed)
+            runs.set_baseline(self.run.db, run, build_baseline(self.run.db, run) if complete else None)
             if complete:
-                warn_of_doubled_keys(self._db, run)
-            falls_short = self._stats.log_warnings() or falls_short or bool(missed)
-            falls_short = falls_short or self._defs_sync.extracted_nothing
-            runs.end(self._db, run, now, exit_code_of(exit_reason, falls_short=falls_short), reason)
-            events.add(self._db, run, [*self._stats.noindex_events(), *_missed_events(missed, now), end])
-            runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
-            if self._epoch is not None:
-                supervisors.end(self._db, self._epoch, now)
+                warn_of_doubled_keys(self.run.db, run)
+            falls_short = self.stats.log_warnings() or falls_short or bool(missed)
+            falls_short = falls_short or self.defs_sync.extracted_nothing
+            runs.end(self.run.db, run, now, exit_code_of(exit_reason, falls_short=falls_short), reason)
+            self.stats.log_noindex()
+            for one in missed:
+                self.run.log("ERROR", "run", f"expectation missed: {one.text}")
+            self.run.log("INFO" if complete else "WARNING", "run", f"run {self.run.id} {state}")
+            runs.enter_stage(self.run.db, run, Stage.SHUTDOWN_COMPLETE)
+            if self.is_last:
+                supervisors.end(self.run.db, self.run.epoch, now)
         if complete:
-            folder = FileFolder(self._db.path.parent, self._run.id)
+            folder = FileFolder(self.run.db.path.parent, self.run.id)
             folder.remove_parts()
             with contextlib.suppress(OSError):  # the appender has said why; the next one tries again
-                link_output(folder.output.parent, LATEST, self._run.id)
-        self._stages.clear_pending()
-        self._stats.confirm_warnings()
+                link_output(folder.output.parent, LATEST, self.run.id)
+        self.stages.clear_pending()
+        self.stats.confirm_warnings()
         return RunOutcome(exit_reason=exit_reason, reason=reason, falls_short=falls_short)
-
-
-def _missed_events(missed: list[MissedExpectation], now: float) -> list[Event]:
-    return [Event(now, "ERROR", "supervisor", "run", f"expectation missed: {one.text}") for one in missed]
 
 
 _SECONDS = 10.0

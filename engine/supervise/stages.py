@@ -4,11 +4,13 @@ import math
 import time
 from enum import StrEnum
 
+from msgspec import Struct
+
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
-from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables.run import events, runs
-from engine.store.tables.run.events import Event
+from engine.store.db.connector import DatabaseBusy
+from engine.store.tables.run import runs
+from engine.supervise.run_context import RunContext
 
 
 class ExitReason(StrEnum):
@@ -81,21 +83,19 @@ FORCED_TRANSITIONS: dict[Stage, Stage] = {
 """The next stage on the way to the end of a killed run."""
 
 
-class StageTracker:
+class StageTracker(Struct):
     """The current stage of a supervisor. Neither a busy database nor a full disk delays a stage change."""
 
-    def __init__(self, db: Database, run: int) -> None:
-        self._db = db
-        self._run = run
-        self._pending: list[tuple[Stage, list[Event]]] = []
-        self._attempted_at = 0.0
-        self.current = Stage.INIT
+    run: RunContext
+    current: Stage = Stage.INIT
+    _pending: list[tuple[Stage, str]] = []
+    """Stages that are not in the tables yet, each with a warning or an empty text."""
+    _attempted_at: float = 0.0
 
     def enter(self, stage: Stage, warning: str = "") -> None:
         """Change to `stage`; `warning` explains an irregular change."""
-        warnings = [Event(time.time(), "WARNING", "supervisor", "run", warning)] if warning else []
         self.current = stage
-        self._pending.append((stage, warnings))
+        self._pending.append((stage, warning))
         if len(self._pending) == 1:
             self._attempted_at = 0.0  # a failed attempt does not delay this one
         self.flush()
@@ -106,7 +106,7 @@ class StageTracker:
             return
         self._attempted_at = time.monotonic()
         try:
-            with self._db.transaction():
+            with self.run.db.transaction():
                 self.write_pending()
         except DatabaseBusy:
             self._attempted_at = time.monotonic()
@@ -115,9 +115,10 @@ class StageTracker:
 
     def write_pending(self) -> None:
         """Write pending stages in the open transaction; call `clear_pending` after the commit. Raises DatabaseBusy."""
-        for stage, warnings in self._pending:
-            runs.enter_stage(self._db, self._run, stage)
-            events.add(self._db, self._run, warnings)
+        for stage, warning in self._pending:
+            runs.enter_stage(self.run.db, self.run.seq, stage)
+            if warning:
+                self.run.log("WARNING", "run", warning)
 
     def clear_pending(self) -> None:
         """Forget stages that `write_pending` wrote, after the commit."""
@@ -131,21 +132,20 @@ _COMMIT_SECONDS = 5.0
 _MIN_FILE_SECONDS = 30.0
 
 
-class StopDeadlines:
+class StopDeadlines(Struct):
     """The deadlines of one supervisor. All times are monotonic seconds."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._end: float | None = None
+    settings: Settings
+    _end: float | None = None
 
     def bound(self, now: float) -> None:
         """Count the time limit from the first request to stop."""
         if self._end is None:
-            self._end = now + self._settings.stop_seconds
+            self._end = now + self.settings.stop_seconds
 
     def nodes(self, now: float) -> float:
         """The moment until which nodes that are asked to stop now may finish."""
-        limit = self._settings.node_drain if self._end is None else self._settings.job_grace + _COMMIT_SECONDS
+        limit = self.settings.node_drain if self._end is None else self.settings.job_grace + _COMMIT_SECONDS
         return self._before_end(now + limit, 0.75)
 
     def nodes_forced(self, now: float) -> float:
@@ -154,7 +154,7 @@ class StopDeadlines:
 
     def files(self, now: float) -> float:
         """The moment until which the appender may write remaining rows."""
-        limit = self._settings.file_drain if self._end is None else max(self._settings.grace, _MIN_FILE_SECONDS)
+        limit = self.settings.file_drain if self._end is None else max(self.settings.grace, _MIN_FILE_SECONDS)
         return self._before_end(now + limit, 0.25)
 
     def files_forced(self, now: float) -> float:
@@ -171,4 +171,4 @@ class StopDeadlines:
 
     def _before_end(self, moment: float, share: float) -> float:
         """A moment, but no later than this share of the reserve before the end."""
-        return moment if self._end is None else min(moment, self._end - share * self._settings.stop_reserve)
+        return moment if self._end is None else min(moment, self._end - share * self.settings.stop_reserve)

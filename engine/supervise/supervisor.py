@@ -2,18 +2,17 @@
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+
+from msgspec import Struct, field
 
 from engine.errors import CrawlError, StorageError, UsageError
 from engine.model.node import NodeState
 from engine.model.run import Alarm, Stage
 from engine.processes.spawner import Spawner
-from engine.settings import Settings
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import checkpoint_wal
 from engine.store.tables.run import nodes
-from engine.store.tables.run.runs import Run
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.commands import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
@@ -25,6 +24,7 @@ from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.retention.keeper import Retention
 from engine.supervise.robots_refresh import RobotsRefresh
+from engine.supervise.run_context import RunContext
 from engine.supervise.run_end import RunEnd, delete_documents
 from engine.supervise.seeding.seeder import Seeder
 from engine.supervise.stages import (
@@ -40,69 +40,39 @@ from engine.supervise.wal_guard import WalGuard
 _KILL_RETRY_SECONDS = 3.0
 
 
-class Supervisor:
+class Supervisor(Struct, kw_only=True):
     """One run under one supervisor, from its start to the release of the lock."""
 
-    def __init__(
-        self,
-        db: Database,
-        folder: Path,
-        *,
-        run: Run,
-        settings: Settings,
-        lock: Lock,
-        parts: MachineParts,
-        robots_refresh: RobotsRefresh,
-        seeder: Seeder,
-        defs_sync: DefsSync,
-        commands: CommandHandlers,
-        disk: DiskGuard,
-        lock_watch: LockWatch,
-        wal_guard: WalGuard,
-        log_rotation: LogRotation,
-        stages: StageTracker,
-        run_end: RunEnd,
-        stats: RunStats,
-        progress: ProgressRecorder,
-        retention: Retention,
-        spawner: Spawner,
-    ) -> None:
-        self.run = run
-        self.parts = parts
-        self.node_pool = parts.node_pool
-        self._helpers = parts.helpers
-        self.defs_sync = defs_sync
-        self.disk = disk
-        self._db = db
-        self._folder = folder
-        self._deadlines = StopDeadlines(settings)
-        self._lock = lock
-        self._elastic_nodes = parts.elastic_nodes
-        self._queue_maintainer = parts.queue_maintainer
-        self._robots_refresh = robots_refresh
-        self._seeder = seeder
-        self._progress = progress
-        self._retention = retention
-        self._started_at = time.monotonic()
-        self._is_recorded = False
-        """Whether the end of the run is in the tables."""
-        self._spawner = spawner
-        self._commands = commands
-        self._lock_watch = lock_watch
-        self._wal_guard = wal_guard
-        self._log_rotation = log_rotation
-        self._run_end = run_end
-        self._stages = stages
-        self._stats = stats
-        self.exit_reason: ExitReason | None = None
-        self.reason: str | None = None
-        self._kill_reason: str | None = None
-        self._falls_short = False
-        self._deadline = 0.0
+    run: RunContext
+    parts: MachineParts
+    lock: Lock
+    spawner: Spawner
+    deadlines: StopDeadlines
+    stages: StageTracker
+    stats: RunStats
+    seeder: Seeder
+    defs_sync: DefsSync
+    robots_refresh: RobotsRefresh
+    commands: CommandHandlers
+    progress: ProgressRecorder
+    disk: DiskGuard
+    lock_watch: LockWatch
+    wal_guard: WalGuard
+    log_rotation: LogRotation
+    retention: Retention
+    run_end: RunEnd
+    exit_reason: ExitReason | None = None
+    reason: str | None = None
+    _kill_reason: str | None = None
+    _started_at: float = field(default_factory=time.monotonic)
+    _deadline: float = 0.0
+    _is_recorded: bool = False
+    """Whether the end of the run is in the tables."""
+    _falls_short: bool = False
 
     @property
     def stage(self) -> Stage:
-        return self._stages.current
+        return self.stages.current
 
     @property
     def is_finished(self) -> bool:
@@ -112,7 +82,7 @@ class Supervisor:
     @property
     def tick_soon(self) -> bool:
         """Whether the next tick is due soon, because something starts or ends."""
-        return self.stage is not Stage.RUNNING or not self._seeder.done or not self.defs_sync.done
+        return self.stage is not Stage.RUNNING or not self.seeder.done or not self.defs_sync.done
 
     @property
     def exit_code(self) -> int:
@@ -131,7 +101,7 @@ class Supervisor:
     @property
     def alarms(self) -> Sequence[Alarm]:
         """What is wrong with the run now."""
-        return self._stats.alarms
+        return self.stats.alarms
 
     @property
     def kill_requested(self) -> bool:
@@ -151,20 +121,20 @@ class Supervisor:
 
     def _tick(self) -> None:
         self.disk.check()
-        self._spawner.check()
+        self.spawner.check()
         if self._kill_reason is not None:
             self._kill(self._kill_reason)
             return
-        self._log_rotation.check()
-        self._wal_guard.check()
-        self._stages.flush()
-        self._helpers.watch()
+        self.log_rotation.check()
+        self.wal_guard.check()
+        self.stages.flush()
+        self.parts.helpers.watch()
         for work in (self._serve_operator, self._advance):  # a lock that delays the operator must not delay a stop
             try:
                 work()
             except DatabaseBusy as busy:
-                self._lock_watch.warn(f"{busy.message}; retrying")
-                limit = self._deadlines.busy(self._deadline, processes_alive=self.node_pool.any_alive)
+                self.lock_watch.warn(f"{busy.message}; retrying")
+                limit = self.deadlines.busy(self._deadline, processes_alive=self.parts.node_pool.any_alive)
                 if self.stage not in ACTIVE_STAGES and time.monotonic() > limit:
                     self._abandon(busy)
                     return
@@ -172,9 +142,9 @@ class Supervisor:
     def _serve_operator(self) -> None:
         if self._is_recorded:
             return
-        self._lock_watch.kill_stalled_writer()
+        self.lock_watch.kill_stalled_writer()
         self.disk.record()
-        self._commands.handle_new(self)
+        self.commands.handle_new(self)
 
     def _advance(self) -> None:
         """Do the work of the stage, and of each that follows without waiting."""
@@ -191,12 +161,12 @@ class Supervisor:
         alone.
         """
         if self._is_recorded:
-            self._retention.stop()
+            self.retention.stop()
         if self.exit_reason in (None, ExitReason.COMPLETE):
-            self._deadlines.bound(time.monotonic())
+            self.deadlines.bound(time.monotonic())
         if self.exit_reason in (None, ExitReason.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
             if self.exit_reason is ExitReason.COMPLETE:
-                self._deadline = min(self._deadline, self._deadlines.nodes(time.monotonic()))
+                self._deadline = min(self._deadline, self.deadlines.nodes(time.monotonic()))
             self.exit_reason, self.reason = exit_reason, reason
 
     def request_kill(self, reason: str) -> None:
@@ -208,15 +178,15 @@ class Supervisor:
 
     def kill_processes(self) -> None:
         """Kill every process of the run, and wait for their end."""
-        self.node_pool.kill_all()
-        self._helpers.kill_all()
+        self.parts.node_pool.kill_all()
+        self.parts.helpers.kill_all()
 
     def _kill(self, reason: str) -> None:
         """Stop at once: processes die, their jobs are READY again, rows reach the files at the next start."""
         if self.is_finished:
             return
         if self._is_recorded:  # only old runs are left to delete
-            self._retention.stop()
+            self.retention.stop()
             self._finish()
             return
         self.exit_reason, self.reason = ExitReason.KILLED, reason
@@ -227,33 +197,33 @@ class Supervisor:
             self._abandon(error)
 
     def _finish_killed(self) -> None:
-        self.node_pool.appender.end(NodeState.DEAD)
+        self.parts.node_pool.appender.end(NodeState.DEAD)
         while self.stage is not Stage.RELEASING_LOCK:
             if self.stage is Stage.INTERRUPTED:
-                self.node_pool.reap()
-            self._stages.enter(FORCED_TRANSITIONS[self.stage])
-        self.node_pool.reap()
+                self.parts.node_pool.reap()
+            self.stages.enter(FORCED_TRANSITIONS[self.stage])
+        self.parts.node_pool.reap()
         self._finish()
 
     def _tick_starting(self) -> None:
         """Start helpers, appender, nodes: consumers before producers. A signal during the start ends it."""
         if self.stage is Stage.INIT:
-            self._stages.enter(Stage.CHECK_LOCK)
+            self.stages.enter(Stage.CHECK_LOCK)
         elif self.stage is Stage.CHECK_LOCK:
-            if self.exit_reason is not None or self._retention.step():
-                self._stages.enter(Stage.START_APPENDER)
+            if self.exit_reason is not None or self.retention.step():
+                self.stages.enter(Stage.START_APPENDER)
         elif self.exit_reason is not None:
             self._begin_shutdown()
-        elif self._helpers.failure:
-            self.stop(ExitReason.FAILED, self._helpers.failure)
+        elif self.parts.helpers.failure:
+            self.stop(ExitReason.FAILED, self.parts.helpers.failure)
         elif self.stage is Stage.START_APPENDER:
-            if self._helpers.start():
-                if self.node_pool.appender.child is None:
-                    self.node_pool.appender.start()
-                self._stages.enter(Stage.START_NODES)
+            if self.parts.helpers.start():
+                if self.parts.node_pool.appender.child is None:
+                    self.parts.node_pool.appender.start()
+                self.stages.enter(Stage.START_NODES)
         else:
-            self.node_pool.start_missing_nodes()
-            self._stages.enter(Stage.RUNNING)
+            self.parts.node_pool.start_missing_nodes()
+            self.stages.enter(Stage.RUNNING)
 
     def _tick_running(self) -> None:
         if self.exit_reason is None:
@@ -262,96 +232,96 @@ class Supervisor:
             self._begin_shutdown()
 
     def _run_once(self) -> None:
-        self.node_pool.watch()
-        self._progress.record(self._is_stopped_early)
-        self._elastic_nodes.tick()
-        self._retention.make_room()
+        self.parts.node_pool.watch()
+        self.progress.record(self._is_stopped_early)
+        self.parts.elastic_nodes.tick()
+        self.retention.make_room()
         if not self.disk.alarm:
-            self._seeder = self.defs_sync.tick(self._seeder)
-        if not self._seeder.done and not self.disk.alarm and not self._wal_guard.is_full:
+            self.seeder = self.defs_sync.tick(self.seeder)
+        if not self.seeder.done and not self.disk.alarm and not self.wal_guard.is_full:
             self._seed_batch()
-        self._robots_refresh.tick()
-        self._queue_maintainer.tick()
-        if self.exit_reason is None and (limit := self._stats.limit_reached()):
+        self.robots_refresh.tick()
+        self.parts.queue_maintainer.tick()
+        if self.exit_reason is None and (limit := self.stats.limit_reached()):
             self.stop(ExitReason.LIMIT, limit)
-        if (failure := self.node_pool.failure or self._helpers.failure) and self.exit_reason is None:
+        if (failure := self.parts.node_pool.failure or self.parts.helpers.failure) and self.exit_reason is None:
             self.stop(ExitReason.FAILED, failure)
-        if self.exit_reason is None and self._seeder.done and self._run_end.try_complete():
+        if self.exit_reason is None and self.seeder.done and self.run_end.try_complete():
             self.exit_reason = ExitReason.COMPLETE
         if self.exit_reason is None and self.disk.dead_end:  # waiting would hold the lock for ever
             self.stop(ExitReason.FAILED, self.disk.dead_end)
 
     def _seed_batch(self) -> None:
         try:
-            self._queue_maintainer.ring(self._seeder.step())
+            self.parts.queue_maintainer.ring(self.seeder.step())
         except UsageError as error:
             self.stop(ExitReason.FAILED, error.message)
 
     def _begin_shutdown(self) -> None:
-        self._stages.enter(Stage.CRAWL_COMPLETE if self.exit_reason is ExitReason.COMPLETE else Stage.INTERRUPTED)
+        self.stages.enter(Stage.CRAWL_COMPLETE if self.exit_reason is ExitReason.COMPLETE else Stage.INTERRUPTED)
 
     def _stop_nodes(self) -> None:
-        self._stages.enter(Stage.STOPPING_NODES_GRACEFUL)
-        self._deadline = self._deadlines.nodes(time.monotonic())
-        self.node_pool.stop_nodes()
+        self.stages.enter(Stage.STOPPING_NODES_GRACEFUL)
+        self._deadline = self.deadlines.nodes(time.monotonic())
+        self.parts.node_pool.stop_nodes()
 
     def _await_nodes(self) -> None:
-        self._progress.record(self._is_stopped_early)
-        if self.node_pool.reap() and not nodes.has_live(self._db):  # none of another machine either
+        self.progress.record(self._is_stopped_early)
+        if self.parts.node_pool.reap() and not nodes.has_live(self.run.db):  # none of another machine either
             self._stop_appender()
         elif time.monotonic() > self._deadline:
-            self._stages.enter(Stage.STOPPING_NODES_FORCEFUL, "nodes did not stop in time; forcing them")
-            self._deadline = self._deadlines.nodes_forced(time.monotonic())
-            self.node_pool.stop_nodes()
+            self.stages.enter(Stage.STOPPING_NODES_FORCEFUL, "nodes did not stop in time; forcing them")
+            self._deadline = self.deadlines.nodes_forced(time.monotonic())
+            self.parts.node_pool.stop_nodes()
 
     def _force_nodes(self) -> None:
         is_over = time.monotonic() > self._deadline
         if is_over:
-            self.node_pool.kill_nodes()
-        if self.node_pool.reap() and (is_over or not nodes.has_live(self._db)):
+            self.parts.node_pool.kill_nodes()
+        if self.parts.node_pool.reap() and (is_over or not nodes.has_live(self.run.db)):
             self._stop_appender()
 
     def _stop_appender(self) -> None:
-        self._stages.enter(Stage.STOPPING_APPENDER_GRACEFUL)
-        self._deadline = self._deadlines.files(time.monotonic())
+        self.stages.enter(Stage.STOPPING_APPENDER_GRACEFUL)
+        self._deadline = self.deadlines.files(time.monotonic())
 
     def _await_appender(self) -> None:
-        self._progress.record(self._is_stopped_early)
-        if self.node_pool.appender.drain():
-            self._stages.enter(Stage.RELEASING_LOCK)
+        self.progress.record(self._is_stopped_early)
+        if self.parts.node_pool.appender.drain():
+            self.stages.enter(Stage.RELEASING_LOCK)
         elif time.monotonic() > self._deadline:
-            self._stages.enter(Stage.STOPPING_APPENDER_FORCEFUL, "the appender did not stop in time; forcing it")
-            self._deadline = self._deadlines.files_forced(time.monotonic())
+            self.stages.enter(Stage.STOPPING_APPENDER_FORCEFUL, "the appender did not stop in time; forcing it")
+            self._deadline = self.deadlines.files_forced(time.monotonic())
 
     def _force_appender(self) -> None:
         if time.monotonic() > self._deadline:
-            self.node_pool.kill_all()
-            self.node_pool.appender.end(NodeState.DEAD)
-        if self.node_pool.appender.drain():
-            self._stages.enter(Stage.RELEASING_LOCK)
+            self.parts.node_pool.kill_all()
+            self.parts.node_pool.appender.end(NodeState.DEAD)
+        if self.parts.node_pool.appender.drain():
+            self.stages.enter(Stage.RELEASING_LOCK)
 
     def _stop_helpers(self) -> None:
         """Stop the helpers last: nodes and outputs use them until they end."""
-        if self._is_recorded or self._helpers.stop(self._deadlines.helpers()):
+        if self._is_recorded or self.parts.helpers.stop(self.deadlines.helpers()):
             self._finish()
 
     def _finish(self) -> None:
         """Record the end of the run, end the epoch, tidy up, release the lock."""
         if not self._is_recorded:
             self._record_end()
-        if self._retention.step():
+        if self.retention.step():
             self.disk.check_databases()  # the end may have been written to a file that nobody will find
             self._release()
 
     def _record_end(self) -> None:
-        self._retention.stop()
-        outcome = self._run_end.record(self.exit_reason or ExitReason.FAILED, self.reason)
+        self.retention.stop()
+        outcome = self.run_end.record(self.exit_reason or ExitReason.FAILED, self.reason)
         self.exit_reason, self.reason = outcome.exit_reason, outcome.reason
         self._falls_short = outcome.falls_short
-        self._progress.record_end()
+        self.progress.record_end()
         if outcome.exit_reason is ExitReason.COMPLETE:
-            delete_documents(self._db, self._folder, lambda: self.kill_requested)
-            self._retention.begin_end(time.monotonic() - self._started_at)
+            delete_documents(self.run.db, self.run.folder, lambda: self.kill_requested)
+            self.retention.begin_end(time.monotonic() - self._started_at)
         self._is_recorded = True
 
     def _abandon(self, error: CrawlError) -> None:
@@ -364,25 +334,25 @@ class Supervisor:
 
     def give_up(self) -> None:
         """Give up the lead, for a machine that goes on without it: nodes and helpers stay. Raises DatabaseBusy."""
-        if (appender := self.node_pool.appender).child is not None:
+        if (appender := self.parts.node_pool.appender).child is not None:
             appender.child.process.kill()
             appender.end(NodeState.DEAD)
-        self._retention.stop()
+        self.retention.stop()
         self.defs_sync.stop()
         self.disk.close()
 
     def close(self) -> None:
         """Close what is open; nothing more is written."""
         self.defs_sync.stop()
-        self._queue_maintainer.close()
+        self.parts.queue_maintainer.close()
         self.disk.close()
-        self._db.close()
+        self.run.db.close()
 
     def _release(self) -> None:
-        self._stages.current = Stage.SHUTDOWN_COMPLETE
+        self.stages.current = Stage.SHUTDOWN_COMPLETE
         self.close()
-        checkpoint_wal(self._folder)
-        self._lock.release()
+        checkpoint_wal(self.run.folder)
+        self.lock.release()
 
     def _is_stopped_early(self) -> bool:
         return self.kill_requested or self.exit_reason not in (None, ExitReason.COMPLETE)

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from engine.judge.trouble import WITHOUT_SUPERVISOR
 from engine.model.run import Alarm
-from engine.store.db.connector import Database
-from engine.store.tables.run import events, runs
-from engine.store.tables.run.events import Event
+from engine.store.tables.run import runs
+from engine.supervise.run_context import RunContext
 
 _LOGGED = ("blocked", "failing-requests", "host-refused", "host-silent", "output-behind", "queue-grows")
 """Alarms without an event of their own."""
@@ -24,14 +23,13 @@ class AlarmKeeper:
     many hosts is acknowledged with those of its hosts, and theirs with it, when one follows the other.
     """
 
-    def __init__(self, db: Database, run: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._db = db
+    def __init__(self, run: RunContext, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
         self._clock = clock
         self.alarms: Sequence[Alarm] = ()
         self._stored: list[Alarm] | None = None
-        earlier = {alarm.key: alarm.since for alarm in runs.list_alarms(db, run)}
-        kept = earlier.keys() | runs.list_acknowledged(db, run) - {*WITHOUT_SUPERVISOR}
+        earlier = {alarm.key: alarm.since for alarm in runs.list_alarms(run.db, run.seq)}
+        kept = earlier.keys() | runs.list_acknowledged(run.db, run.seq) - {*WITHOUT_SUPERVISOR}
         self._seen = {key: (earlier.get(key, time.time()), clock()) for key in kept}
         """By key of an alarm: since when it lasts, and when it was found last."""
         self._members: dict[str, tuple[str, ...]] = {}
@@ -50,18 +48,19 @@ class AlarmKeeper:
 
     def record(self) -> None:
         """Store them in the open transaction; a forgotten alarm is no longer acknowledged."""
-        acknowledged, stored = runs.list_acknowledged(self._db, self._run), {alarm.key for alarm in self._stored or ()}
+        acknowledged = runs.list_acknowledged(self._run.db, self._run.seq)
+        stored = {alarm.key for alarm in self._stored or ()}
         begun = [alarm.key for alarm in self.alarms if alarm.key not in stored]
         added = {key for key in begun if self._follows_acknowledged(key, acknowledged)} - acknowledged
         removed = acknowledged - self._seen.keys()
         if added or removed:
-            runs.acknowledge(self._db, self._run, added, removed)
+            runs.acknowledge(self._run.db, self._run.seq, added, removed)
         if self.alarms == self._stored:
             return
-        runs.set_alarms(self._db, self._run, list(self.alarms))
-        now = time.time()
-        new = [alarm for alarm in self.alarms if alarm.code in _LOGGED and alarm.key not in self._logged]
-        events.add(self._db, self._run, [Event(now, "WARNING", "supervisor", "host", alarm.text) for alarm in new])
+        runs.set_alarms(self._run.db, self._run.seq, list(self.alarms))
+        for alarm in self.alarms:
+            if alarm.code in _LOGGED and alarm.key not in self._logged:
+                self._run.log("WARNING", "host", alarm.text)
 
     def confirm(self) -> None:
         """Call it after the commit of `record`."""

@@ -4,12 +4,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from engine.store.db.connector import Database
+from msgspec import Struct
+
 from engine.store.tables.host import hosts
 from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth
 from engine.store.tables.run import runs
 from engine.store.tables.run.runs import Drop
+from engine.supervise.run_context import RunContext
 
 WINDOW_PAGES = 50
 """The least number of last pages that are compared with earlier ones."""
@@ -58,18 +60,15 @@ DropKey = tuple[str, str, str | None]
 """DataDef, field and host."""
 
 
-class DropDetector:
+class DropDetector(Struct):
     """Watches one dataDef, by default on all hosts."""
 
-    def __init__(
-        self, window: int = WINDOW_PAGES, expected: int = MIN_EXPECTED, *, step: int = _SAMPLE_PAGES
-    ) -> None:  # fmt: skip
-        """`step`: the pages between two samples."""
-        self._window = window
-        self._step = step
-        self._expected = expected
-        self._samples: list[_Sample] = []
-        self._id: int | None = None
+    window: int = WINDOW_PAGES
+    expected: int = MIN_EXPECTED
+    step: int = _SAMPLE_PAGES
+    """The pages between two samples."""
+    _samples: list[_Sample] = []
+    _id: int | None = None
 
     def start_again_if_new(self, data_def: DataDefHealth) -> bool:
         """Whether the dataDef has a new version: then its counters are not compared with earlier ones.
@@ -101,7 +100,7 @@ class DropDetector:
         self._add(_sample(data_def))
 
     def _add(self, now: _Sample) -> None:
-        if not self._samples or now.pages >= self._samples[-1].pages + self._step:
+        if not self._samples or now.pages >= self._samples[-1].pages + self.step:
             self._samples.append(now)
             if len(self._samples) > _MAX_SAMPLES:  # the older ones are needed for long windows alone
                 del self._samples[: _MAX_SAMPLES // 2 : 2]
@@ -112,8 +111,8 @@ class DropDetector:
             before = start.pages if not name else start.records
             of = pages if not name else now.records - start.records
             value = start.values.get(name, 0)
-            is_gone = value == now.values[name] and (last or value < self._expected)
-            window, expected = (MIN_GONE, MIN_GONE) if is_gone else (self._window, self._expected)
+            is_gone = value == now.values[name] and (last or value < self.expected)
+            window, expected = (MIN_GONE, MIN_GONE) if is_gone else (self.window, self.expected)
             if pages < window:
                 continue
             if value < expected or not before:
@@ -138,28 +137,26 @@ class DropDetector:
         return min(last.pages, before.pages + pages) + 1, share or now.values[name] / last.records
 
 
-class HealthWatch:
+class HealthWatch(Struct):
     """Watches all dataDefs of a run, and the part of each host; stores its findings with the run."""
 
-    def __init__(self, db: Database, run: int) -> None:
-        self._db = db
-        self._run = run
-        self._detectors: dict[str, DropDetector] = {}
-        self._by_host: dict[tuple[str, int], DropDetector] = {}
-        self._host_falls: dict[tuple[str, str], dict[int, _Fall]] = {}
-        """By dataDef and field, the hosts whose pages lack it."""
-        self._on_several: set[tuple[str, str]] = set()
-        """Those that many hosts lack, but not all of them together."""
-        self._hosts_due = 0.0
+    run: RunContext
+    _detectors: dict[str, DropDetector] = {}
+    _by_host: dict[tuple[str, int], DropDetector] = {}
+    _host_falls: dict[tuple[str, str], dict[int, _Fall]] = {}
+    """By dataDef and field, the hosts whose pages lack it."""
+    _on_several: set[tuple[str, str]] = set()
+    """Those that many hosts lack, but not all of them together."""
+    _hosts_due: float = 0.0
 
     def update(self, answered: Sequence[int] = (), *, last: bool = False) -> None:
         """Compare, and store the drops if they changed. `answered`: hosts that answered just now.
 
         `last`: no further pages come.
         """
-        drops = {drop.key: drop for drop in runs.list_drops(self._db, self._run)}
+        drops = {drop.key: drop for drop in runs.list_drops(self.run.db, self.run.seq)}
         before = dict(drops)
-        data_defs = health.read(self._db, self._run)
+        data_defs = health.read(self.run.db, self.run.seq)
         for data_def, counts in data_defs.items():
             detector = self._detectors.setdefault(data_def, DropDetector())
             if detector.start_again_if_new(counts):
@@ -179,8 +176,8 @@ class HealthWatch:
         for pair, falls in self._host_falls.items():
             self._judge_hosts(drops, pair, falls)
         if drops != before:
-            with self._db.transaction():
-                runs.set_drops(self._db, self._run, list(drops.values()))
+            with self.run.db.transaction():
+                runs.set_drops(self.run.db, self.run.seq, list(drops.values()))
 
     def _replay(self, data_defs: Mapping[str, DataDefHealth]) -> Iterator[tuple[str, _Fall]]:
         """The drops at the end of a small run, page by page: it may have ended between two samples."""
@@ -190,7 +187,7 @@ class HealthWatch:
         names = {data_def.id: name for name, data_def in data_defs.items()}
         sums = {name: DataDefHealth(0, 0, 0, {}, frozenset(), counts.id) for name, counts in data_defs.items()}
         detectors = {name: DropDetector(step=1) for name in data_defs}
-        for data_def, records, rejected, missing in health.list_pages(self._db, self._run, pages):
+        for data_def, records, rejected, missing in health.list_pages(self.run.db, self.run.seq, pages):
             if (name := names.get(data_def)) is None:
                 continue
             of_page = DataDefHealth(1, records, rejected, missing, frozenset())
@@ -207,7 +204,7 @@ class HealthWatch:
             return
         watched = {host for _, host in self._by_host}
         chosen = [host for host in answered if host in watched or len(watched) < _MAX_HOSTS_WATCHED]
-        for host, counts in health.read_hosts(self._db, chosen[:_MAX_HOSTS_WATCHED], data_defs).items():
+        for host, counts in health.read_hosts(self.run.db, chosen[:_MAX_HOSTS_WATCHED], data_defs).items():
             for name, of_host in counts.items():
                 detector = self._by_host.setdefault((name, host), DropDetector(HOST_WINDOW, HOST_WINDOW))
                 detector.start_again_if_new(of_host)
@@ -224,7 +221,7 @@ class HealthWatch:
         """Note the hosts that lack a field of a dataDef: few one by one, many together; none if all together do."""
         key = (*pair, None)
         is_whole = key in drops and not drops[key].ended and pair not in self._on_several
-        names = hosts.list_names(self._db, falls)
+        names = hosts.list_names(self.run.db, falls)
         found: dict[DropKey, Drop] = {}
         if len(falls) > _MAX_HOSTS_NAMED and not is_whole:
             first = ", ".join(list(names.values())[:_MAX_HOSTS_NAMED])

@@ -7,9 +7,9 @@ from msgspec import Struct, field
 
 from engine.model.host import difference, quantile
 from engine.runtime.clock import store_time
-from engine.store.db.connector import Database
 from engine.store.tables.host import host_speeds
 from engine.store.tables.host.host_speeds import HostSpeed
+from engine.supervise.run_context import RunContext
 
 _INTERVAL_SECONDS = 5.0
 _INTERVALS = 12
@@ -60,14 +60,13 @@ class _Silence(Struct):
     """Seconds that a request has waited since then."""
 
 
-class SilenceWatch:
+class SilenceWatch(Struct):
     """Follows since when hosts are silent. All times are boot-time seconds."""
 
-    def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
-        self._limits: dict[int, float] = {}
-        """By host that answered late: the seconds after which it is silent."""
-        self._silences: dict[int, _Silence] = {}
+    deadline: float
+    _limits: dict[int, float] = {}
+    """By host that answered late: the seconds after which it is silent."""
+    _silences: dict[int, _Silence] = {}
 
     def update(self, waiting: Mapping[int, float], answered: Collection[int], now: float) -> None:
         """`waiting`: by host, when its oldest request in flight was sent. `answered`: hosts that answered just now."""
@@ -78,7 +77,7 @@ class SilenceWatch:
             ended = self._silences.get(host)
             if ended is None:
                 continue
-            if self._is_long(ended) and ended.longest < self._deadline * _GIVEN_UP_SHARE:
+            if self._is_long(ended) and ended.longest < self.deadline * _GIVEN_UP_SHARE:
                 took = min(ended.longest, now - ended.since)
                 self._limits[host] = max(self._limits.get(host, 0.0), took * _PATIENCE)
             self._silences[host] = _Silence(now)
@@ -95,19 +94,18 @@ class SilenceWatch:
         return now - silence.since
 
     def _is_long(self, silence: _Silence) -> bool:
-        return silence.longest >= self._deadline / 2
+        return silence.longest >= self.deadline / 2
 
 
 class HostWatch:
     """Measures the hosts of one run. Its cost grows with the hosts that answered in the last minute."""
 
-    def __init__(self, db: Database, run: int, deadline: float) -> None:
-        self._db = db
+    def __init__(self, run: RunContext) -> None:
         self._run = run
-        self.silences = SilenceWatch(deadline)
+        self.silences = SilenceWatch(run.settings.deadline)
         self._hosts: dict[int, _HostLatency] = {}
         self._read_at = self._interval_at = store_time()
-        for host, histogram in host_speeds.list_measured(db, run, 0.0, self._read_at).items():
+        for host, histogram in host_speeds.list_measured(run.db, run.seq, 0.0, self._read_at).items():
             self._add(host, histogram, before=histogram)
         self._since_sample: _Histogram = {}
         self._silent: set[int] = set()
@@ -118,7 +116,7 @@ class HostWatch:
         `waiting`: by host, when its oldest request in flight was sent.
         """
         now = store_time()
-        measured = host_speeds.list_measured(self._db, self._run, self._read_at - _FLUSH_LATENESS, now)
+        measured = host_speeds.list_measured(self._run.db, self._run.seq, self._read_at - _FLUSH_LATENESS, now)
         self._read_at = now
         changed = [host for host, histogram in measured.items() if self._take(host, histogram)]
         self.silences.update(waiting, changed, now)
@@ -133,9 +131,9 @@ class HostWatch:
 
     def record(self, speeds: Sequence[HostSpeed]) -> None:
         """Write speeds in the open transaction; forget the histograms of silent hosts."""
-        host_speeds.set_speeds(self._db, speeds)
+        host_speeds.set_speeds(self._run.db, speeds)
         if self._silent:
-            host_speeds.forget_latencies(self._db, self._silent)
+            host_speeds.forget_latencies(self._run.db, self._silent)
 
     def confirm(self, *, sampled: bool) -> None:
         """Call it after the commit of `record`. `sampled`: it held the latencies of the run."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.judge.rates import RateMeter
@@ -11,8 +12,6 @@ from engine.judge.trouble import RunJudge
 from engine.model.host import count_by_class
 from engine.model.job import JobKind
 from engine.model.run import NO_ETA, Alarm, Judgement, OutputRate, Stage
-from engine.settings import Settings
-from engine.store.db.connector import Database
 from engine.store.read import situation
 from engine.store.read.data_warnings import HOST_WARNINGS, DataWarning, find_warnings
 from engine.store.tables.host import host_speeds
@@ -20,8 +19,8 @@ from engine.store.tables.host.host_speeds import HostNow
 from engine.store.tables.job import sequences
 from engine.store.tables.output import outputs
 from engine.store.tables.row import health, rows
-from engine.store.tables.run import events, metrics, nodes, runs, samples, supervisors
-from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run import metrics, nodes, runs, samples, supervisors
+from engine.store.tables.run.events import Level
 from engine.store.tables.run.runs import MissedExpectation
 from engine.store.tables.run.samples import Sample
 from engine.store.transactions import page_limit
@@ -30,33 +29,29 @@ from engine.supervise.analysis.expectations import find_missed, gave_nothing
 from engine.supervise.analysis.health_watch import HealthWatch
 from engine.supervise.analysis.host_watch import HostWatch
 from engine.supervise.disk_guard import DiskGuard
+from engine.supervise.run_context import RunContext
 
 _Identity = tuple[str | None, ...]
 
 
-class WarningLog:
+class WarningLog(Struct):
     """The warnings of one run. A start that resumes the run repeats warnings that still hold."""
 
-    def __init__(self, db: Database, run: int) -> None:
-        self._db = db
-        self._run = run
-        self._logged: dict[_Identity, bool] = {}
-        """By subject of the warning: whether its end is logged, too."""
-        self._written: dict[_Identity, bool] = {}
+    run: RunContext
+    _logged: dict[_Identity, bool] = {}
+    """By subject of the warning: whether its end is logged, too."""
+    _written: dict[_Identity, bool] = {}
 
     def update(self, warnings: Iterable[DataWarning]) -> None:
         """Add an event for each warning that is new or has ended, in the open transaction; then call `confirm`."""
         self._written = {}
-        new: list[Event] = []
         for warning in warnings:
             if warning.code == "expectation":
                 continue  # the end of the run logs it as an error
             if self._logged.get(_identity(warning)) is not warning.ended:
                 self._written[_identity(warning)] = warning.ended
                 level: Level = "INFO" if warning.ended else "WARNING"
-                new.append(Event(time.time(), level, "supervisor", "data", warning.text))
-        if new:
-            events.add(self._db, self._run, new)
+                self.run.log(level, "data", warning.text)
 
     def confirm(self) -> None:
         """The transaction of the last update is committed: its warnings are not logged again."""
@@ -80,24 +75,22 @@ _COST_SHARE = 0.02
 class RunStats:
     """Statistics of one run under one supervisor."""
 
-    def __init__(self, db: Database, run: int, settings: Settings, disk: DiskGuard) -> None:
-        self._db = db
+    def __init__(self, run: RunContext, disk: DiskGuard) -> None:
         self._run = run
-        self._settings = settings
         self._disk = disk
         self._started_at = self._recorded_at = time.monotonic()
         self._meter = RateMeter()
         pages, row_count, _ = self._measure(self._started_at)
         self._last_sample = (self._started_at, pages, row_count)
-        self._health_watch = HealthWatch(db, run)
-        self._warning_log = WarningLog(db, run)
+        self._health_watch = HealthWatch(run)
+        self._warning_log = WarningLog(run)
         self._judge = RunJudge()
-        self._keeper = AlarmKeeper(db, run)
+        self._keeper = AlarmKeeper(run)
         self._warnings: Sequence[DataWarning] = ()
         """Of the last judgement."""
         self._eta = NO_ETA
         self._next_judgement = 0.0
-        self._host_watch = HostWatch(db, run, settings.deadline)
+        self._host_watch = HostWatch(run)
         self._recorded_etas: dict[int, float] = {}
         self._recorded_states: dict[int, HostNow] = {}
         self._last_answers = self._read_answers()
@@ -108,7 +101,7 @@ class RunStats:
         `waiting_hosts`: by id, when the oldest request in flight was sent. `last`: no other call follows, so the plots
         get their last sample.
         """
-        now, run = time.monotonic(), self._run
+        now, run = time.monotonic(), self._run.seq
         pages, row_count, judgement = self._measure(now)
         elapsed = max(1e-3, now - self._recorded_at)
         speeds = self._host_watch.measure(waiting_hosts)
@@ -125,15 +118,15 @@ class RunStats:
         )  # fmt: skip
         states = dict(self._judge.states.items() - self._recorded_states.items())
         etas = self._longest_etas() if stage is Stage.RUNNING else {}
-        with self._db.transaction():
-            runs.add_time(self._db, run, elapsed, judgement, self._eta)
-            supervisors.record_clock(self._db)
+        with self._run.db.transaction():
+            runs.add_time(self._run.db, run, elapsed, judgement, self._eta)
+            supervisors.record_clock(self._run.db)
             self._host_watch.record(speeds)
-            host_speeds.set_states(self._db, run, states)
+            host_speeds.set_states(self._run.db, run, states)
             if etas != self._recorded_etas:
-                host_speeds.set_etas(self._db, run, etas)
+                host_speeds.set_etas(self._run.db, run, etas)
             if sample is not None:
-                samples.add(self._db, run, sample)
+                samples.add(self._run.db, run, sample)
                 # of hosts, alarms tell it at once; the end of the run tells of the whole run
                 self._warning_log.update(one for one in self._warnings if one.code not in HOST_WARNINGS)
             self._keeper.record()
@@ -154,12 +147,12 @@ class RunStats:
 
     def judge(self) -> Stage:
         """Find the alarms, and estimate the end; returns the stage. It writes nothing."""
-        now, run = time.monotonic(), runs.get(self._db, self._run)
+        now, run = time.monotonic(), runs.get(self._run.db, self._run.seq)
         if now >= self._next_judgement or run.stage is not Stage.RUNNING:
-            current = situation.read(self._db, run, self._judge.hosts.settled)
-            limit = self._settings.max_time
+            current = situation.read(self._run.db, run, self._judge.hosts.settled)
+            limit = self._run.settings.max_time
             current.max_time_left = None if limit is None else max(0.0, limit - (now - self._started_at))
-            current.disk, current.deadline = self._disk.alarm, self._settings.deadline
+            current.disk, current.deadline = self._disk.alarm, self._run.settings.deadline
             for id_, host in current.hosts.items():
                 host.silent = round(self._host_watch.silences.seconds(id_, current.at), 1) if host.left else 0.0
             self._eta, alarms = self._judge.update(current)
@@ -170,7 +163,7 @@ class RunStats:
 
     def _measure(self, now: float) -> tuple[int, int, Judgement]:
         """Pages done and rows extracted in the run, over all its starts, and the rates of the last seconds."""
-        db, run, meter = self._db, self._run, self._meter
+        db, run, meter = self._run.db, self._run.seq, self._meter
         pages = sequences.count(db, run, "done")
         row_count = sum(count for count, _ in rows.counts(db, run).values())
         done, sizes = nodes.count_done(db, run), outputs.list_sizes(db, run)
@@ -190,7 +183,7 @@ class RunStats:
         return now - self._last_sample[0] < min(_SAMPLE_SECONDS, max(_FIRST_SAMPLE_SECONDS, begun / _SAMPLES_AT_FIRST))
 
     def _read_answers(self) -> dict[str, int]:
-        return count_by_class(host_speeds.answers_by_status(self._db, self._run))
+        return count_by_class(host_speeds.answers_by_status(self._run.db, self._run.seq))
 
     def _longest_etas(self) -> dict[int, float]:
         longest = nlargest(_MAX_ETAS, self._judge.forecast.host_etas.items(), key=lambda item: item[1])
@@ -201,8 +194,8 @@ class RunStats:
         at, last_pages, last_rows = self._last_sample
         now = max(now, at + 1e-3)
         p50, p95 = self._host_watch.latencies()
-        failed = sequences.count(self._db, self._run, "failed")
-        queue = sequences.count(self._db, self._run, "ready", "delayed")
+        failed = sequences.count(self._run.db, self._run.seq, "failed")
+        queue = sequences.count(self._run.db, self._run.seq, "ready", "delayed")
         return Sample(
             time.time(),
             max(0, pages - last_pages) / (now - at),
@@ -216,8 +209,8 @@ class RunStats:
 
     def limit_reached(self) -> str | None:
         """The limit that ends the run now, as the user wrote it, or None."""
-        limit, seconds = self._settings.max_pages, self._settings.max_time
-        if limit is not None and page_limit.is_run_full(self._db, self._run, limit):
+        limit, seconds = self._run.settings.max_pages, self._run.settings.max_time
+        if limit is not None and page_limit.is_run_full(self._run.db, self._run.seq, limit):
             return f"--max-pages {limit} reached"
         if seconds is not None and time.monotonic() - self._started_at >= seconds:
             return f"--max-time {seconds:g} s reached"
@@ -228,10 +221,10 @@ class RunStats:
 
         Returns whether one of them says that the run gave nothing.
         """
-        db, run = self._db, self._run
+        db, run = self._run.db, self._run.seq
         warnings = find_warnings(db, runs.get(db, run), health.read(db, run))
         self._warning_log.update(warnings)
-        return gave_nothing(db, run, self._settings, warnings)
+        return gave_nothing(db, run, self._run.settings, warnings)
 
     def confirm_warnings(self) -> None:
         """Call it after the commit of `log_warnings`."""
@@ -239,19 +232,20 @@ class RunStats:
 
     def find_missed(self, *, complete: bool) -> list[MissedExpectation]:
         """Expectations of the defs and settings that the rows do not meet."""
-        return find_missed(self._db, self._run, self._settings, complete=complete)
+        return find_missed(self._run.db, self._run.seq, self._run.settings, complete=complete)
 
-    def noindex_events(self) -> list[Event]:
-        """An event for the end of the run with the number of its pages that say `noindex`, if any."""
-        count = metrics.count_noindex(self._db, self._run)
-        if not count:
-            return []
+    def log_noindex(self) -> None:
+        """At the end of the run, log how many of its pages say `noindex`, if any do, in the open transaction."""
+        count = metrics.count_noindex(self._run.db, self._run.seq)
         pages = "1 page says" if count == 1 else f"{count:,} pages say"
-        if self._settings.meta_noindex:
-            return [Event(time.time(), "INFO", "supervisor", "host", f"{pages} noindex: no rows (meta_noindex)")]
-        text = f"{pages} noindex: {'its' if count == 1 else 'their'} rows are kept, because meta_noindex is false"
-        return [Event(time.time(), "WARNING", "supervisor", "host", text)]
+        if count and self._run.settings.meta_noindex:
+            self._run.log("INFO", "host", f"{pages} noindex: no rows (meta_noindex)")
+        elif count:
+            kept = f"{'its' if count == 1 else 'their'} rows are kept, because meta_noindex is false"
+            self._run.log("WARNING", "host", f"{pages} noindex: {kept}")
 
     def too_many_failed(self) -> bool:
-        failed = sum(sequences.count(self._db, self._run, "failed", kind=kind) for kind in (JobKind.PAGE, JobKind.FILE))
-        return failed > self._settings.max_failed
+        failed = sum(
+            sequences.count(self._run.db, self._run.seq, "failed", kind=kind) for kind in (JobKind.PAGE, JobKind.FILE)
+        )
+        return failed > self._run.settings.max_failed

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from engine.store.db.connector import Database
 from engine.store.tables.job import sequences
@@ -26,18 +27,20 @@ STATE_FILE_NAME = "state.jsonl"
 _COUNTS_SECONDS = 1.0
 
 
-class StateFile:
+class StateFile(Struct):
     """Rewrites the file if the tables changed, or if the file changed otherwise."""
 
-    def __init__(self, db: Database, folder: Path, run: Run) -> None:
-        self._db = db
-        self._path = folder / STATE_FILE_NAME
-        self._run = run
-        self._entries: list[Checkpoint] = []
-        self._content = b""
-        self._signature: tuple[int, int, int] | None = None
-        self._failed = False
-        self._next_at = 0.0
+    db: Database
+    run: Run
+    _entries: list[Checkpoint] = []
+    _content: bytes = b""
+    _signature: tuple[int, int, int] | None = None
+    _failed: bool = False
+    _next_at: float = 0.0
+
+    @property
+    def _path(self) -> Path:
+        return self.db.path.with_name(STATE_FILE_NAME)
 
     def refresh(self, entries: list[Checkpoint] | None = None, *, at_once: bool = True) -> None:
         """Rewrite the file if needed. Logs the first of several write errors.
@@ -46,10 +49,10 @@ class StateFile:
         changed entry always at once.
         """
         if entries is None:
-            entries = checkpoints.list_checkpoints(self._db, self._run.seq)
+            entries = checkpoints.list_checkpoints(self.db, self.run.seq)
         if not at_once and entries == self._entries and time.monotonic() < self._next_at:
             return
-        records = read_state_records(self._db, self._run, entries)
+        records = read_state_records(self.db, self.run, entries)
         text = b"".join(orjson.dumps(record) + b"\n" for record in records)
         self._next_at = time.monotonic() + _COUNTS_SECONDS
         try:

@@ -28,6 +28,7 @@ from engine.supervise.checkpoints.step_graph import (
     StepSpec,
     find_dependents,
 )
+from engine.supervise.run_context import RunContext
 
 CheckpointMap = Mapping[str, Checkpoint]
 """Checkpoints by key."""
@@ -47,71 +48,70 @@ class RunProgress(Struct, frozen=True):
         return self.groups.get(group, GroupCounts())
 
 
-class CheckpointTracker:
+class CheckpointTracker(Struct):
     """Updates the checkpoints of one run."""
 
-    def __init__(self, db: Database, run: int, graph: StepGraph, state_file: StateFile) -> None:
-        self._db = db
-        self._state_file = state_file
-        self._run = run
-        self._graph = graph
-        self._last_rows: dict[str, int] = {}
+    run: RunContext
+    graph: StepGraph
+    state_file: StateFile
+    _last_rows: dict[str, int] = {}
 
     def apply_graph(self, graph: StepGraph, version: int, *, reextract: bool = False) -> None:
         """Invalidate the steps that a new def version changes. Call it inside the publishing transaction."""
-        publish_steps(self._db, self._run, graph, version, reextract=reextract)
-        self._graph = graph
+        publish_steps(self.run.db, self.run.seq, graph, version, reextract=reextract)
+        self.graph = graph
 
     def update(self, stopped: Callable[[], bool]) -> bool:
         """Complete finished steps, reopen those with new work, unless `stopped()`. True if any changed."""
-        entries: CheckpointMap | None = read_checkpoints(self._db, self._run)
+        entries: CheckpointMap | None = read_checkpoints(self.run.db, self.run.seq)
         changed = self._completion_changes(entries)
         if changed:
             entries = None
-            with self._db.transaction():
+            with self.run.db.transaction():
                 changed = [] if stopped() else self._completion_changes()
-                checkpoints.write(self._db, self._run, changed)
-        self._state_file.refresh(list(entries.values()) if entries else None, at_once=False)
+                checkpoints.write(self.run.db, self.run.seq, changed)
+        self.state_file.refresh(list(entries.values()) if entries else None, at_once=False)
         return bool(changed)
 
     def write_state_file(self) -> None:
-        self._state_file.refresh()
+        self.state_file.refresh()
 
     def close(self, *, done: bool, reason: str | None) -> None:
         """Record the end of the run in the transaction that ends it: `done`, or interrupted for a reason."""
-        entries = read_checkpoints(self._db, self._run)
+        entries = read_checkpoints(self.run.db, self.run.seq)
         changed = (
             self._completion_changes(entries)
             if done
-            else interruption_changes(entries, self._graph, self._read_progress(entries), reason or "stopped")
+            else interruption_changes(entries, self.graph, self._read_progress(entries), reason or "stopped")
         )
-        checkpoints.write(self._db, self._run, changed)
+        checkpoints.write(self.run.db, self.run.seq, changed)
 
     def _completion_changes(self, entries: CheckpointMap | None = None) -> list[Checkpoint]:
         if entries is None:
-            entries = read_checkpoints(self._db, self._run)
-        return completion_changes(entries, self._graph, self._read_progress(entries), time.time())
+            entries = read_checkpoints(self.run.db, self.run.seq)
+        return completion_changes(entries, self.graph, self._read_progress(entries), time.time())
 
     def _read_progress(self, entries: CheckpointMap) -> RunProgress:
-        run = runs.get(self._db, self._run)
-        groups = sequences.count_by_group(self._db, self._run)
+        run = runs.get(self.run.db, self.run.seq)
+        groups = sequences.count_by_group(self.run.db, self.run.seq)
         seeded = run.seeded_version is not None and run.seeded_version == run.defs_version
-        seeded = seeded and not runs.is_reextracting(self._db, self._run)  # the scan for stale pages is still running
+        # during a re-extraction the scan for stale pages is still running
+        seeded = seeded and not runs.is_reextracting(self.run.db, self.run.seq)
         now = RunProgress(groups, seeded, {})
         return replace(now, outputs_written=self._outputs_written(entries, now))
 
     def _outputs_written(self, entries: CheckpointMap, now: RunProgress) -> dict[str, bool]:
         """By appender: whether its files hold all rows up to the end of its work; other groups may still add rows."""
-        reached, last = outputs.get_progress(self._db, self._run), rows.last_id(self._db, self._run)
+        reached, last = outputs.get_progress(self.run.db, self.run.seq), rows.last_id(self.run.db, self.run.seq)
         written, drained = dict[str, bool](), dict[str, bool]()
-        for step in self._graph.steps:
+        for step in self.graph.steps:
             if step.role != APPENDER:
                 continue
             entry = entries.get(step.key)
             last_row = 0
             if entry is None or not entry.completed:
                 if step.group not in drained:
-                    drained[step.group] = _is_drained(step.group, entries, self._graph, now)
+                    drained[step.group] = _is_drained(step.group, entries, self.graph, now)
                 if not drained[step.group]:
                     self._last_rows.pop(step.key, None)
                     continue

@@ -30,6 +30,7 @@ from engine.supervise.machines.pulse import Pulse
 from engine.supervise.machines.standby import Standby
 from engine.supervise.nodes.leftovers import kill_local_leftovers
 from engine.supervise.nodes.machine_parts import build_parts
+from engine.supervise.run_context import RunContext
 from engine.supervise.stages import ACTIVE_STAGES, EXIT_CODES, ExitReason
 from engine.supervise.supervisor import Supervisor
 
@@ -311,7 +312,7 @@ class Machine:
             return
         work.parts.helpers.is_listed = True
         self._work = work
-        self._begin_run(work.run, work.notices)
+        self._begin_run(work.run.row, work.notices)
         if was_stopping:
             work.stop(ExitReason.SIGTERM, "cancelled; the machine that led ended meanwhile")
 
@@ -338,7 +339,7 @@ class Machine:
         self._guard(db, lambda: machines.check_member(db, epoch))
         settings = check_host_clock(db, run, options.settings)
         parts = build_parts(db, self._folder, run=run.seq, epoch=epoch, settings=settings, spawner=self._spawner)
-        self._work = Standby(parts, self._folder, self._spawner, run=run.seq, epoch=epoch)
+        self._work = Standby(RunContext(db, self._folder, run, settings, epoch), parts, self._spawner)
         self._lock.write_holder(run.id)
         self._begin_run(run, [f"machine {leader.name} leads the run; this one works for it"])
 
@@ -378,7 +379,7 @@ class Machine:
             machines.set_role(db, epoch, "LEAVING")
             machines.set_leader(db, None)
         self._guard(db, lambda: machines.check_member(db, epoch))
-        self._work = standby = Standby(work.parts, self._folder, self._spawner, run=self.run.seq, epoch=epoch)
+        self._work = standby = Standby(work.run, work.parts, self._spawner)
         return standby
 
     def _end_silent(self, work: Supervisor) -> None:
@@ -390,7 +391,7 @@ class Machine:
         try:
             with db.transaction():
                 if end_silent(db, silent, self.run.seq, time.time()) and work.stage in ACTIVE_STAGES:
-                    work.node_pool.continue_jobs()
+                    work.parts.node_pool.continue_jobs()
         except DatabaseBusy:
             return
 

@@ -2,15 +2,11 @@
 
 import contextlib
 import logging
-import os
 import time
-from functools import partial
-from pathlib import Path
 
 from engine.errors import CrawlError
 from engine.model.run import Stage
 from engine.processes.spawner import Spawner
-from engine.runtime.host_clock import end_rest
 from engine.store.db.connector import DatabaseBusy
 from engine.store.tables.job import jobs
 from engine.store.tables.run.machines import MachineView
@@ -18,6 +14,7 @@ from engine.store.transactions.takeover import end_machine
 from engine.supervise.commands import CommandHandlers
 from engine.supervise.log_rotation import LogRotation
 from engine.supervise.nodes.machine_parts import MachineParts
+from engine.supervise.run_context import RunContext
 from engine.supervise.stages import ACTIVE_STAGES, EXIT_CODES, ExitReason, StopDeadlines
 
 _RECORD_SECONDS = 1.0
@@ -30,22 +27,17 @@ _log = logging.getLogger(__name__)
 class Standby:
     """The work of one machine while another one leads. No method waits."""
 
-    def __init__(self, parts: MachineParts, folder: Path, spawner: Spawner, *, run: int, epoch: int) -> None:
-        self.parts = parts
-        self._db = parts.db
+    def __init__(self, run: RunContext, parts: MachineParts, spawner: Spawner) -> None:
         self._run = run
-        self._epoch = epoch
+        self.parts = parts
         self._spawner = spawner
-        self._log_rotation = LogRotation(folder / "logs")
-        self._deadlines = StopDeadlines(parts.settings)
+        self._log_rotation = LogRotation(run.folder / "logs")
+        self._deadlines = StopDeadlines(run.settings)
         self._deadline = 0.0
         self._is_started = bool(parts.node_pool.nodes)
         self._is_stopping = False
         self._recorded_at = 0.0
-        self._commands = CommandHandlers(
-            parts.db, run=run, epoch=epoch, grace=parts.settings.job_grace, node_pool=parts.node_pool, defs_sync=None,
-            end_rest=partial(end_rest, folder, os.environ, shared=parts.settings.host_clock),
-        )  # fmt: skip
+        self._commands = CommandHandlers(run, parts.node_pool, defs_sync=None)
         self.exit_reason: ExitReason | None = None
         """Why this machine leaves the run; None while it stays."""
         self.reason: str | None = None
@@ -80,7 +72,7 @@ class Standby:
     def close(self) -> None:
         """Close what is open."""
         self.parts.queue_maintainer.close()
-        self._db.close()
+        self._run.db.close()
 
     def tick(self, view: MachineView) -> None:
         """Do what is due. A busy database delays it. Raises Fenced."""
@@ -140,10 +132,10 @@ class Standby:
     def _finish(self, exit_code: int, reason: str | None, view: MachineView) -> None:
         """Leave the row of this machine ended. Without the database the others notice its silence."""
         try:
-            with self._db.transaction():
-                end_machine(self._db, self._epoch, time.time())
+            with self._run.db.transaction():
+                end_machine(self._run.db, self._run.epoch, time.time())
                 if view.exit_code is None and view.stage in ACTIVE_STAGES:
-                    jobs.resume_incomplete(self._db, self._run)
+                    jobs.resume_incomplete(self._run.db, self._run.seq)
         except CrawlError as error:
             _log.warning("%s; the other machines notice the end of this one", error.message)
         self.exit_code, self.reason = exit_code, reason

@@ -1,51 +1,37 @@
 """Keeps a run in sync with the defs: reloads, reseeds, re-extracts."""
 
-import time
 from collections.abc import Callable, Sequence
 
-from engine.settings import Settings
-from engine.store.db.connector import Database
+from msgspec import Struct
+
 from engine.store.read import stale_pages
 from engine.store.tables.job import jobs
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.supervise.reload.reloader import Reloader
 from engine.supervise.reload.stale_page_scan import ReextractionPlanner
-from engine.supervise.seeding.seeder import Seeder, create_next_seeder
+from engine.supervise.run_context import RunContext
+from engine.supervise.seeding.seeder import Seeder
 
 
-class DefsSync:
+class DefsSync(Struct, kw_only=True):
     """The defs sync of one run. Methods raise DatabaseBusy; the next tick retries."""
 
-    def __init__(
-        self,
-        db: Database,
-        run: int,
-        settings: Settings,
-        ring: Callable[[list[int]], None],
-        *,
-        reloader: Reloader | None,
-        extract_only: bool,
-        notices: Sequence[str],
-    ) -> None:
-        """`reloader`: None if the defs are not watched. `extract_only`: nothing is fetched.
-
-        `notices`: news for the operator at the start, such as changed defs or lost pages.
-        """
-        self._db = db
-        self._run = run
-        self._settings = settings
-        self._ring = ring
-        self._planner = ReextractionPlanner(db, run)
-        self._extract_only = extract_only
-        self._started = False
-        self.reloader = reloader
-        self.notices = notices
+    run: RunContext
+    ring: Callable[[list[int]], None]
+    reloader: Reloader | None
+    """None: the defs are not watched."""
+    planner: ReextractionPlanner
+    extract_only: bool
+    """Whether nothing is fetched."""
+    notices: Sequence[str]
+    """News for the operator at the start, such as changed defs or lost pages."""
+    _started: bool = False
 
     @property
     def done(self) -> bool:
         """Whether no stale page and no job of a changed group remains."""
-        return self._planner.done
+        return self.planner.done
 
     def tick(self, seeder: Seeder) -> Seeder:
         """Publish saved defs and continue the work that follows; returns the current seeder."""
@@ -53,17 +39,17 @@ class DefsSync:
             if not self._started:
                 self._started = True
                 self.reloader.start()
-            new = self.reloader.tick(time.time())
+            new = self.reloader.tick()
             if new is not None:
-                seeder = create_next_seeder(self._db, self._run, *new, self._settings, seeder)
-        self._ring(self._planner.step())
+                seeder = Seeder(self.run, *new, seeder)
+        self.ring(self.planner.step())
         return seeder
 
     def has_open_work(self) -> bool:
         """Whether work remains; with `extract_only`, whether re-extraction remains."""
-        if not self._planner.done:
+        if not self.planner.done:
             return True
-        return (stale_pages.has_open_extracts if self._extract_only else jobs.has_open_jobs)(self._db, self._run)
+        return (stale_pages.has_open_extracts if self.extract_only else jobs.has_open_jobs)(self.run.db, self.run.seq)
 
     def is_settled(self) -> bool:
         """Whether the defs on disk are in force or were rejected. Reads all files of the defs."""
@@ -73,7 +59,7 @@ class DefsSync:
         """Why a run is not complete: open work, or rows missing in a file. None if it is complete."""
         if self.has_open_work():
             return "the nodes stopped before all work was done"
-        backlog = outputs.find_backlog(self._db, self._run, rows.last_id(self._db, self._run))
+        backlog = outputs.find_backlog(self.run.db, self.run.seq, rows.last_id(self.run.db, self.run.seq))
         if backlog is None:
             return None
         name, error = backlog
@@ -81,12 +67,12 @@ class DefsSync:
 
     def has_work_left(self) -> bool:
         """Whether an extract-only run leaves jobs for the next run."""
-        return self._extract_only and jobs.has_open_jobs(self._db, self._run)
+        return self.extract_only and jobs.has_open_jobs(self.run.db, self.run.seq)
 
     @property
     def extracted_nothing(self) -> bool:
         """Whether an extract-only run could re-extract none of the pages that are not up to date."""
-        return self._extract_only and self._planner.gave_nothing
+        return self.extract_only and self.planner.gave_nothing
 
     def request_reload(self) -> None:
         if self.reloader is not None:

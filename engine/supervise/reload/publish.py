@@ -22,7 +22,6 @@ from engine.store.tables.job import results, sequences
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import events, runs, versions
-from engine.store.tables.run.events import Event, Level
 from engine.store.tables.run.runs import Run, StaleSearch
 from engine.store.transactions import logins, placement, statistics
 from engine.supervise.checkpoints.step_graph import StepGraph
@@ -92,9 +91,9 @@ def publish_defs(
     removed_paths = outputs.prune(db, seq, [*declared, *_retained_outputs(db, seq, definitions, declared)])
     pages = _begin_reextraction(db, run, version, current, defs, forced_data_def) if reextract else 0
     text = describe_changes(current, defs, pages)
-    _add_event(db, seq, "INFO", f"defs v{run.defs_version} → v{version}: {text}")
+    events.log(db, seq, "INFO", "defs", f"defs v{run.defs_version} → v{version}: {text}")
     for path in filter(None, removed_paths):
-        _add_event(db, seq, "WARNING", f"{path}: no appender writes this file any more; it stays unchanged")
+        events.log(db, seq, "WARNING", "defs", f"{path}: no appender writes this file any more; it stays unchanged")
     _warn_kept_pages(db, seq, current.definitions, definitions)
     return PublishResult(version=version, changed=True, text=f"defs v{version}: {text}")
 
@@ -183,13 +182,5 @@ def _warn_kept_pages(db: Database, run: int, old: Definitions, new: Definitions)
     count = sum(done.get(group, 0) for group in removed)
     if count:
         names = ", ".join(removed)
-        _add_event(
-            db,
-            run,
-            "WARNING",
-            f"{plural(count, 'page')} of {names} keep their rows: the defs no longer have the group",
-        )
-
-
-def _add_event(db: Database, run: int, level: Level, text: str) -> None:
-    events.add(db, run, [Event(time.time(), level, "supervisor", "defs", text)])
+        text = f"{plural(count, 'page')} of {names} keep their rows: the defs no longer have the group"
+        events.log(db, run, "WARNING", "defs", text)

@@ -3,26 +3,25 @@
 With the setting `on_save` at `ask`, saved defs wait: they are published at the command `reload` or SIGHUP.
 """
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.defs.watcher import DefsWatcher, LoadResult
-from engine.errors import Problem, UsageError, plural
+from engine.errors import Problem, plural
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
-from engine.model.stored_form import SourcePosition
-from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables.run import events, runs, supervisors
-from engine.store.tables.run.events import Event
+from engine.store.tables.run import runs, supervisors
 from engine.store.tables.run.runs import Run
 from engine.supervise.checkpoints.step_graph import StepGraph
 from engine.supervise.reload.diff import describe_changes
 from engine.supervise.reload.publish import PublishHook, count_stale_pages, publish_defs
+from engine.supervise.run_context import RunContext
 from engine.supervise.seeding.seeder import find_unseedable
 
 PROBLEMS_KEY = "defs_problems"
@@ -30,106 +29,94 @@ PROBLEMS_KEY = "defs_problems"
 SAVED_KEY = "defs_saved"
 """The metadata key for defs on disk that are not published: their hash, the changes and the time, as JSON."""
 _MAX_REPORTED = 5
+_SIGNAL = 0
+"""The order of SIGHUP, which has no command."""
 _Outcome = tuple[bool, str]
 """Whether it was done, and a sentence for the operator."""
 
 
-class _Request(NamedTuple):
-    """A load that a command waits for."""
+class _Order(Struct):
+    """An order to publish the defs on disk."""
 
     ticket: int
-    saved: str | None
+    """Of the load that it waits for."""
+    saved: str | None = None
     """The hash of the defs that the operator saw; None: any."""
+    outcome: _Outcome | None = None
 
 
-class Reloader:
-    """The reloader of one run. It calls `on_publish` within the publishing transaction; `current` is in force."""
+class Reloader(Struct, kw_only=True):
+    """The reloader of one run. It calls `on_publish` within the publishing transaction."""
 
-    def __init__(
-        self,
-        db: Database,
-        run: int,
-        watcher: DefsWatcher[StepGraph],
-        settings: Settings,
-        *,
-        output_dir: Path,
-        output_file: Path | None,
-        on_publish: PublishHook,
-        current: PreparedDefs,
-    ) -> None:
-        self._db = db
-        self._run = run
-        self._watcher = watcher
-        self._settings = settings
-        self._output_dir = output_dir
-        self._output_file = output_file
-        self._on_publish = on_publish
-        self._current = current
-        self._signal_ticket = 0
-        self._requests: dict[int, _Request] = {}
-        self._results: dict[int, _Outcome] = {}
-        self._load_result: LoadResult[StepGraph] | None = None
+    run: RunContext
+    watcher: DefsWatcher[StepGraph]
+    output_dir: Path
+    """The run's folder of outputs."""
+    output_file: Path | None
+    """The file of `-o`."""
+    on_publish: PublishHook
+    current: PreparedDefs
+    """The defs in force."""
+    _orders: dict[int, _Order] = {}
+    """By command, or `_SIGNAL`."""
+    _loaded: LoadResult[StepGraph] | None = None
+    """What a busy database kept from being published."""
 
     def start(self) -> None:
-        self._watcher.start()
+        self.watcher.start()
 
     def check_now(self) -> None:
         """Load and publish the defs from disk, whether or not a file changed."""
-        self._signal_ticket = self._watcher.request_load()
+        self._orders[_SIGNAL] = _Order(self.watcher.request_load())
 
-    def request(self, command: int, saved: str | None = None) -> tuple[bool, str] | None:
+    def request(self, command: int, saved: str | None = None) -> _Outcome | None:
         """Load and publish the defs for a command; returns the outcome once it is available, else None.
 
         `saved`: the hash of the defs that the operator saw; others are not published. None: any defs on disk.
         """
-        if command in self._results:
-            return self._results.pop(command)
-        if command not in self._requests:
-            self._requests[command] = _Request(self._watcher.request_load(), saved)
-        return None
+        order = self._orders.get(command)
+        if order is None:
+            order = self._orders[command] = _Order(self.watcher.request_load(), saved)
+        elif order.outcome is not None:
+            del self._orders[command]
+        return order.outcome
 
     def is_settled(self) -> bool:
         """Whether the defs on disk are in force, wait for an operator, or were rejected."""
-        return self._load_result is None and self._watcher.settled()
+        return self._loaded is None and self.watcher.settled()
 
     def stop(self) -> None:
-        self._watcher.stop()
+        self.watcher.stop()
 
-    def tick(self, now: float) -> tuple[Definitions, int] | None:
+    def tick(self) -> tuple[Definitions, int] | None:
         """Publish loaded defs, if any; returns new defs and their version, for the caller to seed.
 
-        `now`: wall clock. Raises DatabaseBusy; the next tick retries.
+        Raises DatabaseBusy; the next tick retries.
         """
-        newer, waiting = self._watcher.take_result(), self._load_result
+        newer, waiting = self.watcher.take_result(), self._loaded
         if newer is not None and waiting is not None:
             newer = replace(newer, ticket=max(newer.ticket, waiting.ticket))  # it also answers the older request
-        result = self._load_result = newer or waiting
+        result = self._loaded = newer or waiting
         if result is None:
             return None
         new = None
-        defs, run = result.edition, runs.get(self._db, self._run)
+        defs, run = result.edition, runs.get(self.run.db, self.run.seq)
         problems = result.problems if defs is None else self._find_unseedable(defs.definitions, run)
+        orders = [order for order in self._orders.values() if order.outcome is None and order.ticket <= result.ticket]
         if defs is None or result.prepared is None or problems:
-            outcome = self._reject(problems, now)
-        elif self._must_ask(defs, result.ticket):
-            outcome = self._hold(defs, now)
+            outcome = self._reject(problems)
+        elif self._must_ask(defs, orders):
+            outcome = self._hold(defs)
         else:
-            outcome, new = self._publish(run, defs, result.prepared, result.problems, now)
-        self._load_result = None
-        if self._signal_ticket <= result.ticket:
-            self._signal_ticket = 0
-        for command in [c for c, request in self._requests.items() if request.ticket <= result.ticket]:
-            del self._requests[command]
-            self._results[command] = outcome
+            outcome, new = self._publish(run, defs, result.prepared, result.problems)
+        self._loaded = None
+        for order in orders:
+            order.outcome = outcome
         return new
 
     def _find_unseedable(self, definitions: Definitions, run: Run) -> tuple[Problem, ...]:
-        try:
-            unseedable = find_unseedable(
-                definitions, self._settings.base_url or run.base_url, allow_file=self._settings.allow_file
-            )
-        except UsageError as error:
-            unseedable = (SourcePosition(str(self._output_dir.name), 1, 1), error.message, error.remedy)
+        settings = self.run.settings
+        unseedable = find_unseedable(definitions, settings.base_url or run.base_url, allow_file=settings.allow_file)
         if unseedable is None:
             return ()
         position, message, remedy = unseedable
@@ -139,60 +126,55 @@ class Reloader:
         )  # fmt: skip
         return (problem,)
 
-    def _must_ask(self, defs: PreparedDefs, ticket: int) -> bool:
-        """Whether these defs wait for an operator: no request publishes them, with their hash or without one."""
-        if self._settings.on_save == "publish" or defs.hash == self._current.hash:
+    def _must_ask(self, defs: PreparedDefs, orders: Sequence[_Order]) -> bool:
+        """Whether these defs wait for an operator: no order publishes them, with their hash or without one."""
+        if self.run.settings.on_save == "publish" or defs.hash == self.current.hash:
             return False
-        if 0 < self._signal_ticket <= ticket:
-            return False
-        answered = [request.saved for request in self._requests.values() if request.ticket <= ticket]
-        return all(saved not in (None, defs.hash) for saved in answered)
+        return all(order.saved not in (None, defs.hash) for order in orders)
 
-    def _hold(self, defs: PreparedDefs, now: float) -> _Outcome:
+    def _hold(self, defs: PreparedDefs) -> _Outcome:
         """Keep the version in force, and tell viewers and the log about the waiting defs."""
-        pages = count_stale_pages(self._db, self._run, self._current, defs, self._settings)
-        text = describe_changes(self._current, defs, pages)
+        pages = count_stale_pages(self.run.db, self.run.seq, self.current, defs, self.run.settings)
+        text = describe_changes(self.current, defs, pages)
         outcome = False, f"the defs were saved again since, and wait: {text}"
-        earlier = orjson.loads(supervisors.get_meta(self._db, SAVED_KEY) or "null")
+        earlier = orjson.loads(supervisors.get_meta(self.run.db, SAVED_KEY) or "null")
         if earlier is not None and earlier["hash"] == defs.hash:
             return outcome  # saved again with the same meaning
-        with self._db.transaction():
-            store_problems(self._db, [])
-            saved = {"hash": defs.hash, "text": text, "at": now}
-            supervisors.set_meta(self._db, SAVED_KEY, orjson.dumps(saved).decode())
+        with self.run.db.transaction():
+            store_problems(self.run.db, [])
+            saved = {"hash": defs.hash, "text": text, "at": time.time()}
+            supervisors.set_meta(self.run.db, SAVED_KEY, orjson.dumps(saved).decode())
             event = f"defs saved, not published: {text}; `crawl-console plan` compares the rows, `reload` publishes"
-            events.add(self._db, self._run, [Event(now, "WARNING", "supervisor", "defs", event)])
+            self.run.log("WARNING", "defs", event)
         return outcome
 
     def _publish(
-        self, run: Run, defs: PreparedDefs, steps: StepGraph, warnings: Sequence[Problem], now: float
+        self, run: Run, defs: PreparedDefs, steps: StepGraph, warnings: Sequence[Problem]
     ) -> tuple[_Outcome, tuple[Definitions, int] | None]:
-        db = self._db
+        db = self.run.db
         with db.transaction():
             had_problems = supervisors.get_meta(db, PROBLEMS_KEY) not in (None, "[]")
             published = publish_defs(
-                db, run, defs, self._settings, output_dir=self._output_dir, output_file=self._output_file,
-                on_publish=self._on_publish, graph=steps, current=self._current,
+                db, run, defs, self.run.settings, output_dir=self.output_dir, output_file=self.output_file,
+                on_publish=self.on_publish, graph=steps, current=self.current,
             )  # fmt: skip
             store_problems(db, [])
             if published.changed:
-                events.add(
-                    db, run.seq, [Event(now, "WARNING", "supervisor", "defs", str(w)) for w in warnings[:_MAX_REPORTED]]
-                )
+                for warning in warnings[:_MAX_REPORTED]:
+                    self.run.log("WARNING", "defs", str(warning))
             elif had_problems:
-                text = f"the defs have no more problems; v{published.version} stays"
-                events.add(db, run.seq, [Event(now, "INFO", "supervisor", "defs", text)])
-        self._current = defs
+                self.run.log("INFO", "defs", f"the defs have no more problems; v{published.version} stays")
+        self.current = defs
         return (True, published.text), (defs.definitions, published.version) if published.changed else None
 
-    def _reject(self, problems: Sequence[Problem], now: float) -> _Outcome:
+    def _reject(self, problems: Sequence[Problem]) -> _Outcome:
         lines = [str(problem) for problem in problems if not problem.warning]
-        version = runs.get(self._db, self._run).defs_version
+        version = runs.get(self.run.db, self.run.seq).defs_version
         head = f"the defs on disk are not used, v{version} stays: {plural(len(lines), 'problem')}"
-        with self._db.transaction():
-            store_problems(self._db, problems)
-            texts = [head, *lines[:_MAX_REPORTED]]
-            events.add(self._db, self._run, [Event(now, "ERROR", "supervisor", "defs", text) for text in texts])
+        with self.run.db.transaction():
+            store_problems(self.run.db, problems)
+            for text in (head, *lines[:_MAX_REPORTED]):
+                self.run.log("ERROR", "defs", text)
         return False, "\n".join([head, *lines])
 
 

@@ -6,17 +6,16 @@ All of it happens in small steps, so that a tick never waits long. A line announ
 import contextlib
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from engine.errors import CrawlError, megabytes, plural
 from engine.model.run import Limits
-from engine.settings import Settings
-from engine.store.db.connector import Database
 from engine.store.pages.page_store import PageStore
 from engine.store.tables.job import sequences
 from engine.store.tables.run import deleted_runs, events, runs
-from engine.store.tables.run.events import Event
+from engine.supervise.run_context import RunContext
 
 if TYPE_CHECKING:
     from engine.supervise.retention.choice import RunSize
@@ -30,30 +29,26 @@ _EVENTS = 2_000
 """Of one transaction."""
 
 
-class Retention:
+class Retention(Struct):
     """The limits of one data dir. Call `step` until it returns True, or `stop` was called."""
 
-    def __init__(self, db: Database, data: Path, run: int, settings: Settings, limit: "DataLimit | None") -> None:
-        """`limit`: watches `max_data`, if it is set."""
-        self._db = db
-        self._data = data
-        self._run = run
-        self._settings = settings
-        self._limit = limit
-        self._work: Iterator[object] | None = None
-        self._deadline = 0.0
-        self._failure = ""
+    run: RunContext
+    limit: "DataLimit | None"
+    """Watches `max_data`, if it is set."""
+    _work: Iterator[object] | None = None
+    _deadline: float = 0.0
+    _failure: str = ""
 
     def begin_start(self, *, is_new: bool) -> None:
         """Before the first page: finish what was cut short; before a new run, delete what is over the limits."""
         if is_new and self._is_limited:
             self._begin(self._tidy_start(), _START_SECONDS)
-        elif deleted_runs.list_open(self._db):
+        elif deleted_runs.list_open(self.run.db):
             self._begin(self._finish_left(), _START_SECONDS)
 
     def begin_end(self, seconds: float) -> None:
         """After a run that is DONE and took so many seconds."""
-        if self._is_limited or deleted_runs.list_open(self._db):
+        if self._is_limited or deleted_runs.list_open(self.run.db):
             self._begin(self._tidy(), max(_START_SECONDS, _END_SHARE * seconds))
 
     def step(self) -> bool:
@@ -83,22 +78,22 @@ class Retention:
 
     def make_room(self) -> None:
         """While the data dir is over `max_data` and no job is leased: delete the oldest run that may go, in steps."""
-        if self._limit is None:
+        if self.limit is None:
             return
         if self._work is None:
-            if not self._limit.alarm or not self._limit.is_measured or self._limit.dead_end:
+            if not self.limit.alarm or not self.limit.is_measured or self.limit.dead_end:
                 return
-            is_held = "disk" in (runs.get(self._db, self._run).paused or "")  # until then nodes may lease jobs
-            if not is_held or sequences.count(self._db, self._run, "taken", kind=None):
+            is_held = "disk" in (runs.get(self.run.db, self.run.seq).paused or "")  # until then nodes may lease jobs
+            if not is_held or sequences.count(self.run.db, self.run.seq, "taken", kind=None):
                 return
-            self._limit.is_deleting = True
+            self.limit.is_deleting = True
             self._begin(self._delete_oldest(), float("inf"))
         if self.step():
-            self._limit.end_deletion()
+            self.limit.end_deletion()
 
     @property
     def _is_limited(self) -> bool:
-        settings = self._settings
+        settings = self.run.settings
         limits = (settings.keep_runs, settings.keep_pages, settings.keep_events, settings.max_data)
         return any(limit is not None for limit in limits)
 
@@ -111,19 +106,19 @@ class Retention:
     def _finish_left(self) -> Iterator[object]:
         from engine.supervise.retention.deletion import delete_left
 
-        return delete_left(self._db, self._data, with_documents=True, with_orphans=True, stop=self._is_over)
+        return delete_left(self.run.db, self.run.folder, with_documents=True, with_orphans=True, stop=self._is_over)
 
     def _tidy_start(self) -> Iterator[object]:
         """As `_tidy`, but the new run counts as one of those that `keep_runs` keeps only once it is DONE."""
         yield from self._tidy(new_runs=1)
-        keep = self._settings.keep_runs
-        chosen = self._choose(Limits(keep=keep), last_done=self._run) if keep is not None else []
+        keep = self.run.settings.keep_runs
+        chosen = self._choose(Limits(keep=keep), last_done=self.run.seq) if keep is not None else []
         if chosen:
             self._tell("INFO", f"{_describe(chosen)} to be deleted when this run is DONE: keep_runs is {keep:,}")
 
     def _tidy(self, new_runs: int = 0) -> Iterator[object]:
         yield from self._finish_left()
-        settings = self._settings
+        settings = self.run.settings
         if (keep := settings.keep_runs) is not None:
             yield from self._delete_runs(self._choose(Limits(keep=keep + new_runs)), f"keep_runs is {keep:,}")
         if settings.keep_pages is not None:
@@ -137,15 +132,15 @@ class Retention:
         """The runs that limits no longer allow, but for the one of this supervisor."""
         from engine.supervise.retention.choice import choose_runs
 
-        chosen = choose_runs(self._db, self._data, limits, time.time(), last_done=last_done)
-        return [size for size in chosen if size.past.seq != self._run]
+        chosen = choose_runs(self.run.db, self.run.folder, limits, time.time(), last_done=last_done)
+        return [size for size in chosen if size.past.seq != self.run.seq]
 
     def _delete_oldest(self) -> Iterator[object]:
-        assert self._limit is not None
+        assert self.limit is not None
         yield from self._finish_left()  # a run that cannot be deleted must not cost one run after the other
-        oldest = self._choose(Limits(max_bytes=self._limit.resume_bytes))[:1]
-        self._limit.is_exhausted = not oldest
-        yield from self._delete_runs(oldest, f"max_data is {megabytes(self._limit.max_bytes)}")
+        oldest = self._choose(Limits(max_bytes=self.limit.resume_bytes))[:1]
+        self.limit.is_exhausted = not oldest
+        yield from self._delete_runs(oldest, f"max_data is {megabytes(self.limit.max_bytes)}")
 
     def _delete_runs(self, chosen: "list[RunSize]", why: str) -> Iterator[object]:
         from engine.store.transactions import delete_run
@@ -154,29 +149,29 @@ class Retention:
         if chosen:
             self._tell("INFO", f"{_describe(chosen)} deleted: {why}")
         for size in chosen:
-            delete_run.begin(self._db, size.past.seq)
+            delete_run.begin(self.run.db, size.past.seq)
             yield None
-        yield from delete_left(self._db, self._data, with_documents=True, stop=self._is_over)
+        yield from delete_left(self.run.db, self.run.folder, with_documents=True, stop=self._is_over)
 
     def _prune_documents(self, age: float) -> Iterator[object]:
         from engine.store.transactions.prune import choose_documents, prune_documents
 
-        with contextlib.closing(PageStore(self._data)) as pages:
-            choice = choose_documents(self._db, pages, Limits(older_than=age))
+        with contextlib.closing(PageStore(self.run.folder)) as pages:
+            choice = choose_documents(self.run.db, pages, Limits(older_than=age))
             yield None
             if len(choice.ids):
                 count, size = plural(len(choice.ids), "older stored page"), megabytes(choice.bytes)
                 self._tell("INFO", f"to be deleted: {count} ({size}), by keep_pages")
-                yield from prune_documents(self._db, pages, choice, stop=self._is_over)
+                yield from prune_documents(self.run.db, pages, choice, stop=self._is_over)
 
     def _delete_events(self, age: float) -> Iterator[object]:
         before = time.time() - age
-        while events.delete_old(self._db, before, except_run=self._run, limit=_EVENTS):
+        while events.delete_old(self.run.db, before, except_run=self.run.seq, limit=_EVENTS):
             yield None
 
     def _tell(self, level: events.Level, text: str) -> None:
-        with self._db.transaction():
-            events.add(self._db, self._run, [Event(time.time(), level, "supervisor", "tidy", text)])
+        with self.run.db.transaction():
+            self.run.log(level, "tidy", text)
 
 
 def _describe(chosen: "list[RunSize]") -> str:

@@ -18,15 +18,12 @@ from engine.model.job import JobKind
 from engine.model.run import RunState, SeedingProgress
 from engine.model.stored_form import SourcePosition
 from engine.runtime.clock import store_time
-from engine.settings import Settings
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy
 from engine.store.tables.job import rings
-from engine.store.tables.run import checkpoints, events, runs
+from engine.store.tables.run import checkpoints, runs
 from engine.store.tables.run.checkpoints import Checkpoint
-from engine.store.tables.run.events import Event
-from engine.store.tables.run.runs import Run
-from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
+from engine.supervise.run_context import RunContext
 from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
 from engine.supervise.seeding.seed_reader import LIST_CACHE_KB, MAX_REPORTED, SeedReader, check_base_url, take_batch
 
@@ -49,21 +46,16 @@ class Seeder:
     """Seeds the locators of one def version into a run, batch by batch. An interrupted batch is repeated."""
 
     def __init__(
-        self, db: Database, run: Run, definitions: Definitions, version: int, placements: PlacementCache,
-        previous: "Seeder | None" = None, *, retries: int,
+        self, run: RunContext, definitions: Definitions, version: int, previous: "Seeder | None" = None
     ) -> None:  # fmt: skip
-        """`previous`: the seeder of the version before; its unread part of stdin is kept.
-
-        `retries`: how often a list that cannot be read is read again.
-        """
-        self._db = db
+        """`previous`: the seeder of the version before; its unread part of stdin is kept."""
         self._run = run
         self._definitions = definitions
-        self._base = run.base_url or definitions.base_url
         self._version = version
-        self._retries = retries
-        self._jobs = SeedJobs(db, run.seq, definitions, placements)
-        self.reader: SeedReader = SeedReader(self._base, previous.reader.stdin if previous is not None else None)
+        placements = create_placements(run.seq, definitions, run.settings)
+        self._jobs = SeedJobs(run.db, run.seq, definitions, placements)
+        base = run.row.base_url or definitions.base_url
+        self.reader: SeedReader = SeedReader(base, previous.reader.stdin if previous is not None else None)
         self._batches = self._seed_all()
         self._empty_lists: list[str] = []
         """Lists of the current group without URLs."""
@@ -85,9 +77,9 @@ class Seeder:
     def _seed_all(self) -> Iterator[list[int]]:
         run = self._run.seq
         yield (yield from self._retry_busy(self._mark_seeding))
-        groups = [(group, seeder_hash(group, self._run.base_url)) for group in self._definitions.locator_groups]
+        groups = [(group, seeder_hash(group, self._run.row.base_url)) for group in self._definitions.locator_groups]
         complete = yield from self._retry_busy(
-            lambda: {g.name for g, hash_ in groups if checkpoints.is_complete(self._db, run, SEEDER, g.name, hash_)}
+            lambda: {g.name for g, hash_ in groups if checkpoints.is_complete(self._run.db, run, SEEDER, g.name, hash_)}
         )
         open_groups = [(group, content_hash) for group, content_hash in groups if group.name not in complete]
         for together in self._combine_small(open_groups):
@@ -110,19 +102,19 @@ class Seeder:
                 yield []
 
     def _mark_seeding(self) -> list[int]:
-        with self._db.transaction():
-            runs.set_state(self._db, self._run.seq, RunState.SEEDING)
+        with self._run.db.transaction():
+            runs.set_state(self._run.db, self._run.seq, RunState.SEEDING)
         return []
 
     def _mark_ready(self) -> list[int]:
-        with self._db.transaction():
-            runs.mark_seeded(self._db, self._run.seq, self._version)
-            runs.set_seeding(self._db, self._run.seq, None)
-            runs.set_state(self._db, self._run.seq, RunState.READY)
+        with self._run.db.transaction():
+            runs.mark_seeded(self._run.db, self._run.seq, self._version)
+            runs.set_seeding(self._run.db, self._run.seq, None)
+            runs.set_state(self._run.db, self._run.seq, RunState.READY)
         return []
 
     def _seed_group(self, group: LocatorGroup, content_hash: str) -> Iterator[list[int]]:
-        stored = yield from self._retry_busy(lambda: runs.get_seeding(self._db, self._run.seq))
+        stored = yield from self._retry_busy(lambda: runs.get_seeding(self._run.db, self._run.seq))
         done = stored if stored and (stored.group, stored.content_hash) == (group.name, content_hash) else None
         self._empty_lists = [] if done is None else list(done.empty)
         for number, locator in enumerate(group.locators):
@@ -143,19 +135,19 @@ class Seeder:
 
         Keys keep earlier seeds from being seeded twice.
         """
-        for attempt in range(self._retries):
+        for attempt in range(self._run.settings.seed_retries):
             try:
                 return (yield from self._seed_locator(group, locator, start))
             except ListUnreadable as error:
                 if locator.from_file == "-":  # standard input cannot be read again
                     raise
                 seconds = min(60.0, _RETRY_SECONDS * 2 ** min(attempt, _MAX_DOUBLINGS))
-                text = f"{error.message}; retry {attempt + 1} of {self._retries} in {seconds:g} s"
+                text = f"{error.message}; retry {attempt + 1} of {self._run.settings.seed_retries} in {seconds:g} s"
                 yield from self._retry_busy(partial(self._record_warning, text))
                 resume_at = time.monotonic() + seconds
                 while time.monotonic() < resume_at:
                     yield []
-                stored = yield from self._retry_busy(lambda: runs.get_seeding(self._db, self._run.seq))
+                stored = yield from self._retry_busy(lambda: runs.get_seeding(self._run.db, self._run.seq))
                 if stored is not None and stored.is_of(start):
                     start = stored
         return (yield from self._seed_locator(group, locator, start))
@@ -167,7 +159,7 @@ class Seeder:
         progress = start
         self.reader.begin(start.unusable)
         self._told = 0
-        self._db.resize_cache(LIST_CACHE_KB if locator.from_file is not None else None)
+        self._run.db.resize_cache(LIST_CACHE_KB if locator.from_file is not None else None)
         for kind, seeds in self.reader.list_seeds(locator, start if start.offset else None):
             is_last = False
             while not is_last:
@@ -179,7 +171,7 @@ class Seeder:
                     progress = reached
                 elif not is_last:
                     yield []  # nothing can be read now
-        self._db.resize_cache(None)
+        self._run.db.resize_cache(None)
         if self.reader.unusable > MAX_REPORTED:
             text = f"{start.list}: {self.reader.unusable:,} seeds give no job; events tell the first {MAX_REPORTED}"
             yield from self._retry_busy(partial(self._record_warning, text))
@@ -194,8 +186,8 @@ class Seeder:
         return replace(reached, line=reached.seeds + reached.unusable)
 
     def _record_warning(self, text: str) -> None:
-        with self._db.transaction():
-            events.add(self._db, self._run.seq, [Event(time.time(), "WARNING", "supervisor", "seed", text)])
+        with self._run.db.transaction():
+            self._run.log("WARNING", "seed", text)
 
     def _combine_small(self, groups: list[_OpenGroup]) -> Iterator[list[_OpenGroup]]:
         """The groups in order, small neighbours together: each transaction waits for the disk."""
@@ -242,7 +234,7 @@ class Seeder:
             self._record_problems()
             if self.reader.unusable > MAX_REPORTED:
                 text = f"{self.reader.unusable - MAX_REPORTED} more seeds give no job"
-                events.add(self._db, self._run.seq, [Event(time.time(), "ERROR", "supervisor", "seed", text)])
+                self._run.log("ERROR", "seed", text)
             return self._ring(seeded_hosts)
 
     def _write_batch(
@@ -254,34 +246,34 @@ class Seeder:
             if batch:
                 rung = self._ring(self._jobs.add(group.name, locator, batch, kind))
             if locator.from_file is not None:
-                runs.set_seeding(self._db, self._run.seq, replace(reached, empty=tuple(self._empty_lists)))
+                runs.set_seeding(self._run.db, self._run.seq, replace(reached, empty=tuple(self._empty_lists)))
             self._record_problems()
         self._told = len(self.reader.problems)
         return rung
 
     def _record_problems(self) -> None:
         """Record the problems that were read since the last transaction."""
-        texts = self.reader.problems[self._told :]
-        events.add(self._db, self._run.seq, [Event(time.time(), "ERROR", "supervisor", "seed", text) for text in texts])
+        for text in self.reader.problems[self._told :]:
+            self._run.log("ERROR", "seed", text)
 
     def _ring(self, seeded_hosts: set[int]) -> list[int]:
         self._jobs.readmit(seeded_hosts)
-        return rings.ring_hosts(self._db, seeded_hosts, store_time())
+        return rings.ring_hosts(self._run.db, seeded_hosts, store_time())
 
     def _write_checkpoint(self, group: LocatorGroup, content_hash: str, *, completed: bool) -> list[int]:
         """Record the seeder's checkpoint of a group; an invalid one stays invalid until it is complete."""
         run = self._run.seq
         checkpoint = Checkpoint(step=SEEDER, group=group.name, content_hash=content_hash)
-        with self._db.transaction():
+        with self._run.db.transaction():
             if completed:
                 self._complete(group, checkpoint)
-            elif checkpoints.is_complete(self._db, run, SEEDER, group.name, content_hash) is None:
-                checkpoints.write(self._db, run, [checkpoint])
+            elif checkpoints.is_complete(self._run.db, run, SEEDER, group.name, content_hash) is None:
+                checkpoints.write(self._run.db, run, [checkpoint])
         return []
 
     def _complete(self, group: LocatorGroup, checkpoint: Checkpoint) -> None:
-        checkpoints.write(self._db, self._run.seq, [replace(checkpoint, completed_at=time.time(), status="valid")])
-        runs.set_empty_seeds(self._db, self._run.seq, group.name, self._empty_lists)
+        checkpoints.write(self._run.db, self._run.seq, [replace(checkpoint, completed_at=time.time(), status="valid")])
+        runs.set_empty_seeds(self._run.db, self._run.seq, group.name, self._empty_lists)
 
 
 def _list_name(locator: Locator) -> str:
@@ -291,18 +283,9 @@ def _list_name(locator: Locator) -> str:
     return "standard input" if locator.from_file == "-" else shown_path(locator.from_file)
 
 
-def create_next_seeder(
-    db: Database, run: int, definitions: Definitions, version: int, settings: Settings, previous: Seeder
-) -> Seeder:
-    """The seeder of a version that was just published."""
-    return Seeder(
-        db, runs.get(db, run), definitions, version, create_placements(run, definitions, settings),
-        previous, retries=settings.seed_retries,
-    )  # fmt: skip
-
-
 def check_seedable(definitions: Definitions, base_url: str | None, *, allow_file: bool) -> None:
     """Raise UsageError if a locator cannot give jobs: a relative URL without a base, an unreadable list."""
+    check_base_url(base_url)
     unseedable = find_unseedable(definitions, base_url, allow_file=allow_file)
     if unseedable is not None:
         position, problem, remedy = unseedable
@@ -312,11 +295,7 @@ def check_seedable(definitions: Definitions, base_url: str | None, *, allow_file
 def find_unseedable(
     definitions: Definitions, base_url: str | None, *, allow_file: bool
 ) -> tuple[SourcePosition, str, str] | None:
-    """The first locator that cannot give jobs: its position, the problem, the remedy.
-
-    Raises UsageError on a base URL that cannot be used.
-    """
-    check_base_url(base_url)
+    """The first locator that cannot give jobs: its position, the problem, the remedy."""
     for position, url in () if base_url else find_relative_urls(definitions):
         return (
             position,

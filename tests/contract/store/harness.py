@@ -15,6 +15,7 @@ from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.model.job import JobKind, JobState, LeasedJob, document_key, link_key, locator_key
 from engine.model.node import NodeState, Role
 from engine.model.run import RunState
+from engine.settings import Settings
 from engine.store.db.connector import Database, connect
 from engine.store.db.location import read_location
 from engine.store.db.postgres_schema import read_tables
@@ -34,6 +35,7 @@ from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import CommitResult, commit
 from engine.store.transactions.lease import Lease, LeaseRequest, lease, lease_sequences
 from engine.store.transactions.placement import PlacementCache
+from engine.supervise.run_context import RunContext
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
 DEFAULT_POLICY = HostPolicy(delay=0.0, concurrency=8, robots=False)
@@ -92,6 +94,12 @@ class StoreHarness:
             self.book = versions.ensure_data_def(self.db, DEFS.data_defs[0].name, definition_hash(DEFS.data_defs[0]))
         self.nodes = [self.node() for _ in range(nodes_)]
         self.places = self.new_places(policies, max_pages)
+
+    def context(self, db: Database | None = None, **settings: Any) -> RunContext:
+        """The run as the parts of a supervisor know it."""
+        return RunContext(
+            db or self.db, self.folder, runs.get(self.db, self.run), replace(Settings(), **settings), self.supervisor
+        )
 
     def new_places(
         self, policies: Mapping[str, HostPolicy] | None = None, max_pages: Mapping[str, int] | None = None

@@ -33,12 +33,12 @@ class Clock:
 
 
 def test_an_acknowledgement_lasts_as_long_as_the_cause_and_survives_a_restart(store: StoreHarness) -> None:
-    keeper = AlarmKeeper(store.db, store.run)
+    keeper = AlarmKeeper(store.context())
     record(store, keeper, RESTING, EMPTY)
     acknowledge(store, RESTING.key, EMPTY.key)
     [began, _] = [alarm.since for alarm in runs.list_alarms(store.db, store.run)]
     assert began > 0
-    restarted = AlarmKeeper(store.db, store.run, clock := Clock())
+    restarted = AlarmKeeper(store.context(), clock := Clock())
     record(store, restarted)  # the first moments: no host has been asked yet
     assert runs.list_acknowledged(store.db, store.run) == {RESTING.key, EMPTY.key}
     clock.now = 59.0
@@ -52,17 +52,17 @@ def test_an_acknowledgement_lasts_as_long_as_the_cause_and_survives_a_restart(st
 
 @pytest.mark.parametrize("key", ["supervisor-lost", "jobs-ready"])
 def test_the_next_loss_of_a_supervisor_is_new(store: StoreHarness, key: str) -> None:
-    record(store, AlarmKeeper(store.db, store.run), EMPTY)
+    record(store, AlarmKeeper(store.context()), EMPTY)
     acknowledge(store, key, EMPTY.key)
-    record(store, AlarmKeeper(store.db, store.run), EMPTY)
+    record(store, AlarmKeeper(store.context()), EMPTY)
     assert runs.list_acknowledged(store.db, store.run) == {EMPTY.key}
 
 
 def test_an_alarm_that_ended_with_its_supervisor_is_new_after_a_minute(store: StoreHarness) -> None:
-    record(store, AlarmKeeper(store.db, store.run), RESTING)
+    record(store, AlarmKeeper(store.context()), RESTING)
     acknowledge(store, RESTING.key)
     for _ in range(2):  # the second supervisor is lost as well, within the minute
-        record(store, restarted := AlarmKeeper(store.db, store.run, clock := Clock()))
+        record(store, restarted := AlarmKeeper(store.context(), clock := Clock()))
         assert runs.list_acknowledged(store.db, store.run) == {RESTING.key}
     clock.now = 61.0
     record(store, restarted)
@@ -70,7 +70,7 @@ def test_an_alarm_that_ended_with_its_supervisor_is_new_after_a_minute(store: St
 
 
 def test_an_alarm_that_comes_again_within_a_minute_is_the_same(store: StoreHarness) -> None:
-    keeper, hangs = AlarmKeeper(store.db, store.run, clock := Clock()), Alarm("host-silent", "a:80", host="a:80")
+    keeper, hangs = AlarmKeeper(store.context(), clock := Clock()), Alarm("host-silent", "a:80", host="a:80")
     record(store, keeper, hangs)
     [first] = runs.list_alarms(store.db, store.run)
     acknowledge(store, hangs.key)
@@ -100,7 +100,7 @@ def open_alarms(store: StoreHarness) -> list[str]:
 
 
 def test_an_alarm_of_many_hosts_keeps_what_was_acknowledged_of_each(store: StoreHarness) -> None:
-    keeper = AlarmKeeper(store.db, store.run, clock := Clock())
+    keeper = AlarmKeeper(store.context(), clock := Clock())
     record(store, keeper, *silent("abcde"))
     acknowledge(store, *open_alarms(store))
     for _ in range(100):
@@ -119,7 +119,7 @@ def test_an_alarm_of_many_hosts_keeps_what_was_acknowledged_of_each(store: Store
 
 
 def test_an_acknowledged_alarm_of_many_hosts_is_quiet_when_it_falls_apart(store: StoreHarness) -> None:
-    keeper = AlarmKeeper(store.db, store.run, clock := Clock())
+    keeper = AlarmKeeper(store.context(), clock := Clock())
     record(store, keeper, *silent("abcdefg"))
     [began] = [alarm.since for alarm in runs.list_alarms(store.db, store.run)]
     acknowledge(store, "host-silent")
@@ -137,7 +137,7 @@ def test_an_acknowledged_alarm_of_many_hosts_is_quiet_when_it_falls_apart(store:
 
 
 def test_a_changing_text_is_the_same_alarm(store: StoreHarness) -> None:
-    keeper = AlarmKeeper(store.db, store.run)
+    keeper = AlarmKeeper(store.context())
     record(store, keeper, RESTING)
     [first] = runs.list_alarms(store.db, store.run)
     record(store, keeper, Alarm("host-resting", "a:80 rests 8 s", host="a:80"))
@@ -146,7 +146,7 @@ def test_a_changing_text_is_the_same_alarm(store: StoreHarness) -> None:
 
 
 def test_what_was_not_committed_is_recorded_again(store: StoreHarness) -> None:
-    keeper = AlarmKeeper(store.db, store.run)
+    keeper = AlarmKeeper(store.context())
     keeper.update([EMPTY])
     try:
         with store.db.transaction():

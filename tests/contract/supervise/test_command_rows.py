@@ -21,6 +21,8 @@ from engine.supervise.commands import COMMAND_NAMES, CommandHandlers
 from engine.supervise.nodes.appender_process import AppenderProcess
 from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.reload.stale_page_scan import ReextractionPlanner
+from engine.supervise.run_context import RunContext
 from engine.supervise.stages import ExitReason
 
 
@@ -54,9 +56,11 @@ class Console:
         open_databases(folder).close()
         self.db = connect(folder / CRAWL)
         with self.db.transaction():
-            self.run = runs.create(self.db, None, 0.0).seq
+            run = runs.create(self.db, None, 0.0)
+            self.run = run.seq
             self.epoch = supervisors.begin(self.db, "", self.run, 0.0)
-        options, spawner = Settings(), Spawner(folder, [])
+        options, spawner = Settings(grace=1.0), Spawner(folder, [])
+        context = RunContext(self.db, folder, run, options, self.epoch)
         pool = ScaledPool(
             self.db, folder, run=self.run, supervisor=self.epoch, settings=options, ring=lambda _: None,
             appender=AppenderProcess(
@@ -65,12 +69,10 @@ class Console:
             spawner=spawner,
         )  # fmt: skip
         defs_sync = DefsSync(
-            self.db, self.run, options, lambda _: None, reloader=None, extract_only=False, notices=[]
+            run=context, ring=lambda _: None, reloader=None, planner=ReextractionPlanner(context), extract_only=False,
+            notices=[],
         )  # fmt: skip
-        self.handlers = CommandHandlers(
-            self.db, run=self.run, epoch=self.epoch, grace=1.0, node_pool=pool, defs_sync=defs_sync,
-            end_rest=lambda _: None,
-        )  # fmt: skip
+        self.handlers = CommandHandlers(context, pool, defs_sync)
 
     def send(self, name: object, arguments: object) -> tuple[str, str, list[str]]:
         """State and answer of a row with these columns, and what it ordered."""

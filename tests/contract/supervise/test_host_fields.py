@@ -24,7 +24,7 @@ class Sites:
             version = versions.publish(store.db, replace(DEFS, task_groups=(group,)), 1.0)
             runs.set_version(store.db, store.run, version)
         self.store, self.count, self.page = store, count, 0
-        self.watch = HealthWatch(store.db, store.run)
+        self.watch = HealthWatch(store.context())
 
     def crawl(self, pages: int, *lacking: int) -> list[tuple[str | None, str, bool]]:
         """Pages of each host; those of some lack the price. Returns the warnings about it: host, text, ended."""

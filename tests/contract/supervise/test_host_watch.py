@@ -49,7 +49,7 @@ def stored(store: StoreHarness, host: int) -> tuple[float | None, float | None, 
 
 def test_a_host_is_measured_while_it_answers(store: StoreHarness, clock: Clock) -> None:
     host = store.place("http://a/").host
-    watch = HostWatch(store.db, store.run, 30.0)
+    watch = HostWatch(store.context())
     assert tick(store, watch) == []
     flush(store, clock, host, *[0.1] * 90, *[1.0] * 10)
     assert tick(store, watch) == [host]
@@ -68,7 +68,7 @@ def test_a_host_is_measured_while_it_answers(store: StoreHarness, clock: Clock) 
 
 def test_a_silent_host_keeps_its_figures_and_loses_its_histogram(store: StoreHarness, clock: Clock) -> None:
     host = store.place("http://a/").host
-    watch = HostWatch(store.db, store.run, 30.0)
+    watch = HostWatch(store.context())
     flush(store, clock, host, 0.1, 0.1)
     tick(store, watch)
     before = stored(store, host)[:2]
@@ -85,12 +85,12 @@ def test_a_silent_host_keeps_its_figures_and_loses_its_histogram(store: StoreHar
 def test_a_restarted_supervisor_keeps_what_was_measured(store: StoreHarness, clock: Clock) -> None:
     host = store.place("http://a/").host
     flush(store, clock, host, 0.1, 0.1)
-    tick(store, HostWatch(store.db, store.run, 30.0))
-    first = HostWatch(store.db, store.run, 30.0)
+    tick(store, HostWatch(store.context()))
+    first = HostWatch(store.context())
     flush(store, clock, host, 0.1)
     tick(store, first)
     before = stored(store, host)
-    again = HostWatch(store.db, store.run, 30.0)
+    again = HostWatch(store.context())
     clock.now += 6
     tick(store, again)
     assert stored(store, host)[:2] == before[:2]
@@ -99,7 +99,7 @@ def test_a_restarted_supervisor_keeps_what_was_measured(store: StoreHarness, clo
 
 def test_the_latencies_of_a_sample_wait_for_its_commit(store: StoreHarness, clock: Clock) -> None:
     host = store.place("http://a/").host
-    watch = HostWatch(store.db, store.run, 30.0)
+    watch = HostWatch(store.context())
     flush(store, clock, host, 0.2)
     watch.measure({})
     assert watch.latencies()[0] == pytest.approx(0.2, rel=0.1)
@@ -114,11 +114,11 @@ def test_after_a_reboot_no_host_counts_as_measured(store: StoreHarness, clock: C
     clock.now = 9e6
     flush(store, clock, host, 0.1)
     clock.now = 50.0
-    assert tick(store, HostWatch(store.db, store.run, 30.0)) == [], "a moment after now is of another boot"
+    assert tick(store, HostWatch(store.context())) == [], "a moment after now is of another boot"
     with store.db.transaction():
         host_speeds.forget_times(store.db)
     clock.now = 9e6 + 1
-    assert tick(store, HostWatch(store.db, store.run, 30.0)) == []
+    assert tick(store, HostWatch(store.context())) == []
 
 
 def test_estimates_are_those_of_the_last_call(store: StoreHarness) -> None:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from engine.defs.watcher import DefsWatcher, LoadResult
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.fingerprint import PreparedDefs
-from engine.settings import Settings
 from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import events, versions
@@ -56,9 +55,9 @@ def reloader(store: StoreHarness, watcher: StandInWatcher) -> Reloader:
     output = store.folder / "output" / "x"
     output.mkdir(parents=True)
     return Reloader(
-        connect(store.folder / CRAWL, busy_seconds=0.1), store.run, cast("DefsWatcher[StepGraph]", watcher),
-        Settings(on_save="ask"), output_dir=output, output_file=None,
-        on_publish=ignore, current=PreparedDefs.from_definitions(DEFS),
+        run=store.context(connect(store.folder / CRAWL, busy_seconds=0.1), on_save="ask"),
+        watcher=cast("DefsWatcher[StepGraph]", watcher), output_dir=output, output_file=None, on_publish=ignore,
+        current=PreparedDefs.from_definitions(DEFS),
     )  # fmt: skip
 
 
@@ -68,9 +67,9 @@ def test_a_command_that_a_busy_database_delays_is_answered(
     assert reloader.request(7) is None
     watcher.save("first", ticket=1)
     with store.db.transaction(), pytest.raises(DatabaseBusy):
-        reloader.tick(1.0)
+        reloader.tick()
     newest = watcher.save("second")
-    assert reloader.tick(2.0) is not None
+    assert reloader.tick() is not None
     assert versions.read(store.db, versions.current(store.db, store.run)).data_defs == newest.data_defs
     answer = reloader.request(7)
     assert answer is not None
@@ -80,15 +79,15 @@ def test_a_command_that_a_busy_database_delays_is_answered(
 def test_a_save_without_an_order_waits(store: StoreHarness, watcher: StandInWatcher, reloader: Reloader) -> None:
     before = versions.current(store.db, store.run)
     saved = watcher.save("first")
-    assert reloader.tick(1.0) is None
+    assert reloader.tick() is None
     assert versions.current(store.db, store.run) == before
     watcher.save("first")
-    assert reloader.tick(1.5) is None
+    assert reloader.tick() is None
     waiting = [text for text in events.list_texts(store.db, store.run, "defs", 0, 9) if "not published" in text]
     assert len(waiting) == 1, "saved again with the same meaning"
     reloader.check_now()
     watcher.save("first", ticket=1)
-    assert reloader.tick(2.0) is not None
+    assert reloader.tick() is not None
     assert versions.read(store.db, versions.current(store.db, store.run)).data_defs == saved.data_defs
     watcher.save("second")
-    assert reloader.tick(3.0) is None, "a signal publishes once"
+    assert reloader.tick() is None, "a signal publishes once"

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from engine.model.run import Limits, RunState
-from engine.settings import Settings
 from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
 from engine.store.read.history import PastRun, list_runs
@@ -55,7 +53,7 @@ def told(store: StoreHarness) -> list[str]:
 
 
 def retention_of(store: StoreHarness, limit: DataLimit | None = None, **settings: object) -> Retention:
-    return Retention(store.db, store.folder, store.run, replace(Settings(), **settings), limit)
+    return Retention(store.context(**settings), limit)
 
 
 def test_without_settings_nothing_happens(now: StoreHarness, done: list[str]) -> None:
@@ -151,7 +149,7 @@ def measure(limit: DataLimit) -> str:
 @pytest.mark.sqlite
 def test_a_full_data_dir_loses_its_oldest_runs_while_no_job_is_leased(now: StoreHarness, done: list[str]) -> None:
     limit = DataLimit(now.folder, 1_000)
-    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    guard = DiskGuard(now.context(min_free=0), limit)
     retention = retention_of(now, limit)
     now.seed("http://b/1")
     [job] = now.take("http://b/1")
@@ -210,7 +208,7 @@ def test_runs_go_until_the_pause_ends_however_small_they_are(tmp_path: Path, sha
         (tmp_path / "output" / run / "page.csv").write_bytes(bytes(int(size * share)))
     now = StoreHarness(tmp_path)
     limit = DataLimit(now.folder, size)
-    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    guard = DiskGuard(now.context(min_free=0), limit)
     retention = retention_of(now, limit)
     assert measure(limit)
     make_room(now, limit, guard, retention)
@@ -228,7 +226,7 @@ def test_without_a_run_to_delete_the_limit_itself_ends_the_pause(now: StoreHarne
         (now.folder / name).mkdir(parents=True, exist_ok=True)
         (now.folder / name / "file").write_bytes(bytes(size))
     limit = DataLimit(now.folder, measure_bytes(now.folder) - 1)
-    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    guard = DiskGuard(now.context(min_free=0), limit)
     assert measure(limit)
     make_room(now, limit, guard, retention_of(now, limit))
     assert measure_bytes(now.folder) > 0.9 * limit.max_bytes
@@ -239,7 +237,7 @@ def test_without_a_run_to_delete_the_limit_itself_ends_the_pause(now: StoreHarne
 @pytest.mark.sqlite
 def test_a_limit_that_no_deletion_meets_is_a_dead_end(now: StoreHarness, done: list[str]) -> None:
     limit = DataLimit(now.folder, 1_000)
-    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    guard = DiskGuard(now.context(min_free=0), limit)
     make_room(now, limit, guard, retention_of(now, limit))
     assert ids(now) == done[2:]
     assert guard.dead_end.startswith("data directory full: ")
@@ -250,7 +248,7 @@ def test_a_limit_that_no_deletion_meets_is_a_dead_end(now: StoreHarness, done: l
 @pytest.mark.sqlite
 def test_a_run_that_cannot_be_deleted_whole_costs_no_other_run(now: StoreHarness, done: list[str]) -> None:
     limit = DataLimit(now.folder, 1_000)
-    guard, retention = DiskGuard(now.db, now.folder, now.run, 0, limit), retention_of(now, limit)
+    guard, retention = DiskGuard(now.context(min_free=0), limit), retention_of(now, limit)
     (now.folder / "output" / "current").unlink(missing_ok=True)
     (now.folder / "output" / "current").symlink_to(done[0])
     (now.folder / "output" / ".current.new").mkdir()
@@ -271,7 +269,7 @@ def test_no_job_is_leased_before_and_while_old_runs_are_deleted(
 ) -> None:
     """A lease may name a document that no job refers to yet."""
     limit = DataLimit(now.folder, 1_000)
-    guard = DiskGuard(now.db, now.folder, now.run, 0, limit)
+    guard = DiskGuard(now.context(min_free=0), limit)
     retention = retention_of(now, limit)
     assert measure(limit)
     retention.make_room()

@@ -43,7 +43,7 @@ def count_pages(
 
 def test_fields_that_differ_by_a_digit_have_their_own_warnings(store: StoreHarness) -> None:
     count_pages(store, missing=(("price1", 30), ("price2", 30), ("title", 0)))
-    log = WarningLog(store.db, store.run)
+    log = WarningLog(store.context())
     for _ in range(3):
         with store.db.transaction():
             log.update(warnings(store))
@@ -53,7 +53,7 @@ def test_fields_that_differ_by_a_digit_have_their_own_warnings(store: StoreHarne
 
 def test_a_warning_whose_transaction_failed_is_logged_by_the_next(store: StoreHarness) -> None:
     count_pages(store, missing=(("price", 30),))
-    log = WarningLog(store.db, store.run)
+    log = WarningLog(store.context())
     with pytest.raises(RuntimeError), store.db.transaction():
         log.update(warnings(store))
         raise RuntimeError
@@ -80,7 +80,7 @@ def test_doubts_about_values_are_warnings_once_a_field_and_code(store: StoreHarn
         DataWarning("guessed-group", "three", "book", subject="price"),
     ]
     with store.db.transaction():
-        WarningLog(store.db, store.run).update(warnings(store))
+        WarningLog(store.context()).update(warnings(store))
     assert logged(store) == ["four", "one", "three"]
 
 

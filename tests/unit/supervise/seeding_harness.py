@@ -7,11 +7,11 @@ import pytest
 
 from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.run import RunState
+from engine.settings import Settings
 from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL, open_databases
-from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.run import runs, versions
-from engine.store.transactions.placement import PlacementCache
+from engine.supervise.run_context import RunContext
 from engine.supervise.seeding import seed_jobs
 from engine.supervise.seeding.seeder import Seeder
 
@@ -33,8 +33,8 @@ class SeedingHarness:
         with self.db.transaction():
             version = versions.publish(self.db, defs, 0.0)
             runs.set_version(self.db, self.run, version)
-        places = PlacementCache(self.run, lambda _: HostPolicy(0.0, 8, False), lambda _: None)
-        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places, retries=retries)
+        settings = Settings(delay=0.0, robots=False, seed_retries=retries)
+        return Seeder(RunContext(self.db, self.folder, runs.get(self.db, self.run), settings, 1), defs, version)
 
     def seed(self, *groups: LocatorGroup, **more: Any) -> Seeder:
         made = self.seeding(*groups, **more)

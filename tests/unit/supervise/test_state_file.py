@@ -33,7 +33,7 @@ class StateFileHarness:
             Checkpoint(step="loader", group="g", position=1, content_hash="2", dependencies=("seeder",), reason="x")
         )
         self.path = folder / "state.jsonl"
-        self.file = StateFile(self.db, folder, self.run)
+        self.file = StateFile(self.db, self.run)
         self.file.refresh()
 
     def write(self, checkpoint: Checkpoint) -> None:

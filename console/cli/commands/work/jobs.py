@@ -120,17 +120,17 @@ def retry(states: Sequence[str], match: str | None, as_json: bool, run_id: str |
         else:
             write_lines(retry_message(count))
         if count:
-            _refresh_state(db, data, run)
+            _refresh_state(db, run)
     return 0
 
 
-def _refresh_state(db: "Database", data: Path, run: "Run") -> None:
+def _refresh_state(db: "Database", run: "Run") -> None:
     """Without a supervisor, write the state file again and say that `run` works the new jobs."""
     from console.client import has_supervisor
     from engine.supervise.checkpoints.state_file import StateFile
 
     if not has_supervisor(db):
-        StateFile(db, data, run).refresh()
+        StateFile(db, run).refresh()
         write_stderr("`crawl-console run` works them")
 
 
@@ -195,7 +195,7 @@ def seed(
                 poster.log()
             _report_seeds(run, group, result, as_json)
         if result.created:
-            _refresh_state(db, data, run)
+            _refresh_state(db, run)
         if result.unusable:
             return 1 if result.created or result.known else 2
     return 0

@@ -1,5 +1,6 @@
 """Writes the table `events`: the append-only log of what happened."""
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -53,6 +54,11 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, Event]]) -> None:
 
 def add(db: Database, run: int | None, events: Sequence[Event]) -> None:
     db.execute_values(_ADD, [(run, e.at, e.level, e.source, e.kind, e.job, e.text) for e in events])
+
+
+def log(db: Database, run: int, level: Level, kind: str, text: str, *, source: str = "supervisor") -> None:
+    """Add one event of now."""
+    add(db, run, [Event(time.time(), level, source, kind, text)])
 
 
 def delete_old(db: Database, before: float, *, except_run: int, limit: int) -> int:

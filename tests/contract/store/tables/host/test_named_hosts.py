@@ -134,7 +134,7 @@ def test_a_readmitted_host_is_asked_for_its_robots_txt_before_its_pages(
     )
     with store.db.transaction():
         placement.readmit_host(store.db, store.run, "x:80", replace(POLICY, robots=obeys_robots))
-    planner = ReextractionPlanner(store.db, store.run)
+    planner = ReextractionPlanner(store.context())
     while not planner.done:
         planner.step()
     expected = [("http://x/1", "READY"), ("http://x/2", "SKIPPED")]

@@ -206,7 +206,7 @@ def test_jobs_of_an_absent_group_are_skipped_and_requeued_in_batches(new_store: 
     store.seed(*[f"http://a/m{i}" for i in range(30)], group="more")
     (waiting,) = store.take("http://a/m0", "more", free=1)
     store.commit(JobOutcome(job=waiting, state=JobState.READY, attempts=1, not_before=store.now + 100))
-    planner = ReextractionPlanner(store.db, store.run)
+    planner = ReextractionPlanner(store.context())
     shop.publish(defs("title"))
     assert store.take("http://a/m0", "more") == (), "suspended before all of them are skipped"
     while not planner.done:
@@ -236,7 +236,7 @@ def test_the_search_continues_from_its_stored_position(new_store: NewStore, monk
         runs.set_reextraction(store.db, store.run, search)
     steps = 0
     while runs.is_reextracting(store.db, store.run):
-        ReextractionPlanner(store.db, store.run).step()  # a new planner each time: it keeps nothing in memory
+        ReextractionPlanner(store.context()).step()  # a new planner each time: it keeps nothing in memory
         assert len(shop.extractions()) <= 10 + 7
         store.commit(*map(shop.extracted, shop.lease(free=3).jobs))
         steps += 1

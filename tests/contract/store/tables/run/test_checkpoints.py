@@ -67,9 +67,7 @@ def begun(store: StoreHarness) -> CheckpointTracker:
         checkpoints.write(store.db, store.run, [replace(seeder, completed_at=1.0, status="valid")])
         runs.mark_seeded(store.db, store.run, 1)
     store.seed("http://a/")
-    return CheckpointTracker(
-        store.db, store.run, STEPS, StateFile(store.db, store.folder, runs.get(store.db, store.run))
-    )
+    return CheckpointTracker(store.context(), STEPS, StateFile(store.db, runs.get(store.db, store.run)))
 
 
 def going() -> bool:
@@ -196,9 +194,7 @@ def test_a_restart_keeps_what_is_complete(store: StoreHarness) -> None:
     with store.db.transaction():
         jobs.release_all(store.db, store.run, "x")
         tracker.publish_steps(store.db, store.run, STEPS, 1)
-    again = CheckpointTracker(
-        store.db, store.run, STEPS, StateFile(store.db, store.folder, runs.get(store.db, store.run))
-    )
+    again = CheckpointTracker(store.context(), STEPS, StateFile(store.db, runs.get(store.db, store.run)))
     (job,) = store.take("http://a/far", "far")
     store.commit(store.done(job, data=["{}"]))
     again.update(going)
