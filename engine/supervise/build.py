@@ -46,13 +46,11 @@ from engine.supervise.log_rotation import LogRotation
 from engine.supervise.nodes.leftovers import clean_stored, fence_leftovers, keep_deadlines
 from engine.supervise.nodes.machine_parts import MachineParts, build_parts
 from engine.supervise.outputs import check_writable, prepare_databases
-from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
 from engine.supervise.reload.reloader import Reloader, store_problems
 from engine.supervise.reload.stale_page_scan import ReextractionPlanner
 from engine.supervise.retention.keeper import Retention
-from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_context import RunContext
 from engine.supervise.run_end import RunEnd
 from engine.supervise.seeding.seeder import Seeder, check_seedable
@@ -161,12 +159,11 @@ def build_supervisor(
         stats=stats,
         seeder=Seeder(context, options.definitions, published.version),
         defs_sync=defs_sync,
-        robots_refresh=RobotsRefresh(context),
         commands=CommandHandlers(context, parts.node_pool, defs_sync),
-        progress=ProgressRecorder(parts.node_pool, stats, checkpoints),
+        checkpoints=checkpoints,
         disk=disk,
         lock_watch=LockWatch(db, parts.node_pool),
-        wal_guard=WalGuard([folder / CRAWL, folder / PAGES]),
+        wal_guards=[WalGuard(folder / CRAWL), WalGuard(folder / PAGES)],
         log_rotation=LogRotation(folder / "logs"),
         retention=retention,
         run_end=RunEnd(

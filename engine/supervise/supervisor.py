@@ -1,11 +1,12 @@
 """The supervisor: drives a run through its stages. `tick` starts no thread and never waits."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from engine.errors import CrawlError, StorageError, UsageError
+from engine.errors import CrawlError, StorageError, UsageError, plural
 from engine.model.node import NodeState
 from engine.model.run import Alarm, Stage
 from engine.processes.spawner import Spawner
@@ -13,17 +14,17 @@ from engine.store.db.connector import DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import checkpoint_wal
 from engine.store.tables.run import nodes
+from engine.store.transactions import robots
 from engine.supervise.analysis.run_stats import RunStats
+from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.commands import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
 from engine.supervise.nodes.machine_parts import MachineParts
-from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.retention.keeper import Retention
-from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_context import RunContext
 from engine.supervise.run_end import RunEnd, delete_documents
 from engine.supervise.seeding.seeder import Seeder
@@ -38,6 +39,9 @@ from engine.supervise.stages import (
 from engine.supervise.wal_guard import WalGuard
 
 _KILL_RETRY_SECONDS = 3.0
+_PROGRESS_SECONDS = 1.0
+_ROBOTS_SECONDS = 3600.0
+"""Between two looks for old robots.txt. Together with `hosts.ROBOTS_MAX_AGE` less than a day."""
 
 
 class Supervisor(Struct, kw_only=True):
@@ -52,12 +56,11 @@ class Supervisor(Struct, kw_only=True):
     stats: RunStats
     seeder: Seeder
     defs_sync: DefsSync
-    robots_refresh: RobotsRefresh
     commands: CommandHandlers
-    progress: ProgressRecorder
+    checkpoints: CheckpointTracker
     disk: DiskGuard
     lock_watch: LockWatch
-    wal_guard: WalGuard
+    wal_guards: Sequence[WalGuard]
     log_rotation: LogRotation
     retention: Retention
     run_end: RunEnd
@@ -66,6 +69,8 @@ class Supervisor(Struct, kw_only=True):
     _kill_reason: str | None = None
     _started_at: float = field(default_factory=time.monotonic)
     _deadline: float = 0.0
+    _progress_at: float = field(default_factory=time.monotonic)
+    _robots_at: float = field(default_factory=time.monotonic)
     _is_recorded: bool = False
     """Whether the end of the run is in the tables."""
     _falls_short: bool = False
@@ -126,7 +131,8 @@ class Supervisor(Struct, kw_only=True):
             self._kill(self._kill_reason)
             return
         self.log_rotation.check()
-        self.wal_guard.check()
+        for guard in self.wal_guards:
+            guard.check()
         self.stages.flush()
         self.parts.helpers.watch()
         for work in (self._serve_operator, self._advance):  # a lock that delays the operator must not delay a stop
@@ -233,14 +239,14 @@ class Supervisor(Struct, kw_only=True):
 
     def _run_once(self) -> None:
         self.parts.node_pool.watch()
-        self.progress.record(self._is_stopped_early)
+        self._record_progress()
         self.parts.elastic_nodes.tick()
         self.retention.make_room()
         if not self.disk.alarm:
             self.seeder = self.defs_sync.tick(self.seeder)
-        if not self.seeder.done and not self.disk.alarm and not self.wal_guard.is_full:
+        if not self.seeder.done and not self.disk.alarm and not any(guard.is_full for guard in self.wal_guards):
             self._seed_batch()
-        self.robots_refresh.tick()
+        self._refresh_robots()
         self.parts.queue_maintainer.tick()
         if self.exit_reason is None and (limit := self.stats.limit_reached()):
             self.stop(ExitReason.LIMIT, limit)
@@ -250,6 +256,29 @@ class Supervisor(Struct, kw_only=True):
             self.exit_reason = ExitReason.COMPLETE
         if self.exit_reason is None and self.disk.dead_end:  # waiting would hold the lock for ever
             self.stop(ExitReason.FAILED, self.disk.dead_end)
+
+    def _record_progress(self) -> None:
+        """Write the progress about once a second, or when a heartbeat state changed. A busy database delays it."""
+        now, pool = time.monotonic(), self.parts.node_pool
+        if now - self._progress_at < _PROGRESS_SECONDS and not pool.has_heart_changes:
+            return
+        self._progress_at = now
+        try:
+            pool.record_beats()
+            self.stats.record(pool.waiting_hosts())
+            self.checkpoints.update(self._is_stopped_early)
+        except DatabaseBusy:
+            with contextlib.suppress(DatabaseBusy):
+                self.stats.judge()
+
+    def _refresh_robots(self) -> None:
+        """Ask for old robots.txt again; the start of the run has already asked. Raises DatabaseBusy."""
+        if time.monotonic() - self._robots_at < _ROBOTS_SECONDS:
+            return
+        with self.run.db.transaction():
+            if count := robots.ask_stale_hosts(self.run.db, self.run.seq, time.time()):
+                self.run.log("INFO", "run", f"robots.txt of {plural(count, 'host')} asked for again")
+        self._robots_at = time.monotonic()
 
     def _seed_batch(self) -> None:
         try:
@@ -266,7 +295,7 @@ class Supervisor(Struct, kw_only=True):
         self.parts.node_pool.stop_nodes()
 
     def _await_nodes(self) -> None:
-        self.progress.record(self._is_stopped_early)
+        self._record_progress()
         if self.parts.node_pool.reap() and not nodes.has_live(self.run.db):  # none of another machine either
             self._stop_appender()
         elif time.monotonic() > self._deadline:
@@ -286,7 +315,7 @@ class Supervisor(Struct, kw_only=True):
         self._deadline = self.deadlines.files(time.monotonic())
 
     def _await_appender(self) -> None:
-        self.progress.record(self._is_stopped_early)
+        self._record_progress()
         if self.parts.node_pool.appender.drain():
             self.stages.enter(Stage.RELEASING_LOCK)
         elif time.monotonic() > self._deadline:
@@ -318,7 +347,10 @@ class Supervisor(Struct, kw_only=True):
         outcome = self.run_end.record(self.exit_reason or ExitReason.FAILED, self.reason)
         self.exit_reason, self.reason = outcome.exit_reason, outcome.reason
         self._falls_short = outcome.falls_short
-        self.progress.record_end()
+        with contextlib.suppress(DatabaseBusy):
+            self.stats.record({}, last=True)
+        with contextlib.suppress(DatabaseBusy):
+            self.checkpoints.write_state_file()
         if outcome.exit_reason is ExitReason.COMPLETE:
             delete_documents(self.run.db, self.run.folder, lambda: self.kill_requested)
             self.retention.begin_end(time.monotonic() - self._started_at)

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Sequence
 from pathlib import Path
+
+from msgspec import Struct
 
 from engine.errors import CrawlError
 from engine.store.db.sqlite import SqliteDatabase
@@ -20,69 +21,52 @@ A log that holds up seeding is tried once a second."""
 _log = logging.getLogger(__name__)
 
 
-class WalGuard:
-    """Watches the logs of some databases of this program. Call `check` at each tick, after they are known to exist."""
+class WalGuard(Struct):
+    """Watches the log of one database of this program. Call `check` at each tick, once the database exists."""
 
-    def __init__(
-        self, databases: Sequence[Path], max_bytes: int = MAX_WAL_BYTES, hold_bytes: int = HOLD_BYTES
-    ) -> None:  # fmt: skip
-        self._logs = [_WatchedLog(path, max_bytes, hold_bytes) for path in databases]
+    database: Path
+    max_bytes: int = MAX_WAL_BYTES
+    hold_bytes: int = HOLD_BYTES
+    _pause: float = _FIRST_PAUSE
+    _retry_at: float = 0.0
+    _warned: bool = False
 
     @property
     def is_full(self) -> bool:
-        """Whether a log is so large that seeding must wait."""
-        return any(log.is_full for log in self._logs)
+        """Whether the log is so large that seeding must wait."""
+        return self._size() > self.hold_bytes
+
+    @property
+    def _log_path(self) -> Path:
+        return self.database.with_name(f"{self.database.name}-wal")
 
     def check(self) -> None:
-        """Empty each log that is too large: new writers wait up to 0.1 s for the readers."""
+        """Empty the log if it is too large and an attempt is due: new writers wait up to 0.1 s for the readers."""
         now = time.monotonic()
-        for log in self._logs:
-            log.check(now)
-
-
-class _WatchedLog:
-    """The log of one database."""
-
-    def __init__(self, database: Path, max_bytes: int, hold_bytes: int) -> None:
-        self._database = database
-        self._hold_bytes = hold_bytes
-        self._path = database.with_name(f"{database.name}-wal")
-        self._max_bytes = max_bytes
-        self._pause = _FIRST_PAUSE
-        self._retry_at = 0.0
-        self._warned = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the log is larger than `hold_bytes`."""
-        return self._size() > self._hold_bytes
-
-    def check(self, now: float) -> None:
-        """Empty the log if it is too large and an attempt is due. `now`: monotonic seconds."""
         if now < self._retry_at:
             return
         size = self._size()
-        if size <= self._max_bytes or self._empty():
+        if size <= self.max_bytes or self._empty():
             self._pause = _FIRST_PAUSE
             return
-        self._retry_at = now + (min(self._pause, _FULL_PAUSE) if size > self._hold_bytes else self._pause)
+        self._retry_at = now + (min(self._pause, _FULL_PAUSE) if size > self.hold_bytes else self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-        if size > self._hold_bytes and self._pause == _LONGEST_PAUSE and not self._warned:
+        if size > self.hold_bytes and self._pause == _LONGEST_PAUSE and not self._warned:
             self._warned = True
             _log.warning(
                 "%s: %.0f MB, because a process has been reading for a long time; seeding waits for its end",
-                self._path, size / 1e6,
+                self._log_path, size / 1e6,
             )  # fmt: skip
 
     def _size(self) -> int:
         try:
-            return self._path.stat().st_size
+            return self._log_path.stat().st_size
         except OSError:
             return 0
 
     def _empty(self) -> bool:
         try:
-            database = SqliteDatabase.open(self._database, busy_seconds=_BUSY_SECONDS)
+            database = SqliteDatabase.open(self.database, busy_seconds=_BUSY_SECONDS)
             try:
                 return database.checkpoint(_BUSY_SECONDS)
             finally:

@@ -52,7 +52,7 @@ class SeedPoster:
         self._run = run
         self._group = group
         self._settings = _read_settings(db) or settings
-        self._wal_guard = WalGuard([db.path])
+        self._wal_guard = WalGuard(db.path)
         self._version = 0
         self._base: str | None = None
         self._jobs = self._read_defs()

@@ -19,7 +19,7 @@ URLS = [("argument", f"http://a/{number:06}/{'x' * 200}") for number in range(6_
 
 @pytest.mark.sqlite
 def test_a_batch_waits_while_the_log_is_full(store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posted_seeds, "WalGuard", lambda paths: WalGuard(paths, 100_000, 300_000))
+    monkeypatch.setattr(posted_seeds, "WalGuard", lambda path: WalGuard(path, 100_000, 300_000))
     publish_steps(store)
     store.db.checkpoint(1.0)
     log, reader = store.folder / "crawl.db-wal", connect(store.folder / "crawl.db", read_only=True)

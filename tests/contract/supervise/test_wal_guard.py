@@ -68,7 +68,7 @@ def write_beside_readers(path: Path, guard: WalGuard | None) -> int:
 
 def test_overlapping_readers_let_the_log_grow_and_the_guard_empties_it(path: Path) -> None:
     assert write_beside_readers(path, None) > 3 * MAX_BYTES, "what SQLite does by itself"
-    guard = WalGuard([path], MAX_BYTES)
+    guard = WalGuard(path, MAX_BYTES)
     guard.check()
     assert size_of_log(path) == 0
     assert write_beside_readers(path, guard) < 2 * MAX_BYTES
@@ -76,7 +76,7 @@ def test_overlapping_readers_let_the_log_grow_and_the_guard_empties_it(path: Pat
 
 def test_a_reader_that_stays_costs_little_and_loses_nothing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     reader = connect(path, read_only=True)
-    guard = WalGuard([path], 1_000_000)
+    guard = WalGuard(path, 1_000_000)
     with caplog.at_level(logging.WARNING), reader.snapshot():
         assert reader.value("SELECT count(*) FROM t") == 0
         db = connect(path, durable=False)
@@ -97,7 +97,7 @@ def test_a_reader_that_stays_costs_little_and_loses_nothing(path: Path, caplog: 
 
 
 def test_the_pauses_between_vain_attempts_grow(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, db, guard = connect(path, read_only=True), connect(path, durable=False), WalGuard([path], 1000)
+    reader, db, guard = connect(path, read_only=True), connect(path, durable=False), WalGuard(path, 1000)
     now, attempts = 100.0, list[float]()
     checkpoint = SqliteDatabase.checkpoint
 
@@ -132,7 +132,8 @@ def test_small_and_missing_logs_are_left_alone(path: Path, tmp_path: Path) -> No
         db.execute("INSERT INTO t VALUES (zeroblob(1000))")
     before = size_of_log(path)
     assert before > 0
-    WalGuard([path, tmp_path / "missing.db"], MAX_BYTES).check()
+    WalGuard(path, MAX_BYTES).check()
+    WalGuard(tmp_path / "missing.db", MAX_BYTES).check()
     assert size_of_log(path) == before
     assert not (tmp_path / "missing.db").exists()
     db.close()
@@ -140,7 +141,7 @@ def test_small_and_missing_logs_are_left_alone(path: Path, tmp_path: Path) -> No
 
 def test_a_log_beyond_the_hold_is_full_until_it_is_emptied(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     reader, db = connect(path, read_only=True), connect(path, durable=False)
-    guard = WalGuard([path], 1000, hold_bytes=100_000)
+    guard = WalGuard(path, 1000, hold_bytes=100_000)
     assert not guard.is_full
     with caplog.at_level(logging.WARNING), reader.snapshot():
         reader.value("SELECT count(*) FROM t")
