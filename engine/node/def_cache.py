@@ -1,6 +1,7 @@
 """Caches the defs in a node: reads each version once from the store, compiles each dataDef once."""
 
 import threading
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -40,6 +41,44 @@ class CompiledDataDef(Struct, frozen=True):
     """Whether it runs plugin code, and so only in an extraction process."""
 
 
+class DefsVersion:
+    """A version of the defs, and what is made of it once."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.definitions = definitions
+        self.compiled: dict[str, tuple[CompiledDataDef, ...]] = {}
+        """By group."""
+
+    @cached_property
+    def keeps_all_documents(self) -> bool:
+        """Whether every group keeps its documents beyond the end of the run."""
+        return all(group.documents for group in self.definitions.task_groups)
+
+    @cached_property
+    def shares_cookies(self) -> bool:
+        """Whether nodes share the cookies of some host."""
+        return any(host.jar_mode == "shared" for host in self.definitions.hosts)
+
+    @cached_property
+    def plain_hosts(self) -> frozenset[str]:
+        """The hosts that the defs name with `http:`."""
+        return find_plain_hosts(self.definitions)
+
+    @cached_property
+    def query_stripper(self) -> QueryStripper | None:
+        """Drops query keys from the URLs that pages name; None: no host drops any."""
+        return QueryStripper.from_rules(list_query_rules(self.definitions))
+
+    @cached_property
+    def priorities(self) -> dict[str, int]:
+        """The priority of each group."""
+        return {group.name: group.priority for group in self.definitions.task_groups}
+
+    @cached_property
+    def priorities_hash(self) -> str:
+        return definition_hash(self.priorities)
+
+
 class DefCache:
     """Serves three threads: fetch loop, queue worker and committer.
 
@@ -53,39 +92,24 @@ class DefCache:
         self._db_lock = threading.Lock()
         self._settings = settings
         self._run = run
-        self._versions: dict[int, Definitions] = {}
-        self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
-        self._compiled_by_hash: dict[tuple[str, str, str], CompiledDataDef] = {}
-        self._task_groups: dict[tuple[int, str], TaskGroup] = {}
-        self._keeps_documents: dict[tuple[int, str], bool | None] = {}
-        self._host_rules: dict[tuple[int, str], HostRule] = {}
-        self._plain_hosts: dict[int, frozenset[str]] = {}
-        self._shares_cookies: dict[int, bool] = {}
-        self._query_strippers: dict[int, QueryStripper | None] = {}
-        self._priority_hashes: dict[int, str] = {}
+        self._versions: dict[int, DefsVersion] = {}
+        self._compiled: dict[tuple[str, str, str], CompiledDataDef] = {}
+        """By the hashes of all that it is made of: versions share it."""
 
-    def definitions(self, version: int) -> Definitions:
-        cached = self._versions.get(version)
+    def version(self, number: int) -> DefsVersion:
+        """A version of the defs, as a job names it."""
+        cached = self._versions.get(number)
         if cached is None:
             with self._db_lock:
-                cached = self._versions.get(version)
+                cached = self._versions.get(number)
                 if cached is None:
-                    cached = self._versions[version] = versions.read(self._db, version)
+                    cached = self._versions[number] = DefsVersion(versions.read(self._db, number))
                     if len(self._versions) > _MAX_VERSIONS:
-                        self._evict(min(self._versions))
+                        del self._versions[min(self._versions)]
         return cached
 
-    def _evict(self, version: int) -> None:
-        self._versions.pop(version, None)
-        self._plain_hosts.pop(version, None)
-        self._shares_cookies.pop(version, None)
-        self._query_strippers.pop(version, None)
-        self._priority_hashes.pop(version, None)
-        for cache in (
-            self._task_groups, self._compiled_by_group, self._keeps_documents, self._host_rules,
-        ):  # fmt: skip
-            for key in [key for key in list(cache) if key[0] == version]:
-                cache.pop(key, None)
+    def definitions(self, version: int) -> Definitions:
+        return self.version(version).definitions
 
     @property
     def max_links(self) -> int:
@@ -100,67 +124,33 @@ class DefCache:
 
     def task_group(self, version: int, name: str) -> TaskGroup:
         """The task group of that name, or an empty one."""
-        key = (version, name)
-        cached = self._task_groups.get(key)
-        if cached is None:
-            cached = self._task_groups[key] = self.definitions(version).task_group(name) or _EMPTY_GROUP
-        return cached
-
-    def compiled_data_defs(self, job: LeasedJob) -> tuple[CompiledDataDef, ...]:
-        """What to extract from a job's page."""
-        key = (job.defs_version, job.group)
-        cached = self._compiled_by_group.get(key)
-        if cached is None:
-            definitions = self.definitions(job.defs_version)
-            units = list_units(definitions, self.task_group(*key))
-            cached = self._compiled_by_group[key] = tuple(self._compile(key[0], unit) for unit in units)
-        return cached
-
-    def keeps_documents(self, job: LeasedJob) -> bool | None:
-        """Whether the group of a job keeps documents beyond the end of the run; None: all groups do."""
-        key = (job.defs_version, job.group)
-        if key not in self._keeps_documents:
-            groups = self.definitions(job.defs_version).task_groups
-            some_do_not = any(not group.documents for group in groups)
-            self._keeps_documents[key] = self.task_group(*key).documents if some_do_not else None
-        return self._keeps_documents[key]
+        return self.definitions(version).task_group(name) or _EMPTY_GROUP
 
     def host_rule(self, version: int, host_key: str) -> HostRule:
         """The rule for a host (`name:port`)."""
-        key = (version, host_key)
-        cached = self._host_rules.get(key)
-        if cached is None:
-            cached = self._host_rules[key] = host_rule_for(self.definitions(version), host_key)
-        return cached
+        return host_rule_for(self.definitions(version), host_key)
+
+    def compiled_data_defs(self, job: LeasedJob) -> tuple[CompiledDataDef, ...]:
+        """What to extract from a job's page."""
+        version = self.version(job.defs_version)
+        compiled = version.compiled.get(job.group)
+        if compiled is None:
+            units = list_units(version.definitions, self.task_group(job.defs_version, job.group))
+            compiled = version.compiled[job.group] = tuple(self._compile(version, unit) for unit in units)
+        return compiled
+
+    def keeps_documents(self, job: LeasedJob) -> bool | None:
+        """Whether the group of a job keeps documents beyond the end of the run; None: all groups do."""
+        if self.version(job.defs_version).keeps_all_documents:
+            return None
+        return self.task_group(job.defs_version, job.group).documents
 
     def retry_rule(self, version: int, url: str) -> RetryRule:
         """Which answers of a URL's host are asked for again."""
         return self.host_rule(version, urls.host_key(url)).retry or NO_RETRY_RULE
 
-    def shares_cookies(self, version: int) -> bool:
-        """Whether nodes share the cookies of some host."""
-        cached = self._shares_cookies.get(version)
-        if cached is None:
-            shared = any(host.jar_mode == "shared" for host in self.definitions(version).hosts)
-            cached = self._shares_cookies[version] = shared
-        return cached
-
-    def plain_hosts(self, version: int) -> frozenset[str]:
-        """The hosts that the defs name with `http:`."""
-        cached = self._plain_hosts.get(version)
-        if cached is None:
-            cached = self._plain_hosts[version] = find_plain_hosts(self.definitions(version))
-        return cached
-
     def query_stripper(self, version: int) -> QueryStripper | None:
-        """Drops query keys from the URLs that pages name; None: no host drops any."""
-        try:
-            return self._query_strippers[version]
-        except KeyError:
-            stripper = self._query_strippers[version] = QueryStripper.from_rules(
-                list_query_rules(self.definitions(version))
-            )
-            return stripper
+        return self.version(version).query_stripper
 
     def host_policy(self, host_key: str) -> HostPolicy:
         """The policy for a host that appears for the first time."""
@@ -171,37 +161,28 @@ class DefCache:
         task_group = self.current().task_group(group)
         return task_group.max_pages if task_group else None
 
-    def _compile(self, version: int, unit: ExtractionUnit) -> CompiledDataDef:
-        definitions, stripper = self.definitions(version), self.query_stripper(version)
-        data_def = definitions.data_def(unit.data_def)
+    def _compile(self, version: DefsVersion, unit: ExtractionUnit) -> CompiledDataDef:
+        data_def, stripper = version.definitions.data_def(unit.data_def), version.query_stripper
         assert data_def is not None, "checked when the defs were loaded"
-        priorities_hash = self._priority_hashes.get(version)
-        if priorities_hash is None:
-            priorities_hash = self._priority_hashes[version] = definition_hash(_priorities(definitions))
-        key = (unit.hash, priorities_hash, "" if stripper is None else stripper.key)
-        if key not in self._compiled_by_hash:
-            self._compiled_by_hash[key] = CompiledDataDef(
+        key = (unit.hash, version.priorities_hash, "" if stripper is None else stripper.key)
+        if key not in self._compiled:
+            self._compiled[key] = CompiledDataDef(
                 data_def=data_def.name,
                 task=unit.task,
                 id=self._ensure_data_def(unit),
                 extractor=RecordExtractor(
-                    data_def, _priorities(definitions), max_links=self._settings.max_links, query_stripper=stripper
+                    data_def, version.priorities, max_links=self._settings.max_links, query_stripper=stripper
                 ),
                 json_selector=_find_json_selector(data_def),
                 embedded_selector=_find_selector(data_def, (JSONLD_PREFIX, EMBEDDED_PREFIX)),
                 unique_key=data_def.key if data_def.unique else (),
                 is_plugin=bool(unit.task or data_def.code),
             )
-        return self._compiled_by_hash[key]
+        return self._compiled[key]
 
     def _ensure_data_def(self, unit: ExtractionUnit) -> int:
         with self._db_lock:
             return versions.ensure_data_def(self._db, unit.data_def, unit.hash)
-
-
-def _priorities(definitions: Definitions) -> dict[str, int]:
-    """The priority of each group."""
-    return {group.name: group.priority for group in definitions.task_groups}
 
 
 def _find_json_selector(data_def: DataDef) -> str:

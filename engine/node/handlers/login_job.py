@@ -256,7 +256,7 @@ class LoginHandler:
         """Whether the form may go to a URL: unencrypted only to a host that the defs name with `http:`."""
         if rule.url.startswith("http:") and urls.host_of(rule.url) == urls.host_of(url):
             return True
-        plain_hosts = self._def_cache.plain_hosts(job.defs_version)
+        plain_hosts = self._def_cache.version(job.defs_version).plain_hosts
         if may_carry_credentials(host_rule, url, "", plain_hosts):
             return True
         return self._db_access.is_named_host(job.run, urls.host_key(url))  # such as by a list of URLs

@@ -219,7 +219,7 @@ class SitemapHandler(Struct, frozen=True):
         )  # fmt: skip
 
     def _routing(self, job: LeasedJob, rules: SitemapRules, query_stripper: QueryStripper | None) -> SitemapRouting:
-        priorities = {group.name: group.priority for group in self.def_cache.definitions(job.defs_version).task_groups}
+        priorities = self.def_cache.version(job.defs_version).priorities
         return SitemapRouting(rules, job.group, priorities, job.lineage.priority, query_stripper)
 
     async def _unpack(self, body: bytes, share: BodyShare) -> bytes:

@@ -198,7 +198,7 @@ class RequestSender:
             job.lineage.locator_url if job.lineage.origin is JobOrigin.LOCATOR or job.lineage.root != job.id else ""
         )
         allowed = job.kind in _WITH_CREDENTIALS and may_carry_credentials(
-            rule, url, start_url, self._def_cache.plain_hosts(job.defs_version)
+            rule, url, start_url, self._def_cache.version(job.defs_version).plain_hosts
         )
         return host_part(rule, with_credentials=allowed)
 

@@ -29,7 +29,7 @@ class SharedJars:
     def load(self, db: Database, jobs: Sequence[LeasedJob]) -> None:
         """Take over the cookies of other nodes before these jobs start; without shared cookies do nothing."""
         version = max((job.defs_version for job in jobs), default=0)
-        if not version or not self._def_cache.shares_cookies(version):
+        if not version or not self._def_cache.version(version).shares_cookies:
             return
         with self._lock:
             for newer in cookie_jars.list_newer(db, self._run, self._version, self._node):
