@@ -82,8 +82,8 @@ class Pipeline:
         byte_budget: ByteBudget,
         login_page_reader: LoginPageReader,
         file_parts: FileParts,
-        group_loaders: GroupLoaders | None = None,
-        shared_jars: SharedJars | None = None,
+        group_loaders: GroupLoaders,
+        shared_jars: SharedJars,
     ) -> None:
         """`source` names this node in events.
 

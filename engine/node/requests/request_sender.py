@@ -84,14 +84,11 @@ class RequestSender:
         host_gates: HostGates,
         byte_budget: ByteBudget,
         settings: Settings,
-        group_loaders: GroupLoaders | None = None,
-        shared_jars: SharedJars | None = None,
-        file_parts: FileParts | None = None,
+        group_loaders: GroupLoaders,
+        shared_jars: SharedJars,
+        file_parts: FileParts,
     ) -> None:
-        """`byte_budget` limits the bodies of all jobs together. `group_loaders`: None without plugin loaders.
-
-        `file_parts`: None without jobs for files.
-        """
+        """`byte_budget` limits the bodies of all jobs together."""
         self._file_parts = file_parts
         self._fetcher = fetcher
         self._db_access = db_access
@@ -144,7 +141,7 @@ class RequestSender:
         rule = self._def_cache.host_rule(job.defs_version, host_key)
         part = self._host_part(job, url, rule)
         stats = self._stats_of(job)
-        if self._group_loaders is not None and (loader := self._group_loaders.find(job)) is not None:
+        if (loader := self._group_loaders.find(job)) is not None:
             loaded = await self._load(loader, job, url, request, part, stats)
             if loaded is not None:
                 return loaded
@@ -215,7 +212,6 @@ class RequestSender:
         self, loader: GroupLoader, job: LeasedJob, url: str, request: Request, part: HostPart, stats: _RequestStats
     ) -> FetchResponse | None:
         """The response of a plugin loader, in place of a request; None: the built-in client must send it."""
-        assert self._group_loaders is not None
         await self.check_address(job, url)
         outgoing = build_request(
             url, request, part.headers, part.cookies, from_defs=job.is_written(url), auth=part.auth
@@ -291,9 +287,7 @@ class RequestSender:
         *,
         authorization: str | None = None,
     ) -> FetchResponse:
-        download = None
-        if job.kind is JobKind.FILE and self._file_parts is not None:
-            download = self._file_parts.download(job)
+        download = self._file_parts.download(job) if job.kind is JobKind.FILE else None
         return await self._fetcher.send(
             url,
             request,
@@ -366,9 +360,9 @@ class RequestSender:
         stats = self._stats.pop(outcome.job.lease_key, None)
         if stats is None:
             return
-        if stats.loaded and self._group_loaders is not None and outcome.state in _FINAL_STATES:
+        if stats.loaded and outcome.state in _FINAL_STATES:
             outcome.effects = (*self._group_loaders.to_unit_results(outcome.job, stats.loaded), *outcome.effects)
-        if stats.changed_sites and self._shared_jars is not None:
+        if stats.changed_sites:
             outcome.add(*[CookiesChanged(self._shared_jars.jar(site)) for site in stats.changed_sites])
         outcome.stats.requests = stats.requests - stats.reserved
         outcome.stats.responses, outcome.stats.seconds = stats.responses, stats.seconds
@@ -386,8 +380,7 @@ class RequestSender:
 
     async def aclose(self) -> None:
         """Close all connections, end the loader processes."""
-        if self._group_loaders is not None:
-            self._group_loaders.close()
+        self._group_loaders.close()
         await self._fetcher.aclose()
         self._host_gates.close()
 

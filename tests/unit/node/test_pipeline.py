@@ -37,7 +37,7 @@ def build_pipeline(budget: ByteBudget) -> Pipeline:
         source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(),
         def_cache=Mock(retry_rule=lambda *_: RetryRule()),
         page_extractor=Mock(), extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
-        login_page_reader=Mock(), file_parts=Mock(),
+        login_page_reader=Mock(), file_parts=Mock(), group_loaders=Mock(), shared_jars=Mock(),
     )  # fmt: skip
 
 

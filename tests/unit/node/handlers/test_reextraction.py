@@ -57,7 +57,7 @@ def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
         def_cache=Mock(**{"definitions.return_value": Definitions()}),
         page_extractor=cast(Any, Extractor(budget, other)),
         extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
-        login_page_reader=Mock(), file_parts=Mock(),
+        login_page_reader=Mock(), file_parts=Mock(), group_loaders=Mock(), shared_jars=Mock(),
     )  # fmt: skip
     outcome = asyncio.run(pipeline.process(JOB, lambda: None))
     other.release()

@@ -13,6 +13,7 @@ from engine.http.byte_budget import ByteBudget
 from engine.model.definition import Definitions, TaskGroup, definition_hash
 from engine.model.job import JobKind, link_key, sitemap_key
 from engine.model.locator import SitemapLink, SitemapRules
+from engine.node.def_cache import DefsVersion
 from engine.node.extraction.page_extraction import UnreadablePage
 from engine.node.extraction.result import SitemapUrls
 from engine.node.handlers import sitemap_job as sitemap_routing
@@ -77,7 +78,8 @@ async def list_children(
         Mock(read_sitemap=read_sitemap or AsyncMock(return_value=sitemap)),
         Mock(sitemap_rules=Mock(return_value=rules)),
         Mock(
-            definitions=Mock(return_value=Definitions(task_groups=groups)), query_stripper=Mock(return_value=stripper)
+            version=Mock(return_value=DefsVersion(Definitions(task_groups=groups))),
+            query_stripper=Mock(return_value=stripper),
         ),
         Mock(),
         Mock(),
