@@ -1,6 +1,8 @@
-# `just` alone runs lint, types, arch, dead and test
-
+# lint, types, arch, dead and test
 default: lint types arch dead test
+
+# the same, and the extended tests
+all: default extended
 
 # ruff: rules and format
 lint:
@@ -19,9 +21,14 @@ arch:
 dead:
     vulture
 
-# all tests except the long sweeps; one worker more than CPUs, because many tests wait
+# unit, contract and console tests, and a process test for each promise and command
 test *ARGS:
-    pytest -n $(({{num_cpus()}} + 1)) --durations=25 {{ARGS}}
+    # one worker more than CPUs, because many tests wait
+    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'not sweep and not extended' {{ARGS}}
+
+# the other process tests
+extended *ARGS:
+    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m extended {{ARGS}}
 
 # tests with real processes and signals
 test-process *ARGS:

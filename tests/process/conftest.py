@@ -12,6 +12,12 @@ from .shared_crawl import SharedCrawls
 from .site import Site, serve_site
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A test without a mark is an extended one, so that a new one does not make `just` slower."""
+    if not any(item.get_closest_marker(name) for name in ("quick", "sweep")):
+        item.add_marker("extended")
+
+
 @pytest.fixture
 def site() -> Iterator[Site]:
     with serve_site() as site:

@@ -37,6 +37,7 @@ def crawl_in(namespace: tuple[str, ...], folder: Path, *which: str) -> dict[str,
     return results
 
 
+@pytest.mark.quick
 @pytest.mark.timeout(180)
 def test_nothing_leads_to_a_private_server_but_a_locator(tmp_path: Path, namespace: tuple[str, ...]) -> None:
     results = crawl_in(namespace, tmp_path)

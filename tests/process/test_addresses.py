@@ -57,6 +57,7 @@ def skipped(project: Project) -> dict[str, str]:
     return {url: reason for url, reason, _ in rows}
 
 
+@pytest.mark.quick
 @shared()
 def test_links_in_every_notation_connect_nowhere(site: Site, trap: Trap) -> Part:
     written = [*notations("127.0.0.1", trap.port), f"http://[::1]:{trap.port}/", f"http://localhost:{trap.port}/name"]
@@ -86,6 +87,7 @@ def test_a_dot_behind_a_guarded_name_ends_the_run(project: Project, site: Site, 
     assert trap.connections == []
 
 
+@pytest.mark.quick
 @shared()
 def test_redirects_in_every_notation_connect_nowhere(site: Site, trap: Trap) -> Part:
     targets = [*notations("127.0.0.1", trap.port), f"http://localhost:{trap.port}/name"]
@@ -117,11 +119,13 @@ def robots_redirected_to(site: Site, trap: Trap, host: str) -> Part:
     assert trap.connections == []
 
 
+@pytest.mark.quick
 @shared()
 def test_a_robots_txt_redirected_to_a_guarded_address_closes_its_host(site: Site, trap: Trap) -> Part:
     yield from robots_redirected_to(site, trap, "127.0.0.1")
 
 
+@pytest.mark.quick
 @shared()
 def test_a_robots_txt_redirected_to_a_guarded_name_closes_its_host(site: Site, trap: Trap) -> Part:
     yield from robots_redirected_to(site, trap, "localhost")
@@ -207,6 +211,7 @@ def test_a_stored_page_obeys_the_rule_of_redirects(project: Project, site: Site)
     assert next(iter(skipped(project).values())).startswith("redirect leaves")
 
 
+@pytest.mark.quick
 def test_a_host_that_is_allowed_during_the_run_is_crawled_after_its_robots_txt(
     project: Project, site: Site, second_site: Site
 ) -> None:
@@ -229,6 +234,7 @@ def test_a_host_that_is_allowed_during_the_run_is_crawled_after_its_robots_txt(
     running.wait()
 
 
+@pytest.mark.quick
 def test_a_storm_of_redirects_ends_without_a_connection(project: Project, site: Site, trap: Trap) -> None:
     def hop(number: int) -> str:
         host = "localhost" if number % 2 else "127.0.0.1"

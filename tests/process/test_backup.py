@@ -53,6 +53,7 @@ def assert_private(folder: Path) -> None:
                 assert stat.S_IMODE(status.st_mode) == (0o700 if stat.S_ISDIR(status.st_mode) else 0o600), name
 
 
+@pytest.mark.quick
 def test_the_copy_and_the_original_both_resume_to_the_same_rows(project: Project, copied: Project, site: Site) -> None:
     library, gate = Library(site, shelves=5, books=6, delay=0.1), threading.Event()
     last = site.pages["/shelf/4"]
@@ -120,6 +121,7 @@ def test_a_backup_of_a_killed_crawl_resumes_with_its_files(project: Project, cop
     assert copied.run_with_data("state", "--verify").code == 0
 
 
+@pytest.mark.quick
 def test_a_full_disk_leaves_no_backup(project: Project, site: Site, tmp_path: Path) -> None:
     library = Library(site)
     project.write(library.defs())

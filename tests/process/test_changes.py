@@ -144,6 +144,7 @@ def test_rows_are_added_changed_and_vanished_by_their_key(project: Project, site
         assert refused.err.strip()
 
 
+@pytest.mark.quick
 def test_a_list_page_that_was_not_read_leaves_what_is_missing_undecided(
     project: Project, site: Site, export: Export
 ) -> None:

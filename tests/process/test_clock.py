@@ -40,6 +40,7 @@ def jump(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     return offset_file
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("seconds", sampled([-7200, 86400], 1), ids=["two hours back", "a day ahead"])
 def test_a_wall_clock_jump_kills_no_process_and_hastens_no_retry(
     project: Project, site: Site, jump: Path, seconds: int

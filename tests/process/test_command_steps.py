@@ -231,6 +231,7 @@ def crawl_with_kills(project: Project, site: Site, size: int, kills: int, seed: 
     return killed
 
 
+@pytest.mark.quick
 def test_programs_killed_at_random_lose_no_row(project: Project, site: Site) -> None:
     assert crawl_with_kills(project, site, 600, 10, seed=7) > 3
 

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from console.cli.commands import COMMANDS
+
 from .library import Library
 from .project import IN_PROCESS, Project
 from .site import Site
@@ -24,10 +26,27 @@ ARGUMENTS = {
     "steps": ["--defs", "defs"],
     "stop": ["books"],
 }
+ELSEWHERE = {
+    "backup": ["copy", "--data", "data"],
+    "completion": ["bash"],
+    "config": ["--data", "data"],
+    "demo": ["--no-ui", "--pages", "4", "--data", "demo"],
+    "extract": ["--defs", "defs", "--data", "data"],
+    "init": ["new"],
+    "job": ["1", "--data", "data"],
+    "schema": [],
+    "series": ["book", "isbn", "--key", "isbn", "--data", "data"],
+    "shell": ["PAGE", "--defs", "defs"],
+    "store": ["copy", "data", "DATABASE", "--project", "shop"],
+    "test": ["--record", "PAGE", "--data-def", "book", "--defs", "defs"],
+    "try": ["book", "PAGE", "--defs", "defs"],
+}
+"""The other commands but `run`: those that start processes, and those that no other test of this tier needs."""
 _AGE = re.compile(r" +\d+s ")
 """A second may pass between the two."""
 
 
+@pytest.mark.quick
 @pytest.mark.timeout(90)
 def test_a_process_answers_as_the_command_in_this_process(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=2)
@@ -39,3 +58,14 @@ def test_a_process_answers_as_the_command_in_this_process(project: Project, site
         seen, shown = ((done.code, _AGE.sub("-", done.out), done.err) for done in (own, here))
         assert seen == shown, name
         assert own.out or own.err or name == "logs", name
+
+
+@pytest.mark.quick
+def test_each_other_command_succeeds(project: Project, site: Site, database: str) -> None:
+    assert set(COMMANDS) == {"run"} | IN_PROCESS | set(ELSEWHERE)
+    project.write(Library(site, shelves=1, books=2).defs())
+    project.crawl()
+    places = {"PAGE": site.url("/book/0-0"), "DATABASE": database}
+    for name, arguments in ELSEWHERE.items():
+        done = project.run_command(name, *(places.get(word, word) for word in arguments))
+        assert (done.code, "Traceback" in done.err) == (0, False), (name, done.out, done.err)

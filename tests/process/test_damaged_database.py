@@ -27,6 +27,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", sampled(["crawl.db", "pages.db"], 0))
 def test_a_corrupt_database_is_named_and_left_alone(project: Project, site: Site, name: str) -> None:
     finished_crawl(project, site)
@@ -103,6 +104,7 @@ def test_a_database_that_fails_while_jobs_are_leased_ends_the_run(project: Proje
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 def test_a_foreign_or_newer_database_is_refused(project: Project, site: Site) -> None:
     project.write(Library(site).defs())
     project.data.mkdir()

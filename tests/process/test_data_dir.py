@@ -114,6 +114,7 @@ def test_a_read_only_data_dir_can_be_read(project: Project, site: Site, unprivil
     assert file_states(project.data) == before
 
 
+@pytest.mark.quick
 def test_a_write_protected_database_is_named_and_left_alone(project: Project, site: Site, tmp_path: Path) -> None:
     finished_crawl(project, site)
     finished = project.data
@@ -137,6 +138,7 @@ def test_a_write_protected_database_is_named_and_left_alone(project: Project, si
             project.assert_no_process_left(2)
 
 
+@pytest.mark.quick
 def test_a_data_dir_deleted_or_replaced_under_a_run_ends_it_with_3(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=6, books=8, delay=0.2).defs(concurrency=2))
     running = project.start()
@@ -155,6 +157,7 @@ def test_a_data_dir_deleted_or_replaced_under_a_run_ends_it_with_3(project: Proj
     project.crawl()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["crawl.db", "pages.db"])
 def test_a_database_deleted_as_the_run_ends_ends_it_with_3(project: Project, site: Site, name: str) -> None:
     """A helper is stopped last, and deletes it then."""

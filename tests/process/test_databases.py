@@ -28,6 +28,7 @@ def assert_exact(project: Project, postgres: PostgresServer, database: str) -> N
             assert Counter(found) == Counter(stored), name
 
 
+@pytest.mark.quick
 def test_a_server_that_crashes_and_an_appender_that_is_killed_leave_exact_tables(
     project: Project, site: Site, postgres: PostgresServer, database: str
 ) -> None:

@@ -72,6 +72,7 @@ def assert_counters(project: Project) -> None:
     assert stored == counted
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "kind", sampled(["node", "appender", "supervisor", "template", "extraction", "several"], 0, 3, 5)
 )
@@ -106,6 +107,7 @@ def killed_at_write(project: Project, site: Site, name: str, number: int) -> Non
     assert_counters(project)
 
 
+@pytest.mark.quick
 @needs_strace
 @pytest.mark.parametrize(("name", "number"), [("crawl.db-wal", 37), ("pages.db-wal", 5), ("anything", 61)])
 def test_kill_at_a_write(project: Project, site: Site, name: str, number: int) -> None:
@@ -120,6 +122,7 @@ def test_kill_at_each_write_sweep(project: Project, site: Site, name: str, numbe
     killed_at_write(project, site, name, number)
 
 
+@pytest.mark.quick
 def test_children_of_a_dead_supervisor_exit_within_three_seconds(project: Project, site: Site) -> None:
     library = library_of(project, site, delay=0.2)
     running = start_crawl(project, site, "--backups", "1")
@@ -140,6 +143,7 @@ def test_children_of_a_dead_supervisor_exit_within_three_seconds(project: Projec
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 def test_a_dead_node_is_detected_within_a_second_and_its_backup_takes_over(project: Project, site: Site) -> None:
     library = library_of(project, site, delay=0.25)
     running = start_crawl(project, site, "--backups", "1")
@@ -159,6 +163,7 @@ def test_a_dead_node_is_detected_within_a_second_and_its_backup_takes_over(proje
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 def test_a_stopped_node_is_taken_over_and_writes_nothing_when_continued(project: Project, site: Site) -> None:
     library = library_of(project, site, delay=0.5)
     running = start_crawl(project, site)
@@ -247,6 +252,7 @@ def test_a_stopped_appender_is_replaced(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 def test_a_template_that_hangs_is_replaced_and_the_crawl_goes_on(project: Project, site: Site) -> None:
     """The node that dies meanwhile is started by the next template."""
     library = library_of(project, site, delay=0.25)
@@ -266,6 +272,7 @@ def test_a_template_that_hangs_is_replaced_and_the_crawl_goes_on(project: Projec
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("how", sampled(["dies", "hangs"], 0))
 def test_an_appender_lost_at_the_very_end_is_replaced(project: Project, site: Site, how: str) -> None:
     library = Library(site, shelves=1, books=4)
@@ -285,10 +292,14 @@ def test_an_appender_lost_at_the_very_end_is_replaced(project: Project, site: Si
     assert project.count_rows("entry", "book") == library.rows()
 
 
-@pytest.mark.sweep
+@pytest.mark.quick
 def test_a_crash_loop_ends_the_run_with_exit_3(project: Project, site: Site) -> None:
+    """No page is fetched meanwhile: one whose nodes die would fail instead."""
     library = library_of(project, site, delay=0.4)
-    running = project.start("--set", "host_concurrency=2", nodes=1)
+    project.nodes = 1
+    running = start_crawl(project, site, "--set", "host_concurrency=2")
+    assert project.run_with_data("pause").code == 0
+    assert until(lambda: project.query("SELECT count(*) FROM jobs WHERE state = 'TAKEN'") == [(0,)])
 
     def kill_until_exit() -> bool:
         kill(*project.children("node"))
@@ -303,10 +314,13 @@ def test_a_crash_loop_ends_the_run_with_exit_3(project: Project, site: Site) -> 
     assert states == ["DEAD"] * 4 + ["FAILED"]
     assert "no node is left" in done.err
     project.assert_clean()
-    project.crawl()
+    running = project.start()
+    assert until(lambda: project.run_with_data("resume").code == 0)
+    project.assert_clean(running.wait())
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 def test_a_page_that_kills_its_node_fails_alone(project: Project, site: Site) -> None:
     """A job whose nodes die is retried alone, then fails; all other jobs are done."""
     library = Library(site, shelves=2, books=4, delay=0.02)

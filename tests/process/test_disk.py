@@ -64,6 +64,7 @@ def assert_exact(project: Project, site: Site, library: Library) -> None:
     ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("leave", [MIN_FREE // 2, pytest.param(0, marks=pytest.mark.sweep)])
 def test_a_full_disk_pauses_the_run_until_there_is_space(
     project_on_disk: Project, disk: SmallDisk, site: Site, leave: int

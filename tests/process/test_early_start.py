@@ -49,6 +49,7 @@ def test_the_template_starts_before_the_defs_are_read(project: Project, site: Si
     project.assert_clean(done)
 
 
+@pytest.mark.quick
 def test_it_ends_with_a_supervisor_that_is_killed(project: Project, site: Site, mark: Path) -> None:
     project.write(Library(site, shelves=1, books=1).defs())
     running = project.start("--nodes", "2")
@@ -68,6 +69,7 @@ def test_it_ends_with_a_supervisor_that_is_stopped(project: Project, site: Site,
     assert set(project.live_processes()) <= {running.pid}
 
 
+@pytest.mark.quick
 def test_it_ends_before_a_refusal_is_reported(project: Project) -> None:
     project.write("nonsense: 1\n")
     done = project.start("--nodes", "4").wait()

@@ -65,6 +65,7 @@ def has_begun(site: Site, running: Running) -> bool:
     return until(lambda: len(site.paths) >= 3 or running.exited, 30) and not running.exited
 
 
+@pytest.mark.quick
 def test_nodes_are_started_for_waiting_jobs_and_retired_when_idle(project: Project, site: Site) -> None:
     shop = Shop(site, 32)
     running = shop.start(project, "1-2", "--backups", "1")

@@ -89,6 +89,7 @@ def test_a_full_disk_leaves_the_old_file(project: Project, tmp_path: Path, suffi
         assert project.run_with_data(*export).code == 0
 
 
+@pytest.mark.quick
 @pytest.mark.usefixtures("crawled")
 @pytest.mark.parametrize("suffix", sampled(["csv", "jsonl", "db"], 2))
 def test_a_kill_leaves_the_old_file_and_the_next_export_cleans_up(project: Project, suffix: str) -> None:
@@ -133,6 +134,7 @@ def test_links_and_permissions_are_kept(project: Project) -> None:
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
+@pytest.mark.quick
 def test_a_run_writes_its_rows_to_stdout_while_it_crawls(project: Project, site: Site) -> None:
     """Each page but the first is held until the row before it is out."""
     out = project.folder / "rows"

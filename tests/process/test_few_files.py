@@ -22,6 +22,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         yield disk
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("free", sampled([4, 12, 14], 1))
 def test_a_start_with_few_free_files_waits_or_says_why(
     project: Project, site: Site, disk: SmallDisk, free: int

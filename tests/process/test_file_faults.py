@@ -39,6 +39,7 @@ def half(page: Page) -> Page:
     return Page(page.body, page.status, page.headers, drop="halfway")
 
 
+@pytest.mark.quick
 def test_a_download_that_breaks_off_continues_where_it_was(project: Project, site: Site) -> None:
     site["/a.pdf"] = lambda r: half(ranged(CONTENT, r)) if r.attempt < 3 else ranged(CONTENT, r)
     assert crawl_one(project, site, "/a.pdf") == paper(CONTENT)
@@ -128,6 +129,7 @@ def send_head(connection: socket.socket, *headers: str) -> None:
     connection.sendall("\r\n".join([*lines, "", ""]).encode())
 
 
+@pytest.mark.quick
 def test_a_declared_5_gb_file_fails_before_it_is_read(project: Project, site: Site) -> None:
     sent = []
 
@@ -147,6 +149,7 @@ def test_a_declared_5_gb_file_fails_before_it_is_read(project: Project, site: Si
     assert part_sizes(project) == []
 
 
+@pytest.mark.quick
 def test_an_endless_file_fails_at_the_limit_and_leaves_nothing(project: Project, site: Site) -> None:
     def respond(path: str, connection: socket.socket) -> None:
         send_head(connection)
@@ -182,6 +185,7 @@ def test_a_slow_file_may_take_longer_than_the_deadline_but_a_drip_may_not(projec
         assert "timeout after 0.8 s" in project.job(server.url("/b.pdf"))["reason"]
 
 
+@pytest.mark.quick
 def test_a_file_is_never_held_in_memory(project: Project, site: Site) -> None:
     size = 150_000_000
 

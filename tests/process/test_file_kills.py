@@ -30,6 +30,7 @@ CASES = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("kind", "seed", "pages", "each"), sampled(CASES, 0, 2))
 def test_files_and_rows_are_exact_after_kills(
     project: Project, site: Site, kind: str, seed: int, pages: int, each: int

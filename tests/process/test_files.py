@@ -29,6 +29,7 @@ from .verified_crawl import assert_exact_sums
 pytestmark = pytest.mark.timeout(90)
 
 
+@pytest.mark.quick
 def test_each_row_has_its_files_and_each_file_is_asked_for_once(project: Project, site: Site) -> None:
     papers = Papers(project, site, 10, 10)
     done = project.crawl()
@@ -340,6 +341,7 @@ def inodes(project: Project) -> dict[str, set[int]]:
     return found
 
 
+@pytest.mark.quick
 def test_later_runs_ask_by_live_and_etag_and_equal_files_are_one_on_disk(project: Project, site: Site) -> None:
     unchanged: list[str] = []
     site["/tagged.pdf"] = tagged(b"%PDF tagged", '"v1"', unchanged)

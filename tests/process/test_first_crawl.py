@@ -7,6 +7,8 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
+
 from .project import Project, until
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
@@ -22,6 +24,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+@pytest.mark.quick
 def test_the_first_crawl_gives_the_rows_that_the_readme_promises(project: Project) -> None:
     port = free_port()
     serve, commands = (block.splitlines() for block in blocks("sh"))

@@ -97,6 +97,7 @@ def test_a_fifth_of_the_records_rejected_is_a_warning(project: Project, site: Si
     assert "WARNING 2 of 10 records of book were rejected: isbn was not filled in 2" in done.err
 
 
+@pytest.mark.quick
 def test_a_run_that_could_fetch_nothing_ends_with_1_and_the_reason(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=3)
     site["/robots.txt"] = "User-agent: *\nDisallow: /\n"
@@ -298,6 +299,7 @@ def test_a_run_that_gives_what_is_expected_ends_with_0(project: Project, site: S
     assert done.summary["warnings"] == []
 
 
+@pytest.mark.quick
 def test_a_run_that_misses_what_is_expected_ends_with_1_and_says_what(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=3)
     site["/book/0-0"] = site["/book/1-1"] = Page(html("<i>broken</i>"))

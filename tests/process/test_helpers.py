@@ -49,6 +49,7 @@ def test_they_are_ready_before_the_nodes_and_end_after_all_others(
     assert "now listening!" in project.run_with_data("logs", "helper-browser").out
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("case", "message"),
     sampled(
@@ -96,6 +97,7 @@ def test_one_that_does_not_get_ready_ends_the_start(
     assert_exact(project, expected)
 
 
+@pytest.mark.quick
 def test_one_that_ends_is_restarted_and_nodes_continue(project: Project, site: Site, helpers: Helpers) -> None:
     expected = library(project, site, shelves=5, delay=0.2)
     helpers.add("proxy", "--line", "up", "--lives-first", "0.6", ready='{line = "up"}')

@@ -47,6 +47,7 @@ def test_stop_within_bounds_their_time(project: Project, site: Site, helpers: He
     assert helpers.alive == []
 
 
+@pytest.mark.quick
 def test_no_helper_outlives_a_killed_supervisor(project: Project, site: Site, helpers: Helpers) -> None:
     expected, port = library(project, site, shelves=6, delay=0.2), free_port()
     helpers.add("polite", "--port", str(port), ready=f"{{port = {port}}}")
@@ -96,6 +97,7 @@ def test_the_program_dies_although_its_guard_is_killed_with_the_supervisor(
     os.kill(helpers.pids[1], signal.SIGKILL)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("stop", "code"), sampled([("SIGINT", 130), ("SIGTERM", 143), ("cancel", 143), ("kill", 137), ("twice", 137)], 0)
 )

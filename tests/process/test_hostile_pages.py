@@ -40,6 +40,7 @@ def assert_nodes_lived(project: Project) -> None:
     assert project.query("SELECT count(*) FROM nodes") == [(project.nodes,)], "no node was replaced"
 
 
+@pytest.mark.quick
 def test_hostile_pages_cost_their_own_jobs_alone(project: Project, site: Site) -> None:
     hostile = {"/storm": STORM, "/rows": ROWS, "/deep": DEEP, "/memory": MEMORY}
     for path, body in hostile.items():
@@ -62,6 +63,7 @@ def test_hostile_pages_cost_their_own_jobs_alone(project: Project, site: Site) -
         assert project.job(site.url(path))["state"] in ("DONE", "FAILED")
 
 
+@pytest.mark.quick
 @linux
 def test_extraction_processes_killed_at_random_cost_no_row(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=30, delay=0.2)
@@ -87,6 +89,7 @@ def test_extraction_processes_killed_at_random_cost_no_row(project: Project, sit
     assert_nodes_lived(project)
 
 
+@pytest.mark.quick
 @linux
 @pytest.mark.parametrize("who", sampled(["node", "group", "supervisor"], 0))
 def test_extraction_processes_end_with_their_node(project: Project, site: Site, who: str) -> None:

@@ -21,6 +21,7 @@ def swallow(x: Exchange) -> None:
     x.connection.close() if x.nth > 1 else x.respond(FRONT if x.path == "/" else b"<p>", "Content-Type: text/html")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("delay", "concurrency"), [(0.15, 1), (0, 4)])
 def test_a_request_that_a_kept_connection_swallows_is_no_attempt(
     project: Project, delay: float, concurrency: int
@@ -47,6 +48,7 @@ def test_a_request_that_a_kept_connection_swallows_is_no_attempt(
     assert not [text for (text,) in project.query("SELECT text FROM events WHERE level <> 'INFO'") if "attempt" in text]
 
 
+@pytest.mark.quick
 def test_a_page_with_bytes_behind_it_is_there_with_a_warning(project: Project) -> None:
     with serving() as site:
         site.pages["/"] = lambda x: x.respond(b"<p>page</p>and more", "Content-Type: text/html", length=11)

@@ -57,6 +57,7 @@ def start_many(project: Project, site: Site, count: int, seconds: float) -> floa
     return took
 
 
+@pytest.mark.quick
 def test_of_thirty_started_at_once_one_runs(project: Project, site: Site) -> None:
     start_many(project, site, 30, 20.0)
 
@@ -165,6 +166,7 @@ def test_a_refused_start_imports_little(project: Project) -> None:
     assert not [name for name in imported if name.startswith(heavy)]
 
 
+@pytest.mark.quick
 def test_a_second_supervisor_exits_at_once_naming_the_first(project: Project, site: Site) -> None:
     library = Library(site, shelves=4, delay=0.2)
     project.write(library.defs(concurrency=2))

@@ -43,6 +43,7 @@ def crawl_under_lock(project: Project, site: Site, name: str, seconds: float) ->
     assert sorted(site.paths) == sorted(library.pages)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("name", "seconds"), sampled([("crawl.db", 6.5), ("pages.db", 3.0)], 0))
 def test_a_database_locked_for_a_while_only_delays(project: Project, site: Site, name: str, seconds: float) -> None:
     crawl_under_lock(project, site, name, seconds)

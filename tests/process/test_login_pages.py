@@ -169,6 +169,7 @@ def login_elsewhere(site: Site, second_site: Site) -> None:
     site["/return"] = welcome()
 
 
+@pytest.mark.quick
 def test_a_login_keeps_the_limits_of_its_own_host(project: Project, site: Site, second_site: Site) -> None:
     login_elsewhere(site, second_site)
     rules = "User-agent: *\nDisallow: /\nCrawl-delay: 0.4\n"
@@ -181,6 +182,7 @@ def test_a_login_keeps_the_limits_of_its_own_host(project: Project, site: Site, 
     assert_spaced([exchange.started for exchange in exchanges], 0.4)
 
 
+@pytest.mark.quick
 def test_a_login_waits_for_the_robots_txt_of_its_own_host(project: Project, site: Site, second_site: Site) -> None:
     login_elsewhere(site, second_site)
     second_site["/robots.txt"] = lambda request: Page("", 500 if request.attempt == 1 else 404)

@@ -51,6 +51,7 @@ def texts(project: Project, like: str) -> list[str]:
     return [text for (text,) in project.query(f"SELECT text FROM events WHERE text LIKE '%{like}%' ORDER BY id")]
 
 
+@pytest.mark.quick
 def test_40_member_pages_with_a_node_killed_in_between(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.delay = 0.1
@@ -66,6 +67,7 @@ def test_40_member_pages_with_a_node_killed_in_between(project: Project, site: S
     project.assert_clean(done)
 
 
+@pytest.mark.quick
 def test_a_session_lost_on_page_20_is_made_again(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.loses = lambda number: number == 20
@@ -119,6 +121,7 @@ def fail(project: Project) -> Completed:
     return done
 
 
+@pytest.mark.quick
 def test_a_login_that_fails_is_said_once_and_a_retry_logs_in_again(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.accepts = lambda number: number > 2
@@ -256,6 +259,7 @@ def test_a_session_that_changes_with_each_answer_goes_through_both_nodes(project
     assert_nothing_secret(project, members)
 
 
+@pytest.mark.quick
 def test_a_literal_password_is_in_the_defs_and_the_database_alone(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.write_defs(project, 6)

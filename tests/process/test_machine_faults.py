@@ -90,6 +90,7 @@ def kill_at_random(fault: _Fault, group: MachineGroup, rng: random.Random, count
             fault.note(f"machine {back} is back")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("seed", [1])
 def test_a_killed_machine_costs_no_row(tmp_path: Path, database: str, seed: int) -> None:
     run_killed(tmp_path, database, seed, shelves=2, books=5, kills=2)

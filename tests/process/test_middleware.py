@@ -57,6 +57,7 @@ def code_of(body: str) -> str:
     return f"{head}class Sign:\n    async def handle(self, request, send):\n{lines}\n"
 
 
+@pytest.mark.quick
 def test_each_page_is_signed_but_robots_txt_is_not(project: Project, site: Site) -> None:
     write(project, site)
     project.assert_clean(project.crawl())
@@ -72,6 +73,7 @@ def test_a_middleware_answers_itself(project: Project, site: Site) -> None:
     assert site.paths == []
 
 
+@pytest.mark.quick
 def test_a_request_that_is_sent_twice_takes_its_own_turn(project: Project, site: Site) -> None:
     code = code_of("first = await send(request)\nassert first.status_code == 200, first\nreturn await send(request)")
     write(project, site, code, DEFS.replace("middleware:", "delay: 0.4, middleware:"))

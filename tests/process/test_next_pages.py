@@ -121,6 +121,7 @@ def test_a_chain_that_returns_to_its_start_ends_there(project: Project, site: Si
     assert site.paths == ["/api", "/p2", "/p3"]
 
 
+@pytest.mark.quick
 def test_an_empty_page_and_one_that_does_not_exist_end_it(project: Project, site: Site) -> None:
     site["/api"] = answer(["0a"], "x")
     site["/api?cursor=x"] = answer([], "y")

@@ -25,6 +25,7 @@ from .stopwatch import slowness
 pytestmark = pytest.mark.timeout(120)
 
 
+@pytest.mark.quick
 def test_a_torn_tail_is_cut_to_what_is_recorded(project: Project, site: Site) -> None:
     library = library_of(project, site, delay=0.05)
     running = start_crawl(project, site, "--max-pages", "30")
@@ -38,6 +39,7 @@ def test_a_torn_tail_is_cut_to_what_is_recorded(project: Project, site: Site) ->
     assert project.output("book.jsonl").read_bytes().count(b"\n") == len(project.rows("book"))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("damage", sampled(["shortened", "deleted", "overwritten"], 2))
 def test_a_file_that_is_not_as_recorded_is_rebuilt(project: Project, site: Site, damage: str) -> None:
     library = library_of(project, site, delay=0.02)

@@ -83,6 +83,7 @@ def crawl_under_damage(project: Project, site: Site, seed: int, seconds: float) 
         assert [path.read_text() for path in folder.iterdir()] in ([], ["keep this"])
 
 
+@pytest.mark.quick
 def test_queue_db_damaged_under_load(project: Project, site: Site) -> None:
     crawl_under_damage(project, site, 0, 4.0)
 

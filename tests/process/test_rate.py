@@ -39,6 +39,7 @@ def used_share(site: Site, concurrency: int) -> float:
     return busy / (concurrency * (last - first))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("answer", ["404", "500", "redirect"])
 def test_max_pages_counts_every_request(project: Project, site: Site, answer: str) -> None:
     pages = {"404": Page("", 404), "500": Page("", 500)}
@@ -92,6 +93,7 @@ def test_a_burst_of_429_counts_once_and_nothing_is_sent_before_retry_after(proje
     assert project.query("SELECT throttled > 1 FROM hosts") == [(1,)]
 
 
+@pytest.mark.quick
 def test_after_a_burst_of_429_one_request_goes_before_the_others(project: Project, site: Site) -> None:
     """The site names the end of its limit too early: only the probe finds that out."""
     first: list[float] = []
@@ -131,6 +133,7 @@ def test_an_operator_ends_the_rest_that_a_site_asked_for(project: Project, site:
         assert running.wait().code == 0
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "host",
     ["concurrency: 3", pytest.param("concurrency: 1", marks=pytest.mark.sweep), "concurrency: 4, delay: 0.1"],

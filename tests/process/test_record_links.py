@@ -87,6 +87,7 @@ def values(project: Project, data_def: str) -> list[tuple[str, ...]]:
     return sorted(tuple(row.values()) for row in project.rows(data_def))
 
 
+@pytest.mark.quick
 def test_values_go_along_to_the_linked_page_and_further(project: Project, site: Site) -> None:
     shop = Shop(site)
     project.write(shop.defs())
@@ -134,6 +135,7 @@ def test_a_link_that_would_carry_too_much_is_not_followed(project: Project, site
     )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_an_edit_of_a_carried_field_reaches_the_children_without_a_request(
     project: Project, site: Site, nodes: int

@@ -89,6 +89,7 @@ def test_ways_to_save(gated: GatedCrawl, project: Project, site: Site) -> None:
     assert {tuple(row) for row in project.rows("book")} == {("only",)}
 
 
+@pytest.mark.quick
 def test_truncated_at_any_byte_the_last_save_wins(gated: GatedCrawl, project: Project, site: Site) -> None:
     running = gated.start()
     whole = with_changed_field(read_defs(project)).encode()

@@ -33,6 +33,7 @@ def serve(request: Request) -> Page:
     return Page(html("<h1>we did not find that</h1><p class=item>nothing</p><a href=tea/>T</a><a href='?p=1'>P</a>"))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kill", [False, True])
 def test_endless_repeats_are_skipped_and_told(project: Project, site: Site, kill: bool) -> None:
     site.fallback = serve

@@ -51,6 +51,7 @@ def list_runs(project: Project) -> list[str]:
     return [id_ for (id_,) in project.query("SELECT id FROM runs ORDER BY seq")]
 
 
+@pytest.mark.quick
 def test_old_runs_pages_and_events_go_when_a_run_is_done(project: Project, site: Site) -> None:
     """What --only-new has seen outlives its run, and so does what a later run uses."""
     project.write(DEFS.format(url=site.url("/")))
@@ -108,6 +109,7 @@ def test_a_full_data_dir_pauses_the_run_until_old_runs_are_deleted(project: Proj
     assert sorted(row["path"] for row in project.rows("page")) == sorted(["", *map(str, range(PAGES))])
 
 
+@pytest.mark.quick
 def test_a_limit_that_no_deletion_meets_ends_the_run_and_says_so(project: Project, site: Site) -> None:
     """A job of cron that waited would hold the lock for ever, and the later ones could not start."""
     project.write(DEFS.format(url=site.url("/")))
@@ -165,6 +167,7 @@ def viewer(project: Project) -> Iterator[list[sqlite3.Connection]]:
         connection.close()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("cancelled", [True, pytest.param(False, marks=pytest.mark.sweep)])
 def test_a_finished_run_leaves_its_logs_empty_beside_a_viewer(
     project: Project, site: Site, viewer: list[sqlite3.Connection], cancelled: bool

@@ -178,6 +178,7 @@ def test_a_retry_fetches_the_page_anew(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", [pytest.param("node", marks=pytest.mark.sweep), "several"])
 def test_kills_while_pages_are_asked_for_again(project: Project, site: Site, kind: str) -> None:
     rng = random.Random(kind)

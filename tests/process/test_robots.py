@@ -49,6 +49,7 @@ def test_a_long_crawl_delay_is_said_at_once(site: Site) -> Part:
 # A robots.txt that cannot be read.
 
 
+@pytest.mark.quick
 @shared(*LIMITS)
 def test_an_unreachable_robots_txt_closes_its_host_with_the_reason() -> Part:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -78,6 +79,7 @@ UNREADABLE = (
 )
 
 
+@pytest.mark.quick
 @shared(*LIMITS)
 def test_an_unreadable_robots_txt_closes_its_host() -> Part:
     with contextlib.ExitStack() as stack:
@@ -112,6 +114,7 @@ def test_a_body_that_never_ends_well_closes_its_host(project: Project, body: str
     assert project.job(server.url("/a"))["reason"].startswith("robots.txt cannot be read: ")
 
 
+@pytest.mark.quick
 @shared(*LIMITS)
 def test_a_garbled_answer_for_robots_txt_is_asked_for_again() -> Part:
     asked = 0

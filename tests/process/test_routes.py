@@ -136,6 +136,7 @@ def authenticated(site: Site, second_site: Site, kind: str) -> Part:
     assert rejected == [(0,)], "a challenge is no failure"
 
 
+@pytest.mark.quick
 @shared()
 def test_pages_behind_basic_authentication(site: Site, second_site: Site) -> Part:
     yield from authenticated(site, second_site, "basic")
@@ -264,6 +265,7 @@ def test_no_page_leads_through_a_proxy_to_what_the_defs_do_not_name(
     }
 
 
+@pytest.mark.quick
 def test_guarded_addresses_are_guarded_on_every_route(project: Project, authority: Authority, modern: Site) -> None:
     routes = ("tls: {verify: false}", "http2: true", "tls: {ca: ca.pem}, http2: true")
     with ExitStack() as exits:

@@ -114,6 +114,7 @@ def requests(site: Site) -> dict[str, Mapping[str, str]]:
     return {exchange.path: exchange.request.headers for exchange in list(site.exchanges)}
 
 
+@pytest.mark.quick
 def test_secrets_go_to_their_origin_alone_and_nowhere_else(
     project: Project, site: Site, second_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +301,7 @@ def test_a_resumed_run_has_the_password_of_its_base_url(project: Project, site: 
     assert misplaced(project.data) == {}
 
 
+@pytest.mark.quick
 def test_no_text_of_a_page_is_searched_for_variables(
     project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +323,7 @@ dataDefs: {{page: {{fields: {{b: {{selector: b}}}}, links: [{{selector: a}}]}}}}
     assert misplaced(project.data) == {}
 
 
+@pytest.mark.quick
 def test_a_start_names_each_variable_that_cannot_be_read(project: Project, site: Site) -> None:
     url = site.url("/")
     project.write(f"""\

@@ -36,6 +36,7 @@ def held_crawl(project: Project, site: Site, library: Library) -> Running:
     return running
 
 
+@pytest.mark.quick
 def test_into_a_running_crawl(project: Project, site: Site, library: Library, tmp_path: Path) -> None:
     running = held_crawl(project, site, library)
     listed = tmp_path / "urls.txt"

@@ -100,6 +100,7 @@ def test_rows_are_posted_in_batches_with_a_key(
     assert {o["backlog"] for o in sender_outputs(project).values()} == {0}
 
 
+@pytest.mark.quick
 def test_a_receiver_that_fails_loses_answers_and_dies_has_exactly_the_rows(
     project: Project, site: Site, receiver: Receiver
 ) -> None:

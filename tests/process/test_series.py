@@ -62,6 +62,7 @@ def ids(crawl: Project | Crawled) -> list[str]:
     return sorted(row["id"] for row in crawl.rows("item"))
 
 
+@pytest.mark.quick
 def test_a_series_ends_with_its_first_empty_page(project: Project, site: Site) -> None:
     site.fallback = listing(7)
     write(project, site)
@@ -144,6 +145,7 @@ def without_fifth_page(site: Site, status: int) -> Part:
     assert crawl.jobs == {"done": 4, "skipped": 1}
 
 
+@pytest.mark.quick
 @shared()
 def test_a_page_that_does_not_exist_ends_it(site: Site) -> Part:
     yield from without_fifth_page(site, 404)
@@ -234,6 +236,7 @@ def wait_for_pages(site: Site, running: Running, count: int) -> None:
     assert until(lambda: len(set(site.paths)) >= count or running.exited), running.err
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kills", [(9, 20), pytest.param((3, 9, 17, 24), marks=pytest.mark.sweep)])
 def test_a_series_survives_kills(project: Project, site: Site, kills: tuple[int, ...]) -> None:
     pages = listing(30)

@@ -31,6 +31,7 @@ def slow_library(project: Project, site: Site, delay: float = 0.15) -> Library:
     return library
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("number", "code"), sampled([(signal.SIGINT, 130), (signal.SIGTERM, 143)], 0))
 def test_first_signal_cancels_and_the_next_run_resumes(
     project: Project, site: Site, number: signal.Signals, code: int
@@ -83,6 +84,7 @@ def test_a_page_beyond_the_grace_is_incomplete_and_refetched_by_the_next_run(pro
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 def test_second_signal_kills_fast(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=4)
     hold = threading.Event()
@@ -170,6 +172,7 @@ def test_cancel_by_command(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 def test_graceful_cancel_with_20_ms_pages_takes_two_seconds_at_most(project: Project, site: Site) -> None:
     library = Library(site, shelves=40, books=30, delay=0.02)
     project.write(library.defs())
@@ -180,6 +183,7 @@ def test_graceful_cancel_with_20_ms_pages_takes_two_seconds_at_most(project: Pro
     assert watch.seconds() <= 2
 
 
+@pytest.mark.quick
 def test_kill_by_command(project: Project, site: Site) -> None:
     library = slow_library(project, site)
     running = start_crawl(project, site)

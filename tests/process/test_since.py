@@ -55,6 +55,7 @@ def asked(site: Site) -> list[str]:
     return paths
 
 
+@pytest.mark.quick
 def test_only_pages_that_were_modified_are_asked_for_and_all_have_rows(project: Project, site: Site) -> None:
     write_defs(project, site)
     dates = {f"/p/{number}": OLD for number in range(40)} | {"/undated": "", "/junk": "soon", "/wrong": "0001-01-01"}

@@ -90,6 +90,7 @@ def test_while_starting(project: Project, site: Site, delay: float, how: str) ->
     assert_resumed(project, library)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("how", sampled(STOPS, 0))
 def test_while_seeding(project: Project, site: Site, how: str) -> None:
     project.write(
@@ -112,6 +113,7 @@ def test_while_seeding(project: Project, site: Site, how: str) -> None:
     again.wait()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("how", sampled(STOPS, 1))
 def test_while_nodes_drain(project: Project, site: Site, how: str) -> None:
     """A cancel waits for a page that does not arrive; then the second signal follows."""

@@ -56,6 +56,7 @@ def process_state(pid: int) -> str:
         return file.read().rpartition(")")[2].split()[0]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", sampled(["node", "appender"], 0))
 def test_a_process_stopped_inside_a_transaction_is_killed_and_the_others_continue(
     project: Project, site: Site, kind: str
@@ -130,6 +131,7 @@ dataDefs:
 """
 
 
+@pytest.mark.quick
 def test_a_selector_that_takes_years_costs_its_page_alone(project: Project, site: Site) -> None:
     """On a page of any size: in the node it would block the fetch loop, and the node would be killed."""
     site["/good"] = Page(html("<b>good</b>"))

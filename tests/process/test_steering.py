@@ -40,6 +40,7 @@ def finish(project: Project, running: Running, library: Library) -> dict[str, An
     return {node["id"]: node for node in done.summary["nodes"]}
 
 
+@pytest.mark.quick
 def test_drain_retires_a_node_without_replacement(project: Project, site: Site) -> None:
     library, running = start_crawl(project, site, nodes=2)
     result = project.run_with_data("drain", "n2")
@@ -57,6 +58,7 @@ def test_drain_retires_a_node_without_replacement(project: Project, site: Site) 
     assert len(site.paths) == len(set(site.paths)), "its jobs were finished, not fetched again"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("command", sampled([["drain", "n1"], ["restart", "n1"], ["scale", "1"]], 1))
 def test_an_interrupted_job_is_fetched_by_another_node(project: Project, site: Site, command: list[str]) -> None:
     """Its request outlasts the grace: the node drops it, and the run continues to its end."""
@@ -92,6 +94,7 @@ def test_restart_replaces_a_node_and_counts_no_crash(project: Project, site: Sit
     assert len(site.paths) == len(set(site.paths))
 
 
+@pytest.mark.quick
 def test_scale_starts_and_retires_runners(project: Project, site: Site) -> None:
     library, running = start_crawl(project, site, nodes=1)
     result = project.run_with_data("scale", "3")
@@ -107,6 +110,7 @@ def test_scale_starts_and_retires_runners(project: Project, site: Site) -> None:
     assert nodes["n3"]["state"] == nodes["n2"]["state"] == "TERMINATED"
 
 
+@pytest.mark.quick
 def test_a_paused_crawl_fetches_nothing_and_can_be_resumed(project: Project, site: Site) -> None:
     library, running = start_crawl(project, site, nodes=2)
     assert project.run_with_data("pause").code == 0
@@ -200,6 +204,7 @@ def test_a_stopped_group_skips_its_rest_and_what_is_found_later(project: Project
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.quick
 def test_a_stopped_sequence_lets_the_run_end(project: Project, site: Site, second_site: Site) -> None:
     """One host of a group alone; the other host of that group goes on."""
     for each in (site, second_site):

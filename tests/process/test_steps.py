@@ -30,6 +30,7 @@ def test_rows_go_through_a_step(shop: SteppedShop, project: Project) -> None:
     assert results(project) == {("ok", ""): shop.size}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("trouble", "reason"),
     [
@@ -132,6 +133,7 @@ def test_retry_works_a_failed_job_from_its_stored_document(shop: SteppedShop, pr
     assert results(project) == {("ok", ""): shop.size}
 
 
+@pytest.mark.quick
 def test_a_fixed_plugin_re_extracts_its_task_alone(shop: SteppedShop, project: Project, site: Site) -> None:
     shop.write("error", more="")
     project.crawl(code=1)

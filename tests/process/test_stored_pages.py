@@ -18,6 +18,7 @@ def stored_bodies(project: Project) -> int:
     return int(project.query("SELECT count(*) FROM pages WHERE body <> x''", "pages.db")[0][0])
 
 
+@pytest.mark.quick
 def test_pages_that_are_unchanged_are_stored_once_and_pruned(project: Project, site: Site) -> None:
     library, versions = versioned_library(site)
     project.write(library.defs())
@@ -67,6 +68,7 @@ def runs(project: Project) -> list[str]:
     return [id_ for (id_,) in project.query("SELECT id FROM runs ORDER BY seq")]
 
 
+@pytest.mark.quick
 def test_a_prune_is_refused_while_a_crawl_runs_and_leaves_what_an_unfinished_run_has(
     project: Project, site: Site
 ) -> None:

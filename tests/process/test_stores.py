@@ -106,6 +106,7 @@ def test_the_next_run_writes_what_a_full_store_refused(project: Project, site: S
     assert_exact(project, object_store, library)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("kind", "seed"), sampled(list(product(KINDS, range(3))), 1))
 def test_kills_leave_whole_outputs_exact(
     project: Project, site: Site, object_store: ObjectStore, kind: str, seed: int

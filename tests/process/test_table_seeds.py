@@ -40,6 +40,7 @@ def shop(project: Project, site: Site) -> Site:
     return site
 
 
+@pytest.mark.quick
 def test_values_are_in_the_rows_of_a_page_and_of_those_it_links_to(project: Project, shop: Site) -> None:
     running = project.start(nodes=1)
     assert until(lambda: len(shop.paths) > ITEMS // 2), running.err

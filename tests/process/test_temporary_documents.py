@@ -38,7 +38,7 @@ def shelves(library: Library) -> set[str]:
     return {f"/shelf/{shelf}" for shelf in range(library.shelves)}
 
 
-@pytest.mark.sweep
+@pytest.mark.quick
 def test_bodies_are_deleted_at_the_end_of_the_run(project: Project, site: Site) -> None:
     library = Library(site)
     project.write(defs_of(library))
@@ -76,6 +76,7 @@ def test_a_document_that_another_group_uses_is_kept(project: Project, site: Site
     assert len(site.paths) == library.size
 
 
+@pytest.mark.quick
 def test_an_interrupted_run_keeps_its_documents_until_it_is_finished(project: Project, site: Site) -> None:
     library = Library(site, shelves=4, books=5, delay=0.05)
     project.write(defs_of(library).replace("concurrency: 16", "concurrency: 2"))

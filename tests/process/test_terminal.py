@@ -54,6 +54,7 @@ def test_rows_do_not_control_a_terminal(project: Project, site: Site) -> None:
         assert words[0] == "query" or "\u202e" in plain, "what is redirected stays as it is"
 
 
+@pytest.mark.quick
 def test_a_closed_terminal_does_not_end_the_crawl(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=6, delay=0.1)
     project.write(library.defs(concurrency=4))

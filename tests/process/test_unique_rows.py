@@ -77,6 +77,7 @@ def kill(project: Project, kind: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "seed", [1, pytest.param(2, marks=pytest.mark.sweep), pytest.param(3, marks=pytest.mark.sweep)]
 )

@@ -177,7 +177,7 @@ def test_a_locator_creator_follows_the_url_of_each_row(site: Site) -> Part:
     assert [row["title"] for row in crawl.rows("other")] == ["x"]
 
 
-@pytest.mark.sweep
+@pytest.mark.quick
 def test_a_plugin_edited_under_load_with_a_node_killed(project: Project, site: Site) -> None:
     shop = SteppedShop(project, site, size=400)
     for number in range(1, 400):
@@ -228,6 +228,7 @@ def test_a_plugin_broken_while_a_crawl_runs_keeps_the_old_version(project: Proje
     assert project.count_rows("scored", "named") == shop.scored() + shop.named()
 
 
+@pytest.mark.quick
 def test_a_converter_that_hangs_costs_the_rows_of_one_task(project: Project, site: Site) -> None:
     shop = SteppedShop(project, site)
     shop.write()

@@ -121,6 +121,7 @@ def class_processes(project: Project) -> list[int]:
     return project.children("output")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("class_", "fault"),
     [

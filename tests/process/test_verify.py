@@ -55,6 +55,7 @@ def invalid_outputs(result: dict[str, Any]) -> dict[str, str]:
     }
 
 
+@pytest.mark.quick
 def test_one_changed_row_of_two_groups_in_one_file(crawl: VerifiedCrawl, project: Project, site: Site) -> None:
     crawl.assert_whole()
     state = (project.data / "state.jsonl").read_bytes()
@@ -104,6 +105,7 @@ def test_rows_damaged_in_other_ways(crawl: VerifiedCrawl, site: Site, sql: str, 
     crawl.assert_whole()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "damage", sampled(["changed", "unreadable", "missing", "forgotten", "unreferenced", "status"], 0)
 )
@@ -172,6 +174,7 @@ def test_a_changed_line_is_named(crawl: VerifiedCrawl, site: Site, name: str) ->
     crawl.assert_whole()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("name", "how"), DAMAGES)
 def test_a_damaged_file_is_written_again(
     crawl: VerifiedCrawl, project: Project, site: Site, name: str, how: str

@@ -22,6 +22,7 @@ SUMMARY = {
 JOBS = {"done", "failed", "skipped", "incomplete", "ready", "taken"}
 
 
+@pytest.mark.quick
 def test_lists_and_details_have_exact_rows(project: Project, site: Site) -> None:
     library = Library(site)
     project.write(library.defs())
@@ -77,7 +78,7 @@ def test_every_datadef_has_a_file_with_its_header(project: Project, site: Site) 
     assert project.data.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.sweep
+@pytest.mark.quick
 def test_link_to_the_latest_run(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=1).defs())
     first, second = project.crawl().summary["run"], project.crawl().summary["run"]

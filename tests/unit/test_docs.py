@@ -189,6 +189,29 @@ def test_every_test_named_as_proof_exists():
         assert not function or any(f"def {function}(" in text for text in matching), name
 
 
+def test_just_runs_a_test_of_each_promise():
+    """A quick process test; or a test of another tier, which all run, where the process tests are sweeps alone."""
+    promises = (ROOT / "docs/guarantees.md").read_text("utf-8").partition("## Not promised")[0]
+    above = ""
+    for promise, *_, named in table(promises):
+        above = f"{above}, {named}" if "the same" in named else named
+        marks = [mark for name in quoted(above) for mark in process_tests(*name.split("::"))]
+        other_tiers = re.search(r"`\w+/test_\w+\.py", above)
+        assert "quick" in marks or (other_tiers and set(marks) <= {"sweep"}), promise
+
+
+def process_tests(file, name=""):
+    """The mark of each process test in a file, or of one of them: quick, sweep or none."""
+    path = ROOT / "tests/process" / file
+    text = path.read_text("utf-8") if file.endswith(".py") and path.is_file() else ""
+    tests = re.findall(r"^((?:@.*\n(?:[ )\]].*\n)*)*)def (test_\w+)", text, re.MULTILINE)
+    return [
+        next((mark for mark in ("quick", "sweep") if f"pytest.mark.{mark}" in above), "extended")
+        for above, test in tests
+        if name in ("", test)
+    ]
+
+
 def test_every_file_named_for_contributors_exists():
     text = "".join((ROOT / name).read_text("utf-8") for name in ("CONTRIBUTING.md", "docs/develop/adding.md"))
     paths = [name for name in quoted(text) if re.fullmatch(r"(engine|console|tests|docs)/[\w./-]+", name)]
