@@ -3,7 +3,6 @@
 import logging
 import os
 import threading
-import time
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from engine.http.byte_budget import ByteBudget
 from engine.http.client import Fetcher
 from engine.http.cookies import SessionCookies
 from engine.model.node import Role
-from engine.node.beat_thread import NodeBeatThread, NodeStatus
 from engine.node.capacity import ActiveJobs, Capacity, Intake
 from engine.node.commit_queue import CommitQueue
 from engine.node.committer import Committer
@@ -25,12 +23,12 @@ from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.plugin_worker import PluginWorker
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
-from engine.node.handlers.freshness import FreshnessRules
 from engine.node.handlers.login_page import LoginPageReader
 from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.loading.page_loader import PageLoader
 from engine.node.loading.pool import LoaderPool
+from engine.node.node_context import NodeContext
 from engine.node.pipeline import Pipeline
 from engine.node.registration import Registration
 from engine.node.requests.file_parts import FileParts
@@ -39,7 +37,7 @@ from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
-from engine.node.tuning import CpuPinner, HeapTrimmer
+from engine.node.tuning import HeapTrimmer
 from engine.plugins.files import PLUGINS
 from engine.processes.launcher import TemplateLink
 from engine.queue import Doorbells
@@ -51,7 +49,6 @@ from engine.store.db.connector import connect
 from engine.store.db.location import read_location
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import runs
-from engine.store.tables.run.runs import Run
 from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
@@ -63,11 +60,9 @@ _DEFS_BUSY_SECONDS = 0.5
 
 
 class NodeParts(Struct, frozen=True, kw_only=True):
-    """The parts of a node that its process starts and stops."""
+    """The parts of a node that its process starts, watches and stops."""
 
-    name: str
-    epoch: int
-    settings: Settings
+    node: NodeContext
     intake: Intake
     capacity: Capacity
     doorbells: Doorbells
@@ -76,8 +71,14 @@ class NodeParts(Struct, frozen=True, kw_only=True):
     committer: Committer
     ringer: Ringer
     registration: Registration
-    status: NodeStatus
-    beat: NodeBeatThread
+    heap_trimmer: HeapTrimmer
+    extraction_pool: ExtractionPool
+    loader_pool: LoaderPool
+
+    @property
+    def ticking(self) -> tuple[Committer, Leaser, FetchLoop]:
+        """The parts that set `ticked_at`, a monotonic second, while they work."""
+        return self.committer, self.leaser, self.loop
 
 
 def build_node(
@@ -91,96 +92,52 @@ def build_node(
 
     Raises StorageError if a database cannot be opened, UsageError if a setting is invalid.
     """
-    name = f"n{number}"
-    exit_now = _ImmediateExit(name, epoch)
-    wakeup = threading.Event()
+    exit_now = _ImmediateExit(f"n{number}", epoch)
+    defs_db = connect(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS, small_cache=True)
+    node = NodeContext(
+        name=exit_now.name,
+        folder=folder,
+        run=runs.get(defs_db, run),
+        epoch=epoch,
+        settings=settings,
+        def_cache=DefCache(defs_db, settings, run),
+        on_fenced=exit_now.on_fenced,
+        on_error=exit_now.on_error,
+    )
+    wakeup, active_jobs, cookies = threading.Event(), ActiveJobs(), SessionCookies()
     intake = Intake(folder, standby=role is Role.BACKUP_RUNNER, min_free=settings.min_free)
-    active_jobs = ActiveJobs()
     capacity = Capacity(settings.concurrency, active_jobs=active_jobs, wakeup=wakeup)
-    registration = Registration(folder, epoch=epoch, intake=intake, wakeup=wakeup, on_fenced=exit_now.on_fenced)
+    registration = Registration(node, intake, wakeup)
     doorbells = Doorbells(folder, server=read_location(folder), wakeup=wakeup)
     ringer = Ringer(folder, run, doorbells)
-    seen_set = SeenSet()
-    heap_trimmer = HeapTrimmer()
+    seen_set, heap_trimmer, commit_queue = SeenSet(), HeapTrimmer(), CommitQueue(capacity)
     extraction_pool = ExtractionPool(link, ExtractionLimits.from_settings(settings))
-    loader_pool = LoaderPool(link, settings)
-    defs_db = connect(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS, small_cache=True)
-    run_row = runs.get(defs_db, run)
-    def_cache = DefCache(defs_db, settings, run)
-    cookies = SessionCookies()
-    shared_jars = SharedJars(node=epoch, run=run, cookies=cookies, def_cache=def_cache)
-    commit_queue = CommitQueue(capacity)
+    loader_pool, shared_jars = LoaderPool(link, settings), SharedJars(node, cookies)
     loop = FetchLoop(
-        build_pipeline=partial(
-            _build_pipeline,
-            folder,
-            name=name,
-            run=run_row,
-            settings=settings,
-            def_cache=def_cache,
-            seen_set=seen_set,
-            heap_trimmer=heap_trimmer,
-            extraction_pool=extraction_pool,
-            loader_pool=loader_pool,
-            cookies=cookies,
-            shared_jars=shared_jars,
+        node,
+        build_pipeline=lambda: _build_pipeline(
+            node, seen_set, heap_trimmer, extraction_pool, loader_pool, cookies, shared_jars
         ),
         active_jobs=active_jobs,
         on_finished=commit_queue.put,
         on_slot_freed=capacity.notify_freed,
-        concurrency=settings.concurrency,
-        deadline=settings.deadline,
-        source=name,
     )
     leaser = Leaser(
-        folder,
-        run=run,
-        node=epoch,
-        batch=settings.batch,
-        intake=intake,
-        capacity=capacity,
-        submit=loop.submit,
-        freshness=FreshnessRules(def_cache, settings.live_seconds),
-        shared_jars=shared_jars,
-        ringer=ringer,
-        on_fenced=exit_now.on_fenced,
-        on_error=exit_now.on_error,
-    )
+        node, intake=intake, capacity=capacity, submit=loop.submit, shared_jars=shared_jars, ringer=ringer
+    )  # fmt: skip
     committer = Committer(
-        folder,
-        node=epoch,
-        run=run,
+        node,
         queue=commit_queue,
-        placements=PlacementCache(run, def_cache.host_policy, def_cache.max_pages),
+        placements=PlacementCache(run, node.def_cache.host_policy, node.def_cache.max_pages),
         seen_set=seen_set,
         ringer=ringer,
         capacity=capacity,
         leaser=leaser,
         give_back=loop.give_back,
         on_idle=_do_nothing if wakeup_fd is None else partial(notify_fd, wakeup_fd),
-        on_fenced=exit_now.on_fenced,
-        on_error=exit_now.on_error,
-        reextract_stale=settings.on_reload == "reextract",
-        page_store=settings.page_store,
-    )
-    status = NodeStatus(intake=intake, capacity=capacity, ticking=(committer, leaser, loop), deadline=settings.deadline)
-    beat = NodeBeatThread(
-        folder / "beats" / f"n{epoch}",
-        status=status,
-        registration=registration,
-        intake=intake,
-        capacity=capacity,
-        committer=committer,
-        loop=loop,
-        heap_trimmer=heap_trimmer,
-        extraction_pool=extraction_pool,
-        loader_pool=loader_pool,
-        cpu_pinner=CpuPinner(loop) if settings.cpu_affinity == "auto" else None,
     )
     return NodeParts(
-        name=name,
-        epoch=epoch,
-        settings=settings,
+        node=node,
         intake=intake,
         capacity=capacity,
         doorbells=doorbells,
@@ -189,18 +146,14 @@ def build_node(
         committer=committer,
         ringer=ringer,
         registration=registration,
-        status=status,
-        beat=beat,
+        heap_trimmer=heap_trimmer,
+        extraction_pool=extraction_pool,
+        loader_pool=loader_pool,
     )
 
 
 def _build_pipeline(
-    folder: Path,
-    *,
-    name: str,
-    run: Run,
-    settings: Settings,
-    def_cache: DefCache,
+    node: NodeContext,
     seen_set: SeenSet,
     heap_trimmer: HeapTrimmer,
     extraction_pool: ExtractionPool,
@@ -209,57 +162,53 @@ def _build_pipeline(
     shared_jars: SharedJars,
 ) -> Pipeline:
     """Build the pipeline, on the fetch loop's thread: its HTTP client belongs to that loop."""
-    host_gates = HostGates(open_host_clock(folder, os.environ, shared=settings.host_clock))
-    run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created_at))
-    db_access = DbAccess(folder)
+    settings, def_cache = node.settings, node.def_cache
+    host_gates = HostGates(open_host_clock(node.folder, os.environ, shared=settings.host_clock))
+    db_access = DbAccess(node.folder)
     answer_budget = ByteBudget(
         capacity=extraction_pool.limits.answer + int(_ANSWERS * settings.max_body),
         largest=extraction_pool.limits.answer,
     )
     return Pipeline(
-        source=name,
+        source=node.name,
         settings=settings,
         fetcher=Fetcher.from_settings(settings, connections=settings.concurrency, cookies=cookies),
         db_access=db_access,
         def_cache=def_cache,
         page_extractor=PageExtractor(
-            settings=settings,
-            def_cache=def_cache,
+            node,
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
             pool=extraction_pool,
-            plugin_worker=PluginWorker(extraction_pool, folder / PLUGINS, answer_budget),
+            plugin_worker=PluginWorker(extraction_pool, node.folder / PLUGINS, answer_budget),
             db_access=db_access,
             answer_budget=answer_budget,
-            run=run.id,
-            run_time=run_time,
         ),
         extraction_pool=extraction_pool,
-        named_hosts=NamedHosts(run=run, db_access=db_access, def_cache=def_cache),
+        named_hosts=NamedHosts(run=node.run, db_access=db_access, def_cache=def_cache),
         shared_jars=shared_jars,
         login_page_reader=LoginPageReader(extraction_pool, answer_budget),
         byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
         host_gates=host_gates,
-        file_parts=FileParts(FileFolder(folder, run.id), settings),
+        file_parts=FileParts(FileFolder(node.folder, node.run.id), settings),
         group_loaders=GroupLoaders(
-            page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=run.id
+            page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=node.run.id
         ),
     )
 
 
-class _ImmediateExit:
+class _ImmediateExit(Struct, frozen=True):
     """Ends the process at once, from any thread: nothing may be written after a fence or a storage error."""
 
-    def __init__(self, name: str, epoch: int) -> None:
-        self._name = name
-        self._epoch = epoch
+    name: str
+    epoch: int
 
     def on_fenced(self) -> None:
-        _log.error("%s: epoch %s is over; nothing more is written", self._name, self._epoch)
+        _log.error("%s: epoch %s is over; nothing more is written", self.name, self.epoch)
         os._exit(3)
 
     def on_error(self, error: CrawlError) -> None:
-        _log.error("%s: %s", self._name, error)
+        _log.error("%s: %s", self.name, error)
         os._exit(3)
 
 

@@ -4,13 +4,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
 from engine.model.host import bucket_of
 from engine.model.job import JobKind, JobState
 from engine.node.capacity import Capacity
 from engine.node.commit_queue import CommitQueue
+from engine.node.node_context import NodeContext
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
@@ -84,51 +84,38 @@ class Committer(threading.Thread):
 
     def __init__(
         self,
-        folder: Path,
+        node: NodeContext,
         *,
-        node: int,
-        run: int,
         queue: CommitQueue,
         placements: PlacementCache,
         seen_set: SeenSet,
         ringer: Ringer,
         capacity: Capacity,
-        leaser: Leaser | None,
-        give_back: Callable[[frozenset[int]], None] = lambda _: None,
-        on_idle: Callable[[], None] = lambda: None,
-        on_fenced: Callable[[], None],
-        on_error: Callable[[CrawlError], None],
-        reextract_stale: bool = True,
-        page_store: str | None = None,
+        leaser: Leaser,
+        give_back: Callable[[frozenset[int]], None],
+        on_idle: Callable[[], None],
     ) -> None:
-        """`leaser` leases in the place of committed jobs; None: freed slots stay free until a doorbell.
+        """`leaser` leases in the place of committed jobs.
 
-        `give_back` gives back the unsent jobs of hosts that another machine has now.
-        `on_idle` is called after a commit that leaves the node without a job. `reextract_stale`: re-extract pages whose
-        defs changed while they were worked. `page_store`: where large bodies go, instead of into the database.
+        `give_back` gives back the unsent jobs of hosts that another machine has now. `on_idle` is called after a commit
+        that leaves the node without a job.
         """
         super().__init__(name="committer", daemon=True)
-        self._folder = folder
         self._node = node
-        self._run = run
         self._queue = queue
         self._placements = placements
         self._seen_set = seen_set
         self._ringer = ringer
-        self._reextract_stale = reextract_stale
-        self._page_store = page_store
         self._capacity = capacity
         self._leaser = leaser
         self._give_back = give_back
+        self._on_idle = on_idle
         self._handed_over: frozenset[int] = frozenset()
         """Hosts of which the node holds jobs and leases no more, by the last commit."""
-        self._on_idle = on_idle
-        self._on_fenced = on_fenced
-        self._on_error = on_error
         self.ticked_at = time.monotonic()
         self.done = 0
         self.failed = 0
-        self._host_meter = HostMeter(run)
+        self._host_meter = HostMeter(node.run.seq)
         self._shares_bodies = False
         """Whether stored pages of earlier runs may have the same bodies."""
 
@@ -138,9 +125,9 @@ class Committer(threading.Thread):
 
     def run(self) -> None:
         try:
-            db = connect(self._folder / CRAWL, busy_seconds=_BUSY_SECONDS)
-            pages = PageStore(self._folder, busy_seconds=_BUSY_SECONDS, page_store=self._page_store)
-            self._shares_bodies = documents.has_earlier(db, self._run)
+            db = connect(self._node.folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+            pages = PageStore(self._node.folder, busy_seconds=_BUSY_SECONDS, page_store=self._node.settings.page_store)
+            self._shares_bodies = documents.has_earlier(db, self._node.run.seq)
             while (batch := self._queue.take()) is not None:
                 self.ticked_at = time.monotonic()
                 if batch:
@@ -153,28 +140,27 @@ class Committer(threading.Thread):
             db.close()
             pages.close()
         except Fenced:
-            self._on_fenced()
+            self._node.on_fenced()
         except CrawlError as error:
-            self._on_error(error)
+            self._node.on_error(error)
 
     def _lease_next_page(self, db: Database, outcome: JobOutcome) -> bool:
         """Lease the page to which a finished one leads, so that its request need not wait. False: there is no job."""
         if outcome.job.host in self._handed_over:
             return False
-        leaser = self._leaser
         with self._capacity.lease_lock:
-            request = leaser.lease_request([]) if leaser is not None and leaser.accepts_jobs else None
-            if leaser is None or request is None:
+            request = self._leaser.lease_request([])
+            if request is None:
                 return False
             try:
-                result = lease_next_page(db, self._run, outcome, self._placements, store_time(), request)
+                result = lease_next_page(db, self._node.run.seq, outcome, self._placements, store_time(), request)
             except Fenced:
                 raise
             except Exception:  # the commit of the page fails in the same way, and reports it
                 return False
             if result is None:
                 return False
-            leaser.dispatch(db, result.leased)
+            self._leaser.dispatch(db, result.leased)
         self._note_children(outcome)
         outcome.remove(Children)
         if result.ring:
@@ -207,11 +193,12 @@ class Committer(threading.Thread):
         """Commit the children of a batch in pieces until so few are left that one transaction is short."""
         found = [(outcome, children) for outcome in batch for children in outcome.find_all(Children)]
         excess = sum(len(children.jobs) for _, children in found) - MAX_CHILDREN
+        epoch, run = self._node.epoch, self._node.run.seq
         for outcome, children in found:
             while (excess > 0 or children.later is not None) and children.jobs:
                 count = min(len(children.jobs), MAX_CHILDREN)
                 try:
-                    result = commit_children(db, self._node, self._run, outcome, count, self._placements, store_time())
+                    result = commit_children(db, epoch, run, outcome, count, self._placements, store_time())
                 except (Fenced, DatabaseBusy):
                     raise
                 except Exception as error:
@@ -252,20 +239,18 @@ class Committer(threading.Thread):
         """Try once to commit; the same transaction leases for the slots it frees."""
         with self._capacity.lease_lock:
             self.ticked_at = time.monotonic()
-            leaser = self._leaser if self._leaser is not None and self._leaser.accepts_jobs else None
-            request = leaser.lease_request([outcome.job for outcome in batch]) if leaser is not None else None
             result = commit(
                 db,
-                self._node,
-                self._run,
+                self._node.epoch,
+                self._node.run.seq,
                 batch,
                 self._placements,
                 store_time(),
-                reextract_stale=self._reextract_stale,
-                request=request,
+                reextract_stale=self._node.settings.on_reload == "reextract",
+                request=self._leaser.lease_request([outcome.job for outcome in batch]),
             )
-            if leaser is not None and (result.leased or result.left_for_others):
-                leaser.dispatch(db, result.leased)
+            if result.leased or result.left_for_others:
+                self._leaser.dispatch(db, result.leased)
                 self._capacity.mark_refilled()
         return result
 

@@ -16,6 +16,7 @@ from engine import urls
 from engine.errors import CrawlError
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
+from engine.node.node_context import NodeContext
 from engine.store.db.retry_busy import DatabaseBusy
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import AttemptStats, JobOutcome
@@ -66,27 +67,23 @@ class FetchLoop(threading.Thread):
 
     def __init__(
         self,
+        node: NodeContext,
         *,
         build_pipeline: Callable[[], JobRunner],
         active_jobs: ActiveJobs,
         on_finished: Callable[[JobOutcome], None],
         on_slot_freed: Callable[[], None],
-        concurrency: int,
-        deadline: float,
-        source: str,
     ) -> None:
         """`build_pipeline` is called on the loop's thread; `on_slot_freed` when a job has left its slot.
 
-        Up to `concurrency` jobs run at once; further ones wait, so that a freed slot never idles.
+        Up to `concurrency` jobs (setting) run at once; further ones wait, so that a freed slot never idles.
         """
         super().__init__(name="fetch-loop", daemon=True)
+        self._node = node
         self._build_pipeline = build_pipeline
         self._active_jobs = active_jobs
         self._on_finished = on_finished
         self._on_slot_freed = on_slot_freed
-        self._concurrency = concurrency
-        self._deadline = deadline
-        self._source = source
         self._slots: dict[tuple[int, int], _Slot] = {}
         self._waiting: deque[LeasedJob] = deque()
         """Jobs that wait for a slot."""
@@ -191,7 +188,7 @@ class FetchLoop(threading.Thread):
         if self._releasing:
             self._give_back_waiting()
             return
-        for _ in range(min(len(self._waiting), self._concurrency - len(self._workers))):
+        for _ in range(min(len(self._waiting), self._node.settings.concurrency - len(self._workers))):
             self._workers.add(self._loop.create_task(self._work(self._waiting)))
         self._pipeline.prepare(jobs)  # before the first of them runs; they run even if it fails
 
@@ -212,7 +209,7 @@ class FetchLoop(threading.Thread):
 
         def started() -> None:
             slot.sent_at, slot.url = time.monotonic(), urls.without_credentials(job.target or job.url)
-            slot.limit = 0.0 if job.kind is JobKind.FILE else self._deadline
+            slot.limit = 0.0 if job.kind is JobKind.FILE else self._node.settings.deadline
 
         try:
             outcome = await self._pipeline.process(job, started)
@@ -228,7 +225,7 @@ class FetchLoop(threading.Thread):
         except Exception as error:
             _log.exception("job %s %s", job.id, job.url)
             reason = f"internal error: {type(error).__name__}: {error}"[:300]
-            event = Event(time.time(), "ERROR", self._source, "page", f"FAILED: {reason}  {job.url}", job.id)
+            event = Event(time.time(), "ERROR", self._node.name, "page", f"FAILED: {reason}  {job.url}", job.id)
             outcome = JobOutcome(
                 job=job, state=JobState.FAILED, reason=reason, attempts=1, effects=(event, HostFailure()),
                 stats=AttemptStats(requests=int(slot.sent_at is not None)),
@@ -250,7 +247,7 @@ class FetchLoop(threading.Thread):
         if slot.sent_at is None:
             return _give_back(job)
         detail = f"{reason}; in progress for {time.monotonic() - slot.started_at:.1f} s"
-        event = Event(time.time(), "WARNING", self._source, "page", f"INCOMPLETE {job.url}: {detail}", job.id)
+        event = Event(time.time(), "WARNING", self._node.name, "page", f"INCOMPLETE {job.url}: {detail}", job.id)
         return JobOutcome(
             job=job, state=JobState.INCOMPLETE, reason=detail, hops=job.hops, target=job.target, effects=(event,),
             stats=AttemptStats(requests=1),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
 from engine.model.node import Role
+from engine.node.beat_thread import NodeBeatThread
 from engine.node.build import NodeParts, build_node
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.processes.child_limits import raise_file_limit
@@ -34,6 +35,7 @@ class NodeProcess:
 
     def __init__(self, parts: NodeParts) -> None:
         self._parts = parts
+        self._beat = NodeBeatThread(parts)
         self._intake = parts.intake
         self._loop = parts.loop
         self._committer = parts.committer
@@ -44,17 +46,17 @@ class NodeProcess:
         while (registered := parts.registration.register()) is None:
             if self._intake.draining.is_set():
                 return 0
-            parts.status.mark_ticked()
-            parts.beat.write_beat("STARTING")
+            self._beat.mark_ticked()
+            self._beat.write_beat("STARTING")
         if not registered:
-            raise Fenced(f"{parts.name}: epoch {parts.epoch} is over", "Another process took its place.")
-        parts.beat.start()  # from here on a missing beat means a dead node, no longer a slow start
+            raise Fenced(f"{parts.node.name}: epoch {parts.node.epoch} is over", "Another process took its place.")
+        self._beat.start()  # from here on a missing beat means a dead node, no longer a slow start
         parts.ringer.start()
         self._committer.start()
         self._loop.start_and_wait()
         parts.doorbells.consume(parts.leaser)
         self._shut_down()
-        parts.beat.stop()
+        self._beat.stop()
         return 0
 
     def drain(self) -> None:
@@ -69,13 +71,13 @@ class NodeProcess:
     def _shut_down(self) -> None:
         """Let jobs finish within the grace, commit them, and record the shutdown."""
         orphaned = self._intake.orphaned
-        grace = ORPHAN_SECONDS / 2 if orphaned.is_set() else self._parts.settings.job_grace
+        grace = ORPHAN_SECONDS / 2 if orphaned.is_set() else self._parts.node.settings.job_grace
         deadline = time.monotonic() + grace
         self._finish_jobs(grace, deadline)
         self._committer.stop()
         self._committer.join(ORPHAN_SECONDS if orphaned.is_set() else _commit_seconds_left(deadline))
         if self._committer.is_alive() and not orphaned.is_set():
-            _log.error("%s: cannot commit its jobs in time; they will be requeued", self._parts.name)
+            _log.error("%s: cannot commit its jobs in time; they will be requeued", self._parts.node.name)
             os._exit(3)
         self._parts.ringer.stop()
         self._parts.ringer.join(1.0)

@@ -2,11 +2,10 @@
 
 import os
 import threading
-from collections.abc import Callable
-from pathlib import Path
 
 from engine.model.node import NodeState, Role
 from engine.node.capacity import Intake
+from engine.node.node_context import NodeContext
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.db.retry_busy import retry_busy
@@ -20,16 +19,14 @@ _BUSY_SECONDS = 0.5
 class Registration:
     """Registers and ends on the main thread; `sync_role` runs on the beat thread, with a connection of its own."""
 
-    def __init__(
-        self, folder: Path, *, epoch: int, intake: Intake, wakeup: threading.Event, on_fenced: Callable[[], None]
-    ) -> None:
-        """`wakeup` is set when a backup becomes a runner; `on_fenced` is called when the epoch is over."""
-        self._db = connect(folder / CRAWL, busy_seconds=_BUSY_SECONDS, small_cache=True)
-        self._role_reader = connect(folder / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS, small_cache=True)
-        self._epoch = epoch
+    def __init__(self, node: NodeContext, intake: Intake, wakeup: threading.Event) -> None:
+        """`wakeup` is set when a backup becomes a runner."""
+        path = node.folder / CRAWL
+        self._db = connect(path, busy_seconds=_BUSY_SECONDS, small_cache=True)
+        self._role_reader = connect(path, read_only=True, busy_seconds=_BUSY_SECONDS, small_cache=True)
+        self._node = node
         self._intake = intake
         self._wakeup = wakeup
-        self._on_fenced = on_fenced
 
     def register(self) -> bool | None:
         """Record this process in the node's row. False: its epoch is over; None: the database is busy or full."""
@@ -37,16 +34,16 @@ class Registration:
         try:
             with self._db.transaction():
                 return nodes.register(
-                    self._db, self._epoch, "STANDBY" if self._intake.standby else "DONE", os.getpid(), identity
+                    self._db, self._node.epoch, "STANDBY" if self._intake.standby else "DONE", os.getpid(), identity
                 )
         except DatabaseBusy:
             return None
 
     def sync_role(self) -> None:
         """Follow the supervisor's changes to the row: a backup becomes a runner, or the epoch is over."""
-        role = nodes.get_live_role(self._role_reader, self._epoch)
+        role = nodes.get_live_role(self._role_reader, self._node.epoch)
         if role is None and not self._intake.draining.is_set():
-            self._on_fenced()
+            self._node.on_fenced()
         if role is Role.RUNNER and self._intake.standby:
             self._intake.standby = False
             self._wakeup.set()
@@ -57,4 +54,4 @@ class Registration:
 
     def _set_shutdown(self) -> None:
         with self._db.transaction():
-            nodes.set_state(self._db, self._epoch, NodeState.SHUTDOWN)
+            nodes.set_state(self._db, self._node.epoch, NodeState.SHUTDOWN)

@@ -5,12 +5,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
+
+from msgspec.structs import replace
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, LeasedJob, StoredPage
 from engine.node.capacity import Capacity, Intake
 from engine.node.handlers.freshness import FreshnessRules, next_document_key
+from engine.node.node_context import NodeContext
 from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
 from engine.runtime.clock import store_time
@@ -31,44 +33,26 @@ class Leaser:
 
     def __init__(
         self,
-        folder: Path,
+        node: NodeContext,
         *,
-        run: int,
-        node: int,
-        batch: int,
         intake: Intake,
         capacity: Capacity,
         submit: Callable[[list[LeasedJob]], None],
-        freshness: FreshnessRules,
-        shared_jars: SharedJars | None = None,
+        shared_jars: SharedJars,
         ringer: Ringer,
-        on_fenced: Callable[[], None],
-        on_error: Callable[[CrawlError], None],
     ) -> None:
-        """`submit` starts jobs; `freshness` says which stored documents replace their fetches.
-
-        `shared_jars`: None if nodes share no cookies.
-        """
-        self._db = connect(folder / CRAWL, durable=False, busy_seconds=5)
-        self._run = run
+        """`submit` starts jobs."""
+        self._db = connect(node.folder / CRAWL, durable=False, busy_seconds=5)
         self._node = node
-        self._batch = batch
         self._intake = intake
         self._capacity = capacity
         self._submit = submit
-        self._freshness = freshness
+        self._freshness = FreshnessRules(node.def_cache, node.settings.live_seconds)
         self._shared_jars = shared_jars
         self._ringer = ringer
-        self._on_fenced = on_fenced
-        self._on_error = on_error
         self._lease_counter = itertools.count(1)
         self.ticked_at = time.monotonic()
         """Monotonic second at which the queue's worker last polled or leased."""
-
-    @property
-    def accepts_jobs(self) -> bool:
-        """Whether the node takes jobs at all."""
-        return self._intake.accepts_jobs
 
     def should_dequeue(self) -> bool:
         """Whether to answer a doorbell now."""
@@ -83,11 +67,11 @@ class Leaser:
         try:
             self._lease_and_ring()
         except Fenced:
-            self._on_fenced()
+            self._node.on_fenced()
         except DatabaseBusy as busy:
             _log.warning("no lease: %s", busy.message)
         except CrawlError as error:
-            self._on_error(error)
+            self._node.on_error(error)
         self.ticked_at = time.monotonic()
 
     def _lease_and_ring(self) -> None:
@@ -101,30 +85,29 @@ class Leaser:
                 self._ringer.arm(leased.due)
 
     def _lease(self, free: int) -> list[Lease]:
-        request = LeaseRequest(
-            node=self._node,
-            lease_id=self._next_lease_id(),
-            free_slots=free,
-            batch=self._batch,
-            held_jobs=self._capacity.held,
-        )
-        leases = lease(self._db, self._run, request, store_time())
+        leases = lease(self._db, self._node.run.seq, self._request(free, self._capacity.held), store_time())
         self.dispatch(self._db, [job for leased in leases for job in leased.jobs])
         return leases
 
     def lease_request(self, committed: Sequence[LeasedJob]) -> LeaseRequest | None:
         """The lease to add to the commit of these jobs: at most this node's fair share of each host. None: no lease."""
+        if not self._intake.accepts_jobs:
+            return None
         held, free, jobs_by_host = self._capacity.after_commit(committed)
         if free <= 0:
             return None
-        return LeaseRequest(
-            node=self._node, lease_id=self._next_lease_id(), free_slots=free, batch=self._batch, held_jobs=held,
-            slots=self._capacity.concurrency, jobs_by_host=jobs_by_host,
-        )  # fmt: skip
+        return replace(self._request(free, held), slots=self._capacity.concurrency, jobs_by_host=jobs_by_host)
 
-    def _next_lease_id(self) -> int:
-        """A number never used twice: only this node has its epoch, and the count grows."""
-        return (self._node << 32) | next(self._lease_counter)
+    def _request(self, free: int, held: int) -> LeaseRequest:
+        """A request with a number never used twice: only this node has its epoch, and the count grows."""
+        epoch = self._node.epoch
+        return LeaseRequest(
+            node=epoch,
+            lease_id=(epoch << 32) | next(self._lease_counter),
+            free_slots=free,
+            batch=self._node.settings.batch,
+            held_jobs=held,
+        )
 
     def dispatch(self, db: Database, leased: Sequence[LeasedJob]) -> None:
         """Hand leased jobs to the fetch loop, with the stored documents that replace fetches, read through `db`."""
@@ -132,11 +115,10 @@ class Leaser:
             return
         try:
             jobs = retry_busy(lambda: _attach_documents(db, leased, self._freshness))
-            if self._shared_jars is not None:
-                retry_busy(partial(self._shared_jars.load, db, leased))
+            retry_busy(partial(self._shared_jars.load, db, leased))
         except CrawlError as error:
             # leased, but nothing would work them: the node must exit so that another one takes them over
-            self._on_error(error)
+            self._node.on_error(error)
             return
         self._capacity.add_leased(jobs)
         self._submit(jobs)

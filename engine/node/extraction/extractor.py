@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Container, Iterable, Sequence
 
+from engine import urls
 from engine.extract.documents.sitemap import parse_sitemap
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageTooCostly
@@ -11,11 +12,13 @@ from engine.extract.select.login_check import compile_check
 from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.http.decode import content_type_at
 from engine.model.definition import Definitions
-from engine.model.job import LeasedJob
+from engine.model.host import product_token
+from engine.model.job import JobKind, LeasedJob
+from engine.model.link import Carried
 from engine.model.record import PageWarning, RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
-from engine.node.def_cache import CompiledDataDef, DefCache
+from engine.node.def_cache import CompiledDataDef
 from engine.node.extraction import wire
 from engine.node.extraction.child_jobs import ChildJobs
 from engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_SITEMAP_BYTES, is_plain, may_be_inline
@@ -35,11 +38,10 @@ from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.result import PageExtraction, SitemapUrls
 from engine.node.extraction.task import PageTask
-from engine.node.job_context import JobContexts
 from engine.node.lines import take_first
+from engine.node.node_context import NodeContext
 from engine.node.seen_set import SeenSet
 from engine.node.tuning import LARGE_PAGE_BYTES, HeapTrimmer
-from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.tables.job.linked_jobs import ChildJob
 from engine.store.tables.job.results import UnitResult
@@ -86,29 +88,27 @@ class PageExtractor:
 
     def __init__(
         self,
+        node: NodeContext,
         *,
-        settings: Settings,
-        def_cache: DefCache,
         seen_set: SeenSet,
         heap_trimmer: HeapTrimmer,
         pool: ExtractionPool,
         plugin_worker: PluginWorker,
         answer_budget: ByteBudget,
         db_access: DbAccess,
-        run: str,
-        run_time: str,
     ) -> None:
         """`answer_budget`: bytes that uncommitted answers of extraction processes may hold together."""
-        self._contexts = JobContexts(settings, def_cache, run, run_time)
-        self._def_cache = def_cache
-        self._child_jobs = ChildJobs(def_cache, seen_set, db_access)
+        self._node = node
+        self._run_time, self._agent = node.run_time, product_token(node.settings.user_agent)
+        self._def_cache = node.def_cache
+        self._child_jobs = ChildJobs(node.def_cache, seen_set, db_access)
         self._heap_trimmer = heap_trimmer
         self._pool = pool
         self._plugin_worker = plugin_worker
         self._answer_budget = answer_budget
         self._db_access = db_access
         self._selector_warnings = SelectorWarnings()
-        self._max_links = def_cache.max_links
+        self._max_links = node.settings.max_links
 
     async def extract(
         self,
@@ -128,7 +128,7 @@ class PageExtractor:
         """
         if job.lineage.link.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
             return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
-        context = self._contexts.create(job, url)
+        context = self._create_context(job, url)
         context.check = check
         compiled = self._applicable_data_defs(job)
         without_rows = self.unchanged_data_defs(job)
@@ -189,6 +189,34 @@ class PageExtractor:
             new_warnings=_new_warnings(compiled, answer.warnings),
             digest=answer.digest,
         )
+
+    def _create_context(self, job: LeasedJob, url: str) -> Context:
+        """What extraction knows of a job whose page is at that URL."""
+        settings, is_page = self._node.settings, job.kind is JobKind.PAGE
+        context = Context(
+            group=job.group,
+            locator=job.lineage.locator,
+            locator_url=job.lineage.locator_url,
+            depth=job.lineage.depth,
+            run=self._node.run.id,
+            run_time=self._run_time,
+            nofollow=self._def_cache.host_rule(job.defs_version, urls.host_key(url)).nofollow,
+            meta_nofollow=settings.meta_nofollow,
+            meta_noindex=settings.meta_noindex,
+            agent=self._agent,
+            meta_refresh=settings.meta_refresh and is_page,
+            wants_digest=is_page and job.request.body is None,
+        )
+        if job.lineage.carried is not None:
+            carried = Carried.from_json(job.lineage.carried)
+            context.carried, context.blocks_before = dict(carried.values), carried.blocks
+            context.form_page = carried.form_page
+        if job.lineage.page_number is not None:
+            context.until_empty = True
+        relation = job.lineage.link.relation
+        if relation != "canonical" and self._def_cache.task_group(job.defs_version, job.group).canonical:
+            context.canonical, context.requested_url = True, job.url
+        return context
 
     async def _extract_elsewhere(
         self, task: PageTask, body: Body, definitions: tuple[int, Definitions], share: BodyShare

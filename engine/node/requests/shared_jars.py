@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from engine.http.cookies import SessionCookies
 from engine.model.job import LeasedJob
-from engine.node.def_cache import DefCache
+from engine.node.node_context import NodeContext
 from engine.store.db.connector import Database
 from engine.store.tables.host import cookie_jars
 from engine.store.tables.host.cookie_jars import StoredJar
@@ -17,11 +17,9 @@ from engine.store.tables.host.cookie_jars import StoredJar
 class SharedJars:
     """One for each node. The queue's worker and the committer load, the committer writes."""
 
-    def __init__(self, *, node: int, run: int, cookies: SessionCookies, def_cache: DefCache) -> None:
+    def __init__(self, node: NodeContext, cookies: SessionCookies) -> None:
         self._node = node
-        self._run = run
         self._cookies = cookies
-        self._def_cache = def_cache
         self._lock = threading.Lock()
         self._version = 0
         """The newest jar that was taken over."""
@@ -29,10 +27,10 @@ class SharedJars:
     def load(self, db: Database, jobs: Sequence[LeasedJob]) -> None:
         """Take over the cookies of other nodes before these jobs start; without shared cookies do nothing."""
         version = max((job.defs_version for job in jobs), default=0)
-        if not version or not self._def_cache.version(version).shares_cookies:
+        if not version or not self._node.def_cache.version(version).shares_cookies:
             return
         with self._lock:
-            for newer in cookie_jars.list_newer(db, self._run, self._version, self._node):
+            for newer in cookie_jars.list_newer(db, self._node.run.seq, self._version, self._node.epoch):
                 self._cookies.merge(newer.site, orjson.loads(newer.jar.jar))
                 self._version = newer.version
 
@@ -44,9 +42,9 @@ class SharedJars:
         """Write the cookies of a site in the open transaction, merged with those of another node."""
         with self._lock:
             stored = cookie_jars.get(db, run, site)
-            if stored is not None and stored.node != self._node:
+            if stored is not None and stored.node != self._node.epoch:
                 self._cookies.merge(site, orjson.loads(stored.jar))
-            jar = StoredJar(orjson.dumps(self._cookies.export(site)), self._node)
+            jar = StoredJar(orjson.dumps(self._cookies.export(site)), self._node.epoch)
             cookie_jars.put(db, run, site, jar)
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.model.node import NodeState, Role
+from engine.node.beat_thread import NodeBeatThread
 from engine.node.build import NodeParts, build_node
 from engine.node.process import NodeProcess
 from engine.node.registration import Registration
@@ -41,7 +42,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(("setting", "pinned"), [("auto", True), ("off", False)])
 def test_the_setting_cpu_affinity_decides_on_pinning(store: StoreHarness, setting: str, pinned: bool) -> None:
     parts = build(store, settings=replace(SETTINGS, cpu_affinity=setting))
-    assert (parts.beat._cpu_pinner is not None) == pinned
+    assert (NodeBeatThread(parts)._cpu_pinner is not None) == pinned
 
 
 def test_a_node_works_until_it_is_drained_and_records_its_shutdown(store: StoreHarness) -> None:
@@ -51,14 +52,14 @@ def test_a_node_works_until_it_is_drained_and_records_its_shutdown(store: StoreH
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(node.run()), daemon=True)
     thread.start()
-    path = store.folder / "beats" / f"n{parts.epoch}"
+    path = store.folder / "beats" / f"n{parts.node.epoch}"
     wait_until(lambda: (beat := read_beat(path)) is not None and beat.state == "DONE")
     parts.doorbells.ring()
     wait_until(lambda: store.db.value("SELECT max(attempts) FROM jobs") == 1)
     node.drain()
     thread.join(10)
     assert codes == [0]
-    assert nodes.get_state_and_role(store.db, parts.epoch)[0] is NodeState.SHUTDOWN
+    assert nodes.get_state_and_role(store.db, parts.node.epoch)[0] is NodeState.SHUTDOWN
     beat = read_beat(path)
     assert beat is not None
     assert beat.state == "SHUTDOWN"
@@ -68,26 +69,25 @@ def test_a_backup_takes_jobs_once_the_supervisor_makes_it_a_runner(store: StoreH
     parts = build(store, Role.BACKUP_RUNNER)
     assert parts.registration.register()
     parts.registration.sync_role()
-    assert parts.status.state == "STANDBY"
+    beat = NodeBeatThread(parts)
+    assert beat.state == "STANDBY"
     assert not parts.leaser.should_dequeue()
     with store.db.transaction():
-        nodes.set_role(store.db, parts.epoch, Role.RUNNER)
+        nodes.set_role(store.db, parts.node.epoch, Role.RUNNER)
     parts.registration.sync_role()
-    assert parts.status.state == "DONE"
+    assert beat.state == "DONE"
     assert parts.leaser.should_dequeue()
 
 
 def test_a_node_whose_epoch_is_over_is_fenced_unless_it_drains(store: StoreHarness) -> None:
     parts, fenced = build(store), []
-    registration = Registration(
-        store.folder, epoch=parts.epoch, intake=parts.intake, wakeup=threading.Event(),
-        on_fenced=lambda: fenced.append(True),
-    )  # fmt: skip
+    node = replace(parts.node, on_fenced=lambda: fenced.append(True))
+    registration = Registration(node, parts.intake, threading.Event())
     assert registration.register()
     registration.sync_role()
     assert fenced == []
     with store.db.transaction():
-        assert nodes.set_state(store.db, parts.epoch, NodeState.DEAD)
+        assert nodes.set_state(store.db, parts.node.epoch, NodeState.DEAD)
     registration.sync_role()
     assert fenced == [True]
     parts.intake.draining.set()
@@ -98,16 +98,17 @@ def test_a_node_whose_epoch_is_over_is_fenced_unless_it_drains(store: StoreHarne
 
 def test_a_thread_that_does_not_tick_stops_the_beat(store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = build(store, settings=replace(SETTINGS, deadline=30.0))
-    parts.status.mark_ticked()
+    beat = NodeBeatThread(parts)
+    beat.mark_ticked()
     now = time.monotonic()
     monkeypatch.setattr("time.monotonic", lambda: now + 34.0)
-    assert not parts.status.is_stalled
+    assert not beat.is_stalled
     monkeypatch.setattr("time.monotonic", lambda: now + 36.0)
-    assert parts.status.is_stalled
+    assert beat.is_stalled
     for part in (parts.committer, parts.leaser, parts.loop):
         part.ticked_at = now + 36.0
-    assert not parts.status.is_stalled
+    assert not beat.is_stalled
     parts.leaser.ticked_at = now
-    assert parts.status.is_stalled
+    assert beat.is_stalled
     parts.intake.draining.set()
-    assert not parts.status.is_stalled
+    assert not beat.is_stalled

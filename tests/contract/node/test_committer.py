@@ -5,17 +5,19 @@ import random
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from unittest.mock import Mock
 
 import pytest
 
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink
 from engine.node import committer
-from engine.node.capacity import ActiveJobs, Capacity
+from engine.node.capacity import ActiveJobs, Capacity, Intake
 from engine.node.commit_queue import CommitQueue
 from engine.node.committer import MAX_CHILDREN, Committer
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
+from engine.node.slice import Leaser
 from engine.queue import Doorbells
 from engine.store.db.connector import Database
 from engine.store.pages.body import Body
@@ -26,6 +28,7 @@ from engine.store.tables.job.linked_jobs import NewLink
 from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.commit import commit
 from tests.contract.store.harness import Page, StoreHarness, child
+from tests.unit.node.contexts import node_context
 
 SITE = 60
 
@@ -65,19 +68,21 @@ def parts(store: StoreHarness) -> Iterator[CommitterParts]:
     capacity = RecordingCapacity(sizes)
     commits = CommitQueue(capacity)
     ringer = Ringer(store.folder, store.run, doorbells)
+    node = node_context(
+        folder=store.folder, run=store.context().row, epoch=store.nodes[0], on_error=lambda error: sizes.put(-1)
+    )
+    closed = Intake(store.folder, standby=True, min_free=0)
+    leaser = Leaser(node, intake=closed, capacity=capacity, submit=Mock(), shared_jars=Mock(), ringer=ringer)
     committer = Committer(
-        store.folder,
-        node=store.nodes[0],
-        run=store.run,
+        node,
         queue=commits,
         placements=store.new_places(),
         seen_set=seen,
         ringer=ringer,
         capacity=capacity,
-        leaser=None,
+        leaser=leaser,
+        give_back=lambda _: None,
         on_idle=lambda: idle.put(committer.done),
-        on_fenced=lambda: None,
-        on_error=lambda error: sizes.put(-1),
     )
     committer.start()
     yield CommitterParts(commits, seen, sizes, capacity, idle)

@@ -12,17 +12,18 @@ from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs, Capacity, Intake
 from engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
 from engine.node.committer import Committer
-from engine.node.handlers.freshness import FreshnessRules
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
 from engine.queue import Doorbells
 from engine.runtime.clock import store_time
+from engine.settings import Settings
 from engine.store.db.sqlite import SqliteDatabase
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child
+from tests.unit.node.contexts import node_context
 
 SITE = 200
 
@@ -42,15 +43,17 @@ class Node:
         self.doorbells = Doorbells(folder, wakeup=wakeup)
         self.ringer = Ringer(folder, store.run, self.doorbells)
         self.commits = CommitQueue(self.capacity)
-        freshness = FreshnessRules(Mock(**{"task_group.return_value": TaskGroup(name="g")}), 0.0)
+        node = node_context(
+            folder=folder, run=store.context().row, epoch=epoch, settings=Settings(batch=32, live="PT0S"),
+            def_cache=Mock(**{"task_group.return_value": TaskGroup(name="g")}),
+        )  # fmt: skip
         self.leaser = Leaser(
-            folder, run=store.run, node=epoch, batch=32, intake=self.intake, capacity=self.capacity, submit=self.submit,
-            freshness=freshness, ringer=self.ringer, on_fenced=lambda: None, on_error=self.fail,
+            node, intake=self.intake, capacity=self.capacity, submit=self.submit, shared_jars=Mock(),
+            ringer=self.ringer,
         )  # fmt: skip
         self.committer = Committer(
-            folder, node=epoch, run=store.run, queue=self.commits, placements=store.new_places(), seen_set=SeenSet(),
-            ringer=self.ringer, capacity=self.capacity, leaser=self.leaser, on_fenced=lambda: None, on_error=self.fail,
-            give_back=self.given_back.update,
+            node, queue=self.commits, placements=store.new_places(), seen_set=SeenSet(), ringer=self.ringer,
+            capacity=self.capacity, leaser=self.leaser, give_back=self.given_back.update, on_idle=lambda: None,
         )  # fmt: skip
 
     def submit(self, jobs: list[LeasedJob]) -> None:
@@ -58,9 +61,6 @@ class Node:
             self.working += jobs
             self.jobs.submitted += len(jobs)
             self.changed.notify()
-
-    def fail(self, error: Exception) -> None:
-        raise AssertionError from error
 
     def finish(self, count: int) -> None:
         """Finish so many jobs; each page links to the next two."""

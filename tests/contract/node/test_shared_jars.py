@@ -17,6 +17,7 @@ from engine.store.db.schema import CRAWL
 from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.run import runs, versions
 from tests.contract.store.harness import StoreHarness
+from tests.unit.node.contexts import node_context
 
 NewStore = Callable[..., StoreHarness]
 
@@ -28,10 +29,8 @@ class Node:
         self.store, self.epoch = store, epoch
         self.cookies = SessionCookies()
         self.db = connect(store.folder / CRAWL, busy_seconds=5)
-        self.jars = SharedJars(
-            node=epoch, run=store.run, cookies=self.cookies,
-            def_cache=DefCache(self.db, Settings(), store.run),
-        )  # fmt: skip
+        cache = DefCache(self.db, Settings(), store.run)
+        self.jars = SharedJars(node_context(run=store.context().row, epoch=epoch, def_cache=cache), self.cookies)
 
     def receive(self, *set_cookies: str) -> None:
         self.cookies.extract_cookies(_request(), set_cookies)

@@ -10,8 +10,10 @@ import pytest
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
 from engine.node.fetch_loop import FetchLoop
+from engine.settings import Settings
 from engine.store.db.retry_busy import DatabaseBusy
 from engine.store.tables.outcome import JobOutcome
+from tests.unit.node.contexts import node_context
 from tests.unit.node.leased_jobs import change, leased
 
 
@@ -64,13 +66,11 @@ def finished() -> "queue.Queue[JobOutcome]":
 @pytest.fixture
 def loop(pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]") -> Iterator[FetchLoop]:
     loop = FetchLoop(
+        node_context(settings=Settings(concurrency=2)),
         build_pipeline=lambda: pipeline,
         active_jobs=ActiveJobs(),
         on_finished=finished.put,
         on_slot_freed=lambda: None,
-        concurrency=2,
-        deadline=30.0,
-        source="n1",
     )
     loop.start_and_wait()
     yield loop
@@ -127,8 +127,8 @@ def test_a_job_that_arrives_as_the_last_worker_ends_is_worked(pipeline: FakePipe
         finished.put(outcome.job.id)
 
     loop = FetchLoop(
-        build_pipeline=lambda: pipeline, active_jobs=ActiveJobs(), on_finished=finish, on_slot_freed=lambda: None,
-        concurrency=1, deadline=30.0, source="n1",
+        node_context(settings=Settings(concurrency=1)), build_pipeline=lambda: pipeline, active_jobs=ActiveJobs(),
+        on_finished=finish, on_slot_freed=lambda: None,
     )  # fmt: skip
     loop.start_and_wait()
     try:

@@ -26,6 +26,7 @@ from engine.node.tuning import HeapTrimmer
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from tests.templates import template
+from tests.unit.node.contexts import node_context
 from tests.unit.node.leased_jobs import leased
 
 LARGE = 2_000_000
@@ -130,9 +131,9 @@ async def extractor(trimmer: HeapTrimmer) -> AsyncIterator[PageExtractor]:
     cache: Any = NoDataDefs()
     pool = ExtractionPool(template(), ExtractionLimits.from_settings(Settings()))
     yield PageExtractor(
-        settings=Settings(), def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool,
+        node_context(def_cache=cache), seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool,
         plugin_worker=Mock(), db_access=Mock(),
-        answer_budget=ByteBudget(capacity=40_000_000, largest=30_000_000), run="r", run_time="",
+        answer_budget=ByteBudget(capacity=40_000_000, largest=30_000_000),
     )  # fmt: skip
     pool.close()
 

@@ -13,8 +13,8 @@ from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage
 from engine.node.extraction.result import SitemapUrls
 from engine.node.handlers.sitemap_job import SitemapHandler
-from engine.settings import Settings
 from engine.store.pages.body import Body
+from tests.unit.node.contexts import node_context
 from tests.unit.node.extraction.tasks import extraction_pool
 from tests.unit.node.leased_jobs import leased
 
@@ -29,9 +29,9 @@ def sitemap_handler(extractor: Any) -> SitemapHandler:
 
 def page_extractor(pool: Any) -> PageExtractor:
     return PageExtractor(
-        settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=pool,
+        node_context(), seen_set=Mock(), heap_trimmer=Mock(), pool=pool,
         plugin_worker=Mock(), db_access=Mock(),
-        answer_budget=ByteBudget(capacity=1_000, largest=1_000), run="", run_time="",
+        answer_budget=ByteBudget(capacity=1_000, largest=1_000),
     )  # fmt: skip
 
 
