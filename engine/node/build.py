@@ -30,7 +30,6 @@ from engine.node.loading.page_loader import PageLoader
 from engine.node.loading.pool import LoaderPool
 from engine.node.node_context import NodeContext
 from engine.node.pipeline import Pipeline
-from engine.node.registration import Registration
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
 from engine.node.requests.shared_jars import SharedJars
@@ -70,7 +69,8 @@ class NodeParts(Struct, frozen=True, kw_only=True):
     loop: FetchLoop
     committer: Committer
     ringer: Ringer
-    registration: Registration
+    wakeup: threading.Event
+    """Set when polling the queue pays off again."""
     heap_trimmer: HeapTrimmer
     extraction_pool: ExtractionPool
     loader_pool: LoaderPool
@@ -107,7 +107,6 @@ def build_node(
     wakeup, active_jobs, cookies = threading.Event(), ActiveJobs(), SessionCookies()
     intake = Intake(folder, standby=role is Role.BACKUP_RUNNER, min_free=settings.min_free)
     capacity = Capacity(settings.concurrency, active_jobs=active_jobs, wakeup=wakeup)
-    registration = Registration(node, intake, wakeup)
     doorbells = Doorbells(folder, server=read_location(folder), wakeup=wakeup)
     ringer = Ringer(folder, run, doorbells)
     seen_set, heap_trimmer, commit_queue = SeenSet(), HeapTrimmer(), CommitQueue(capacity)
@@ -145,7 +144,7 @@ def build_node(
         loop=loop,
         committer=committer,
         ringer=ringer,
-        registration=registration,
+        wakeup=wakeup,
         heap_trimmer=heap_trimmer,
         extraction_pool=extraction_pool,
         loader_pool=loader_pool,

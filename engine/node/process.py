@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
 from engine.model.node import Role
-from engine.node.beat_thread import NodeBeatThread
+from engine.node.beat_thread import NodeBeatThread, Registration
 from engine.node.build import NodeParts, build_node
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.processes.child_limits import raise_file_limit
@@ -35,7 +35,8 @@ class NodeProcess:
 
     def __init__(self, parts: NodeParts) -> None:
         self._parts = parts
-        self._beat = NodeBeatThread(parts)
+        self._registration = Registration(parts.node, parts.intake, parts.wakeup)
+        self._beat = NodeBeatThread(parts, self._registration)
         self._intake = parts.intake
         self._loop = parts.loop
         self._committer = parts.committer
@@ -43,7 +44,7 @@ class NodeProcess:
     def run(self) -> int:
         """Work until the node is drained; returns the exit code."""
         parts = self._parts
-        while (registered := parts.registration.register()) is None:
+        while (registered := self._registration.register()) is None:
             if self._intake.draining.is_set():
                 return 0
             self._beat.mark_ticked()
@@ -84,7 +85,7 @@ class NodeProcess:
         self._loop.stop()
         self._loop.join(1.0)
         with contextlib.suppress(CrawlError):
-            self._parts.registration.record_shutdown(0 if orphaned.is_set() else _commit_seconds_left(deadline))
+            self._registration.record_shutdown(0 if orphaned.is_set() else _commit_seconds_left(deadline))
 
     def _finish_jobs(self, grace: float, deadline: float) -> None:
         """Wait for the jobs in slots; at the deadline, interrupt the rest."""

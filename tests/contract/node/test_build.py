@@ -8,10 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from engine.model.node import NodeState, Role
-from engine.node.beat_thread import NodeBeatThread
+from engine.node.beat_thread import NodeBeatThread, Registration
 from engine.node.build import NodeParts, build_node
 from engine.node.process import NodeProcess
-from engine.node.registration import Registration
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.tables.run import nodes
@@ -32,6 +31,14 @@ def build(store: StoreHarness, role: Role = Role.RUNNER, settings: Settings = SE
     return build_node(store.folder, run=store.run, epoch=epoch, number=7, role=role, settings=settings, link=template())
 
 
+def registration_of(parts: NodeParts) -> Registration:
+    return Registration(parts.node, parts.intake, parts.wakeup)
+
+
+def beat_of(parts: NodeParts) -> NodeBeatThread:
+    return NodeBeatThread(parts, registration_of(parts))
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 10
     while not condition():
@@ -42,7 +49,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(("setting", "pinned"), [("auto", True), ("off", False)])
 def test_the_setting_cpu_affinity_decides_on_pinning(store: StoreHarness, setting: str, pinned: bool) -> None:
     parts = build(store, settings=replace(SETTINGS, cpu_affinity=setting))
-    assert (NodeBeatThread(parts)._cpu_pinner is not None) == pinned
+    assert (beat_of(parts)._cpu_pinner is not None) == pinned
 
 
 def test_a_node_works_until_it_is_drained_and_records_its_shutdown(store: StoreHarness) -> None:
@@ -67,14 +74,15 @@ def test_a_node_works_until_it_is_drained_and_records_its_shutdown(store: StoreH
 
 def test_a_backup_takes_jobs_once_the_supervisor_makes_it_a_runner(store: StoreHarness) -> None:
     parts = build(store, Role.BACKUP_RUNNER)
-    assert parts.registration.register()
-    parts.registration.sync_role()
-    beat = NodeBeatThread(parts)
+    registration = registration_of(parts)
+    assert registration.register()
+    registration.sync_role()
+    beat = beat_of(parts)
     assert beat.state == "STANDBY"
     assert not parts.leaser.should_dequeue()
     with store.db.transaction():
         nodes.set_role(store.db, parts.node.epoch, Role.RUNNER)
-    parts.registration.sync_role()
+    registration.sync_role()
     assert beat.state == "DONE"
     assert parts.leaser.should_dequeue()
 
@@ -98,7 +106,7 @@ def test_a_node_whose_epoch_is_over_is_fenced_unless_it_drains(store: StoreHarne
 
 def test_a_thread_that_does_not_tick_stops_the_beat(store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = build(store, settings=replace(SETTINGS, deadline=30.0))
-    beat = NodeBeatThread(parts)
+    beat = beat_of(parts)
     beat.mark_ticked()
     now = time.monotonic()
     monkeypatch.setattr("time.monotonic", lambda: now + 34.0)
