@@ -11,6 +11,7 @@ from engine.append.loop.chosen_outputs import BuiltInOutputs, OtherLoops
 from engine.append.loop.heartbeat import AppenderHeartbeat
 from engine.append.loop.lifeline import Lifeline
 from engine.append.loop.output_dir import OutputDir
+from engine.append.loop.turns import LoopContext
 from engine.errors import CrawlError, Fenced
 from engine.processes.launcher import SupervisorSocket, TemplateLink
 from engine.processes.start import ChildStart
@@ -69,9 +70,8 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: S
             return OutputLoops(data, run, epoch, settings, heartbeat, lifeline, link)
 
         outputs = BuiltInOutputs(create_loops)
-        appender = AppenderLoop(
-            db, run, epoch, folder, heartbeat, lifeline, chosen=outputs, whole_every=settings.output_every
-        )
+        loop = LoopContext(db, data, run, epoch, heartbeat, lifeline)
+        appender = AppenderLoop(loop, folder, outputs, whole_every=settings.output_every)
         try:
             appender.run()
             outputs.wait_drained()

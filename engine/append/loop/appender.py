@@ -14,13 +14,11 @@ from msgspec.structs import replace
 
 from engine.append.formats.file_writer import inode_of
 from engine.append.formats.writer import Batch, FileState, Writer
-from engine.append.loop.chosen_outputs import BuiltInOutputs, ChosenOutputs
-from engine.append.loop.lifeline import Monitor, StopSignal
+from engine.append.loop.chosen_outputs import ChosenOutputs
 from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.output_dir import OutputDir
 from engine.append.loop.turns import (
-    GIVE_UP_SECONDS,
-    Fence,
+    LoopContext,
     OutputFailed,
     OutputRetries,
     SupervisorGone,
@@ -30,12 +28,11 @@ from engine.append.loop.turns import (
 from engine.errors import CrawlError, StorageError
 from engine.model.output_type import is_shared_file
 from engine.model.run import RunState
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy
 from engine.store.tables.output import outputs
 from engine.store.tables.output.outputs import Output
 from engine.store.tables.row import rows
 from engine.store.tables.run import runs
-from engine.store.tables.run.runs import Run
 
 BATCH_ROWS, FIRST_ROWS, MIN_ROWS = 5_000, 500, 16
 BATCH_CHARACTERS = 8_000_000
@@ -54,36 +51,27 @@ class AppenderLoop:
 
     def __init__(
         self,
-        db: Database,
-        run: Run,
-        epoch: int,
+        loop: LoopContext,
         folder: OutputDir,
-        heartbeat: Monitor,
-        lifeline: StopSignal,
+        chosen: ChosenOutputs,
         *,
-        chosen: ChosenOutputs | None = None,
         whole_every: float = WHOLE_EVERY,
         rebuild_every: float = REBUILD_EVERY,
-        give_up_seconds: float = GIVE_UP_SECONDS,
     ) -> None:
-        """`chosen`: the outputs it writes; None: all files of built-in types.
+        """`chosen`: the outputs it writes.
 
         `whole_every`: seconds between two times that a whole output is written; `rebuild_every`: seconds after which
-        one that grows is rebuilt, though its rows are still being replaced. `give_up_seconds` is of `run_turns`.
+        one that grows is rebuilt, though its rows are still being replaced.
         """
-        self._db = db
-        self._run = run
-        self._fence = Fence(db, epoch)
+        self._loop = loop
         self._folder = folder
-        self._heartbeat = heartbeat
-        self._lifeline = lifeline
         self._writers: dict[int, tuple[tuple[str, str, str, str], Writer]] = {}
-        self._outputs = chosen or BuiltInOutputs()
-        self._retries = OutputRetries(db, heartbeat, backoff=self._outputs.backs_off)
+        self._outputs = chosen
+        self._retries = OutputRetries(loop, backoff=chosen.backs_off)
         self._data_def_names: dict[int, str] = {}
         self._suspect_outputs: set[int] = set()
         """Outputs whose files may have lost bytes, until the table says so."""
-        self._only_new = OnlyNewFilter(db, run.seq, folder.path.parent.parent)
+        self._only_new = OnlyNewFilter(loop.db, loop.run.seq, loop.data)
         self._batch_limit = FIRST_ROWS
         self._empty_range = (0, 0)
         self._pauses: dict[int, float] = {}
@@ -93,13 +81,12 @@ class AppenderLoop:
         self._rebuild_every = rebuild_every
         self._whole_at: dict[int, float] = {}
         """When a whole output is written again if rows wait for it; monotonic seconds."""
-        self._give_up_seconds = give_up_seconds
         self._small_parts: dict[int, int] = {}
         """By output, how many small compressed parts were appended to its file."""
 
     def run(self) -> None:
         """Write until drained or until the supervisor is gone. Raises Fenced if another appender has taken over."""
-        run_turns(self, self._retries, self._heartbeat, self._lifeline, give_up_seconds=self._give_up_seconds)
+        run_turns(self, self._retries, self._loop)
 
     def run_turn(self) -> TurnResult:
         """Repair files that differ from their record, else write new rows and rebuild a dirty file.
@@ -128,7 +115,7 @@ class AppenderLoop:
             return TurnResult.MORE
         if turn is not None:
             return turn
-        newest = rows.last_id_of_all_runs(self._db)
+        newest = rows.last_id_of_all_runs(self._loop.db)
         late = [o for o in sound if self._is_whole(o) and (o.dirty or o.cursor < newest or o.inode is None)]
         if due := [output for output in late if self._is_whole_due(output)]:
             if clean := [output for output in due if not output.dirty]:
@@ -138,7 +125,7 @@ class AppenderLoop:
             return TurnResult.MORE
         if broken or late or any(output.dirty for output in growing) or self._retries.failing:
             return TurnResult.BLOCKED
-        if self._lifeline.draining and (loose := self._take_loose(sound)):
+        if self._loop.stop.draining and (loose := self._take_loose(sound)):
             self._rebuild_outputs(loose)
             return TurnResult.MORE
         self._retries.clear(declared)
@@ -149,7 +136,7 @@ class AppenderLoop:
         dirty, now = [output for output in growing if output.dirty], time.monotonic()
         self._dirty_since = {output.id: self._dirty_since.get(output.id, now) for output in dirty}
         since = now
-        if dirty and not self._lifeline.draining and runs.is_reextracting(self._db, self._run.seq):
+        if dirty and not self._loop.stop.draining and runs.is_reextracting(self._loop.db, self._loop.run.seq):
             since -= self._rebuild_every
         return [o for o in dirty if self._dirty_since[o.id] <= since and not self._is_pausing(o)][:1]
 
@@ -157,7 +144,7 @@ class AppenderLoop:
         """Compressed files of many small parts, each once. A run that ends by itself writes them again."""
         counts = {output.id: self._small_parts.pop(output.id, 0) for output in clean}
         loose = [output for output in clean if counts[output.id] >= MANY_PARTS]
-        is_at_end = bool(loose) and runs.get(self._db, self._run.seq).state is RunState.DRAINING
+        is_at_end = bool(loose) and runs.get(self._loop.db, self._loop.run.seq).state is RunState.DRAINING
         return loose if is_at_end else []
 
     def _is_whole(self, output: Output) -> bool:
@@ -165,24 +152,24 @@ class AppenderLoop:
 
     def _is_pausing(self, output: Output) -> bool:
         """Whether it was rebuilt a short while ago: outputs that change all the time must not take all the time."""
-        return not self._lifeline.draining and time.monotonic() < self._pauses.get(output.id, 0.0)
+        return not self._loop.stop.draining and time.monotonic() < self._pauses.get(output.id, 0.0)
 
     def _is_whole_due(self, output: Output) -> bool:
         """Whether it is written now: one that was never written in this run replaces that of an earlier run later."""
         now = time.monotonic()
         at = self._whole_at.setdefault(output.id, now + self._whole_every if output.inode is None else 0.0)
-        return self._lifeline.draining or (now >= at and not self._is_pausing(output))
+        return self._loop.stop.draining or (now >= at and not self._is_pausing(output))
 
     def _mark_behind(self, due: Sequence[Output]) -> None:
         """Have whole outputs rebuilt that lack rows; the others wait for their next time."""
-        with self._fence.transaction():
-            last = rows.last_id(self._db, self._run.seq)
+        with self._loop.transaction():
+            last = rows.last_id(self._loop.db, self._loop.run.seq)
             for output in due:
-                waiting = rows.list_by_data_def(self._db, self._run.seq, output.data_def, output.cursor, 1)
+                waiting = rows.list_by_data_def(self._loop.db, self._loop.run.seq, output.data_def, output.cursor, 1)
                 if waiting or output.inode is None:
-                    outputs.mark_corrupt(self._db, output.id)
+                    outputs.mark_corrupt(self._loop.db, output.id)
                 else:
-                    outputs.skip_other_rows(self._db, output.id, last)
+                    outputs.skip_other_rows(self._loop.db, output.id, last)
                     self._whole_at[output.id] = time.monotonic() + self._whole_every
 
     def close(self) -> None:
@@ -195,19 +182,19 @@ class AppenderLoop:
         """The current outputs, after completing or dropping rebuilds that a crash interrupted."""
         if self._suspect_outputs:
             self._taint_suspects()
-        with self._db.snapshot():
-            self._fence.check()
-            declared = self._outputs.choose(outputs.list_outputs(self._db, self._run.seq))
+        with self._loop.db.snapshot():
+            self._loop.check()
+            declared = self._outputs.choose(outputs.list_outputs(self._loop.db, self._loop.run.seq))
         pending = [output for output in declared if output.pending]
         if not pending:
             return declared
-        with self._fence.transaction():
+        with self._loop.transaction():
             for output in pending:
                 if output.pending and inode_of(output.path) == output.pending["inode"]:
-                    outputs.finish_rebuild(self._db, output.id, output.pending)
+                    outputs.finish_rebuild(self._loop.db, output.id, output.pending)
                 else:
-                    outputs.set_pending(self._db, output.id, None)
-            return self._outputs.choose(outputs.list_outputs(self._db, self._run.seq))
+                    outputs.set_pending(self._loop.db, output.id, None)
+            return self._outputs.choose(outputs.list_outputs(self._loop.db, self._loop.run.seq))
 
     def _inspect_outputs(self, declared: Sequence[Output]) -> tuple[list[Output], list[Output]]:
         """The outputs to append to, and those to rebuild first; recently failed ones are in neither list."""
@@ -233,7 +220,7 @@ class AppenderLoop:
             self._check_not_shared(output)
             if entry is not None:
                 entry[1].close()
-            entry = form, self._outputs.create_writer(output, run=self._run.id, folder=self._folder.path)
+            entry = form, self._outputs.create_writer(output, run=self._loop.run.id, folder=self._folder.path)
             self._writers[output.id] = entry
         return entry[1]
 
@@ -282,11 +269,12 @@ class AppenderLoop:
 
     def _read_batch(self, start: int) -> list[tuple[int, int, str]]:
         """The rows behind `start`. Ranges without a row of this run are not searched twice."""
-        newest = rows.last_id_of_all_runs(self._db)
+        newest = rows.last_id_of_all_runs(self._loop.db)
         empty_from, empty_to = self._empty_range
         if start == empty_from and newest <= empty_to:
             return []
-        batch = rows.list_after(self._db, self._run.seq, empty_to if start == empty_from else start, self._batch_limit)
+        after = empty_to if start == empty_from else start
+        batch = rows.list_after(self._loop.db, self._loop.run.seq, after, self._batch_limit)
         if not batch:
             self._empty_range = start, max(newest, start)
         self._adjust_limit(batch)
@@ -298,22 +286,24 @@ class AppenderLoop:
 
     def _data_def_name(self, data_def: int) -> str:
         if data_def not in self._data_def_names:
-            self._data_def_names = rows.data_def_names(self._db)
+            self._data_def_names = rows.data_def_names(self._loop.db)
         return self._data_def_names[data_def]
 
     def _record_progress(self, moved: Sequence[tuple[Output, FileState]], start: int, last: int, count: int) -> None:
-        with self._fence.transaction():
+        with self._loop.transaction():
             # deleting a row that is ahead of the recorded cursor sets no mark, so deletions are counted here
-            replaced = rows.count_between(self._db, self._run.seq, start, last) != count
+            replaced = rows.count_between(self._loop.db, self._loop.run.seq, start, last) != count
             for output, state in moved:
-                outputs.advance(self._db, output.id, cursor=last, size=state.size, rows=state.rows, inode=state.inode)
+                outputs.advance(
+                    self._loop.db, output.id, cursor=last, size=state.size, rows=state.rows, inode=state.inode
+                )
                 if replaced and state.rows > output.rows:
-                    outputs.mark_corrupt(self._db, output.id)
+                    outputs.mark_corrupt(self._loop.db, output.id)
 
     def _count_written(self, moved: Sequence[tuple[Output, FileState]], began: float) -> None:
-        self._heartbeat.flush_ms = (time.monotonic() - began) * 1000
-        self._heartbeat.rows += sum(state.rows - output.rows for output, state in moved)
-        self._heartbeat.bytes += sum(state.size - output.bytes for output, state in moved)
+        self._loop.monitor.flush_ms = (time.monotonic() - began) * 1000
+        self._loop.monitor.rows += sum(state.rows - output.rows for output, state in moved)
+        self._loop.monitor.bytes += sum(state.size - output.bytes for output, state in moved)
 
     def _rebuild_outputs(self, dirty: Sequence[Output]) -> None:
         """Write outputs again: write temporary files, record them, rename, record the result."""
@@ -328,9 +318,9 @@ class AppenderLoop:
             record = {"inode": state.inode, "cursor": output.cursor, "bytes": state.size, "rows": state.rows}
             prepared.append((output, record | {"reasons": output.rebuild_marks}))
         took = time.monotonic() - began
-        with self._fence.transaction():
+        with self._loop.transaction():
             for output, record in prepared:
-                outputs.set_pending(self._db, output.id, record)
+                outputs.set_pending(self._loop.db, output.id, record)
         swapped = []
         for output, record in prepared:
             try:
@@ -339,11 +329,11 @@ class AppenderLoop:
                 self._handle_failure(output, error)
             else:
                 swapped.append((output, record if identity is None else record | {"inode": identity}))
-        with self._fence.transaction():
+        with self._loop.transaction():
             for output, record in swapped:
-                outputs.finish_rebuild(self._db, output.id, record)
-                self._heartbeat.rows += max(0, record["rows"] - output.rows)
-                self._heartbeat.bytes += max(0, record["bytes"] - output.bytes)
+                outputs.finish_rebuild(self._loop.db, output.id, record)
+                self._loop.monitor.rows += max(0, record["rows"] - output.rows)
+                self._loop.monitor.bytes += max(0, record["bytes"] - output.bytes)
         ended = time.monotonic()
         for output in dirty:
             self._small_parts.pop(output.id, None)
@@ -359,9 +349,9 @@ class AppenderLoop:
 
         The table gets this cursor when the file is in place. A row that is deleted meanwhile marks the output again.
         """
-        with self._db.snapshot():
-            last = rows.last_id(self._db, self._run.seq)
-            marks = outputs.get_rebuild_marks(self._db, self._run.seq)
+        with self._loop.db.snapshot():
+            last = rows.last_id(self._loop.db, self._loop.run.seq)
+            marks = outputs.get_rebuild_marks(self._loop.db, self._loop.run.seq)
         return [
             replace(output, cursor=max(output.cursor, last), rebuild_marks=marks[output.id])
             if marks.get(output.id)
@@ -372,13 +362,13 @@ class AppenderLoop:
     def _batches_to_cursor(self, output: Output) -> Iterator[Batch]:
         at, limit = 0, FIRST_ROWS
         while at < output.cursor:
-            if self._lifeline.supervisor_gone:
+            if self._loop.stop.supervisor_gone:
                 raise SupervisorGone
-            page = rows.list_by_data_def(self._db, self._run.seq, output.data_def, at, limit)
+            page = rows.list_by_data_def(self._loop.db, self._loop.run.seq, output.data_def, at, limit)
             batch = [row for row in page if row[0] <= output.cursor]
             if written := self._only_new.filter_batch(output, batch):
                 yield written
-            self._heartbeat.tick()
+            self._loop.monitor.tick()
             if len(batch) < limit:
                 return
             at = batch[-1][0]
@@ -399,9 +389,9 @@ class AppenderLoop:
         self._suspect_outputs.clear()
 
     def _mark_corrupt(self, ids: Iterable[int]) -> None:
-        with self._fence.transaction():
+        with self._loop.transaction():
             for output in ids:
-                outputs.mark_corrupt(self._db, output)
+                outputs.mark_corrupt(self._loop.db, output)
 
 
 def _fit_limit(count: int, characters: int) -> int:

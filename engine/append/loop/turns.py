@@ -5,7 +5,10 @@ import logging
 import time
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from engine.append.loop.lifeline import Monitor, StopSignal
 from engine.errors import CrawlError, Fenced, StorageError
@@ -13,6 +16,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.tables.output import outputs
 from engine.store.tables.output.outputs import Output
 from engine.store.tables.run import nodes
+from engine.store.tables.run.runs import Run
 
 FLUSH_SECONDS = 0.2
 """Seconds between two flushes while rows arrive slowly."""
@@ -50,22 +54,29 @@ class SupervisorGone(Exception):
     """The supervisor ended: nothing more is written."""
 
 
-class Fence:
-    """The fence of one appender epoch, for one database connection."""
+class LoopContext(Struct, frozen=True):
+    """A loop of the appender: its run, its fence, and what it reports to and stops by."""
 
-    def __init__(self, db: Database, epoch: int) -> None:
-        self._db = db
-        self._epoch = epoch
+    db: Database
+    """No other code uses it."""
+    data: Path
+    """The data dir."""
+    run: Run
+    epoch: int
+    monitor: Monitor
+    stop: StopSignal
+    give_up_seconds: float = GIVE_UP_SECONDS
+    """While draining, how long outputs may fail with nothing written."""
 
     def check(self) -> None:
         """Raise Fenced if another appender has taken over."""
-        if not nodes.is_appender_alive(self._db, self._epoch):
-            raise Fenced(f"appender {self._epoch}: its epoch has ended", "Another appender writes the rows.")
+        if not nodes.is_appender_alive(self.db, self.epoch):
+            raise Fenced(f"appender {self.epoch}: its epoch has ended", "Another appender writes the rows.")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """One write transaction of this epoch. Raises Fenced."""
-        with self._db.transaction():
+        with self.db.transaction():
             self.check()
             yield
 
@@ -73,9 +84,8 @@ class Fence:
 class OutputRetries:
     """The failed outputs of one loop. `backoff`: each retry of plugin classes waits twice as long as the one before."""
 
-    def __init__(self, db: Database, monitor: Monitor, *, backoff: bool = False) -> None:
-        self._db = db
-        self._monitor = monitor
+    def __init__(self, loop: LoopContext, *, backoff: bool) -> None:
+        self._loop = loop
         self._factor = 2.0 if backoff else 1.0
         self._retry_at: dict[int, float] = {}
         self._failures: dict[int, int] = {}
@@ -115,15 +125,15 @@ class OutputRetries:
 
     def report(self, problem: str) -> None:
         """Show a problem in the beat; log it once."""
-        if problem != self._monitor.problem:
+        if problem != self._loop.monitor.problem:
             _log.warning("%s; retrying", problem)
-        self._monitor.problem = problem
+        self._loop.monitor.problem = problem
 
     def _set_errors(self, changed: list[Output], text: str | None) -> None:
         if changed:
-            with contextlib.suppress(DatabaseBusy, StorageError), self._db.transaction():
+            with contextlib.suppress(DatabaseBusy, StorageError), self._loop.db.transaction():
                 for output in changed:
-                    outputs.set_error(self._db, output.id, text)
+                    outputs.set_error(self._loop.db, output.id, text)
 
 
 class Turns(Protocol):
@@ -133,26 +143,17 @@ class Turns(Protocol):
         """Do the next part of the work. Raises DatabaseBusy, SupervisorGone, Fenced."""
 
 
-def run_turns(
-    loop: Turns,
-    retries: OutputRetries,
-    monitor: Monitor,
-    stop: StopSignal,
-    *,
-    give_up_seconds: float = GIVE_UP_SECONDS,
-) -> None:
-    """Write until drained or stopped. Raises Fenced if another appender has taken over.
-
-    `give_up_seconds`: while draining, how long outputs may fail with nothing written.
-    """
-    idle, patience, was_draining = IDLE_MIN_SECONDS, _Patience(give_up_seconds), False
+def run_turns(turns: Turns, retries: OutputRetries, loop: LoopContext) -> None:
+    """Write until drained or stopped. Raises Fenced if another appender has taken over."""
+    monitor, stop = loop.monitor, loop.stop
+    idle, patience, was_draining = IDLE_MIN_SECONDS, _Patience(loop.give_up_seconds), False
     while not stop.supervisor_gone:
         monitor.tick()
         if stop.draining and not was_draining:
-            was_draining, patience = True, _Patience(give_up_seconds)
+            was_draining, patience = True, _Patience(loop.give_up_seconds)
             retries.begin_drain()
         try:
-            turn = loop.run_turn()
+            turn = turns.run_turn()
         except DatabaseBusy as busy:
             retries.report(busy.message)
             monitor.pause(RETRY_SECONDS)
@@ -179,12 +180,11 @@ def run_turns(
             monitor.pause(FLUSH_SECONDS)
 
 
-class _Patience:
+class _Patience(Struct):
     """Ends when outputs have failed for some seconds, and nothing was written: the next run writes their rows."""
 
-    def __init__(self, seconds: float = GIVE_UP_SECONDS) -> None:
-        self._seconds = seconds
-        self._failing_since: float | None = None
+    seconds: float
+    _failing_since: float | None = None
 
     def is_over(self, *, failing: bool, written_at: float) -> bool:
         """Whether outputs have failed for so long.
@@ -196,4 +196,4 @@ class _Patience:
             return False
         if self._failing_since is None:
             self._failing_since = time.monotonic()
-        return time.monotonic() - max(self._failing_since, written_at) >= self._seconds
+        return time.monotonic() - max(self._failing_since, written_at) >= self.seconds

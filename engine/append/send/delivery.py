@@ -8,15 +8,12 @@ meanwhile follow as deleted.
 import time
 from collections.abc import Callable, Sequence
 
-from engine.append.loop.lifeline import LoopControl
 from engine.append.loop.only_new import OnlyNewFilter
-from engine.append.loop.turns import GIVE_UP_SECONDS, Fence, OutputFailed, OutputRetries, TurnResult, run_turns
+from engine.append.loop.turns import LoopContext, OutputFailed, OutputRetries, TurnResult, run_turns
 from engine.append.send.delivery_batch import DeliveryBatch, DeliveryTarget, build_batch, read_changes
-from engine.store.db.connector import Database
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.output.deliveries import Delivery
 from engine.store.tables.output.outputs import Output
-from engine.store.tables.run.runs import Run
 
 BATCH_ROWS, FIRST_ROWS = 100, 16
 """Changes of one batch, where the defs set no `batch`."""
@@ -27,35 +24,29 @@ class DeliveryLoop:
     """Delivers the outputs of one appender. Runs in one thread; no other code uses `db`."""
 
     def __init__(
-        self, db: Database, run: Run, epoch: int, control: LoopControl, only_new: OnlyNewFilter, *, appender: str,
-        create_target: Callable[[str, str, Sequence[Output]], DeliveryTarget],
-        give_up_seconds: float = GIVE_UP_SECONDS,
-    ) -> None:  # fmt: skip
-        """`create_target`: of a type, for the outputs of the appender. `give_up_seconds`: as of `run_turns`."""
-        self._db = db
-        self._run = run
-        self._fence = Fence(db, epoch)
-        self._control = control
-        self._only_new = only_new
+        self, loop: LoopContext, appender: str, create_target: Callable[[str, str, Sequence[Output]], DeliveryTarget]
+    ) -> None:
+        """`create_target`: of a type, for the outputs of the appender."""
+        self._loop = loop
+        self._only_new = OnlyNewFilter(loop.db, loop.run.seq, loop.data)
         self._appender = appender
         self._create_target = create_target
-        self._give_up_seconds = give_up_seconds
         self._target: DeliveryTarget | None = None
         self._form = ""
-        self._retries = OutputRetries(db, control, backoff=True)
+        self._retries = OutputRetries(loop, backoff=True)
         self._batches: dict[int, DeliveryBatch] = {}
         """By output: the batch that is offered, and not acknowledged yet."""
         self._limits: dict[int, int] = {}
 
     def run(self) -> None:
         """Deliver until drained or stopped. Raises Fenced if another appender has taken over."""
-        run_turns(self, self._retries, self._control, self._control, give_up_seconds=self._give_up_seconds)
+        run_turns(self, self._retries, self._loop)
 
     def run_turn(self) -> TurnResult:
         """Deliver one batch of each output. Raises DatabaseBusy, SupervisorGone, Fenced."""
-        with self._db.snapshot():
-            self._fence.check()
-            listed = outputs.list_outputs(self._db, self._run.seq)
+        with self._loop.db.snapshot():
+            self._loop.check()
+            listed = outputs.list_outputs(self._loop.db, self._loop.run.seq)
         declared = [output for output in listed if output.appender == self._appender and output.delivers]
         if not self._only_new.load_step(declared):
             return TurnResult.MORE
@@ -78,7 +69,7 @@ class DeliveryLoop:
 
     def _deliver(self, output: Output, declared: Sequence[Output]) -> bool:
         """Deliver the next batch of an output; returns whether there was one."""
-        delivery = deliveries.get(self._db, self._run.seq, output.appender, output.data_def)
+        delivery = deliveries.get(self._loop.db, self._loop.run.seq, output.appender, output.data_def)
         assert delivery is not None, "declared with the output"
         batch = self._batches.get(output.id) or self._offer_batch(output, delivery)
         if batch is None:
@@ -95,23 +86,23 @@ class DeliveryLoop:
                 return False
         self._acknowledge(output, delivery, batch)
         self._retries.clear([output])
-        self._control.flush_ms = (time.monotonic() - began) * 1000
+        self._loop.monitor.flush_ms = (time.monotonic() - began) * 1000
         return True
 
     def _offer_batch(self, output: Output, delivery: Delivery) -> DeliveryBatch | None:
         """Read the next batch, and record its last row as offered; None if every change is acknowledged."""
-        with self._db.snapshot():
-            waiting = read_changes(self._db, self._run.seq, delivery, output.data_def, 1)
+        with self._loop.db.snapshot():
+            waiting = read_changes(self._loop.db, self._loop.run.seq, delivery, output.data_def, 1)
         if not waiting.rows and not waiting.withdrawals:
             return DeliveryBatch([], waiting.row, waiting.withdrawal) if waiting.row > delivery.cursor else None
         most = output.settings.get("batch") or BATCH_ROWS
         limit = self._limits.get(output.id) or min(FIRST_ROWS, most)
-        with self._fence.transaction():  # no row may be deleted between reading and recording it
-            stored = read_changes(self._db, self._run.seq, delivery, output.data_def, limit)
+        with self._loop.transaction():  # no row may be deleted between reading and recording it
+            stored = read_changes(self._loop.db, self._loop.run.seq, delivery, output.data_def, limit)
             if stored.rows:
-                deliveries.offer(self._db, delivery.id, stored.rows[-1][0])
+                deliveries.offer(self._loop.db, delivery.id, stored.rows[-1][0])
         sent = self._only_new.filter_batch(output, stored.rows)
-        batch = build_batch(self._run.id, output.data_def, stored, sent)
+        batch = build_batch(self._loop.run.id, output.data_def, stored, sent)
         if batch.changes:
             self._batches[output.id] = batch
             self._limits[output.id] = _fit_limit(batch, limit, most)
@@ -119,14 +110,14 @@ class DeliveryLoop:
 
     def _acknowledge(self, output: Output, delivery: Delivery, batch: DeliveryBatch) -> None:
         size = sum(map(len, batch.lines))
-        with self._fence.transaction():
+        with self._loop.transaction():
             cursor, held = deliveries.acknowledge(
-                self._db, delivery.id, row=batch.row, withdrawal=batch.withdrawal, rows=batch.rows
+                self._loop.db, delivery.id, row=batch.row, withdrawal=batch.withdrawal, rows=batch.rows
             )
-            outputs.advance(self._db, output.id, cursor=cursor, size=output.bytes + size, rows=held, inode=None)
+            outputs.advance(self._loop.db, output.id, cursor=cursor, size=output.bytes + size, rows=held, inode=None)
         self._batches.pop(output.id, None)
-        self._control.rows += len(batch.rows)
-        self._control.bytes += size
+        self._loop.monitor.rows += len(batch.rows)
+        self._loop.monitor.bytes += size
 
     def _target_for(self, output: Output, declared: Sequence[Output]) -> DeliveryTarget:
         """The target; another one if its class, its code or its options changed."""

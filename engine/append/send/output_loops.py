@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
+
 from engine.append.loop.appender import AppenderLoop
 from engine.append.loop.chosen_outputs import WholeOutputs, loop_kind
 from engine.append.loop.heartbeat import AppenderHeartbeat
 from engine.append.loop.lifeline import Lifeline, LoopControl
-from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.output_dir import OutputDir
-from engine.append.loop.turns import GIVE_UP_SECONDS
+from engine.append.loop.turns import GIVE_UP_SECONDS, LoopContext
 from engine.append.send.class_process import ClassProcess
 from engine.append.send.command_sender import CommandSender
 from engine.append.send.delivery import DeliveryLoop
@@ -23,7 +24,7 @@ from engine.model.step import PluginFile
 from engine.plugins.files import PLUGINS, resolve_arguments
 from engine.processes.launcher import TemplateLink
 from engine.settings import Settings
-from engine.store.db.connector import Database, connect
+from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.output.outputs import Output
 from engine.store.tables.run import runs, versions
@@ -34,24 +35,20 @@ _WAIT_SECONDS = 0.05
 _STOP_SECONDS = 2.0
 
 
-class OutputLoops:
+class OutputLoops(Struct):
     """The loops of one appender process besides its own.
 
     A plugin encoder has one for each file; a plugin appender, and a sender, one for all its dataDefs.
     """
 
-    def __init__(
-        self, data: Path, run: Run, epoch: int, settings: Settings, heartbeat: AppenderHeartbeat, lifeline: Lifeline,
-        link: TemplateLink,
-    ) -> None:  # fmt: skip
-        self._data = data
-        self._run = run
-        self._epoch = epoch
-        self._settings = settings
-        self._heartbeat = heartbeat
-        self._lifeline = lifeline
-        self._link = link
-        self._threads: dict[_Key, _LoopThread] = {}
+    data: Path
+    run: Run
+    epoch: int
+    settings: Settings
+    heartbeat: AppenderHeartbeat
+    lifeline: Lifeline
+    link: TemplateLink
+    _threads: "dict[_Key, _LoopThread]" = {}
 
     def sync(self, declared: Sequence[Output]) -> None:
         """Start and stop loops, so that each of these outputs has one. Raises the error that ended a loop."""
@@ -60,15 +57,15 @@ class OutputLoops:
         for key in [key for key in self._threads if key not in keys]:
             thread = self._threads.pop(key)
             thread.control.stop()
-            self._heartbeat.remove_part(thread.control)
+            self.heartbeat.remove_part(thread.control)
         for key in keys - self._threads.keys():
             self._start(key)
 
     def wait_drained(self) -> None:
         """Wait until all loops are drained, or the supervisor is gone. Raises the error that ended a loop."""
-        while any(thread.is_alive for thread in self._threads.values()) and not self._lifeline.supervisor_gone:
-            self._heartbeat.tick()
-            self._lifeline.wait(_WAIT_SECONDS)
+        while any(thread.is_alive for thread in self._threads.values()) and not self.lifeline.supervisor_gone:
+            self.heartbeat.tick()
+            self.lifeline.wait(_WAIT_SECONDS)
             self._raise_failures()
         self._raise_failures()
 
@@ -86,90 +83,74 @@ class OutputLoops:
                 raise thread.failure
 
     def _start(self, key: _Key) -> None:
-        control = LoopControl(self._lifeline)
-        self._heartbeat.add_part(control)
+        control = LoopControl(self.lifeline)
+        self.heartbeat.add_part(control)
         self._threads[key] = _LoopThread("/".join(key[1:]), control, partial(self._run_loop, key, control))
 
     def _run_loop(self, key: _Key, control: LoopControl) -> None:
-        db = connect(self._data / CRAWL, busy_seconds=5)
+        db = connect(self.data / CRAWL, busy_seconds=5)
         with contextlib.closing(db):
-            targets = _TargetFactory(
-                self._data, db, self._run.seq, self._link, self._settings, control, epoch=self._epoch
-            )
-            give_up = self._settings.send_drain if key[0] in ("sender", "object") else GIVE_UP_SECONDS
+            give_up = self.settings.send_drain if key[0] in ("sender", "object") else GIVE_UP_SECONDS
+            loop = LoopContext(db, self.data, self.run, self.epoch, control, control, give_up)
+            targets = _TargetFactory(loop, control, self.settings, self.link)
             if key[0] in ("encoder", "whole", "object"):
                 chosen: EncodedOutput | WholeOutputs = WholeOutputs(key[1], key[0])
                 if key[0] == "encoder":
                     chosen = EncodedOutput(key[1], key[2], targets.create_process)
-                folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
-                encoding = AppenderLoop(
-                    db, self._run, self._epoch, folder, control, control, chosen=chosen,
-                    whole_every=self._settings.output_every, give_up_seconds=give_up,
-                )  # fmt: skip
+                folder = OutputDir(self.data, self.run.id)  # not locked: the process has the lock
+                encoding = AppenderLoop(loop, folder, chosen, whole_every=self.settings.output_every)
                 with contextlib.closing(chosen), contextlib.closing(encoding):
                     encoding.run()
                 return
-            only_new = OnlyNewFilter(db, self._run.seq, self._data)
-            delivery = DeliveryLoop(
-                db, self._run, self._epoch, control, only_new, appender=key[1], create_target=targets.create,
-                give_up_seconds=give_up,
-            )  # fmt: skip
-            with contextlib.closing(delivery):
+            with contextlib.closing(DeliveryLoop(loop, key[1], targets.create)) as delivery:
                 delivery.run()
 
 
-class _TargetFactory:
+class _TargetFactory(Struct, frozen=True):
     """Creates processes of classes and targets of rows, with the plugin files of the current defs."""
 
-    def __init__(
-        self, data: Path, db: Database, run: int, link: TemplateLink, settings: Settings, control: LoopControl, *,
-        epoch: int,
-    ) -> None:  # fmt: skip
-        self._data = data
-        self._db = db
-        self._run = run
-        self._link = link
-        self._settings = settings
-        self._control = control
-        self._epoch = epoch
+    loop: LoopContext
+    stop: LoopControl
+    settings: Settings
+    link: TemplateLink
 
     def create_process(self, type_: str, output: str, declared: Sequence[Output]) -> ClassProcess:
         """The process of a class, for outputs that differ only in their dataDefs."""
-        spec = class_spec(type_, declared, limit=self._settings.parse_limit, memory=self._settings.parse_memory)
-        return ClassProcess(spec, self._link, output, self._load_files, self._control)
+        spec = class_spec(type_, declared, limit=self.settings.parse_limit, memory=self.settings.parse_memory)
+        return ClassProcess(spec, self.link, output, self._load_files, self.stop)
 
     def create(self, type_: str, output: str, declared: Sequence[Output]) -> DeliveryTarget:
         """The target of the rows of these outputs, which differ only in their dataDefs."""
         settings = declared[0].settings
-        limit = settings["limit"] or self._settings.deadline
+        limit = settings["limit"] or self.settings.deadline
         match type_:
             case "http":
                 from engine.append.send.http_sender import (
                     HttpSender,  # httpx takes long to import: other runs save it
                 )
 
-                return HttpSender(settings["url"], settings["headers"], limit=limit, stop=self._control)
+                return HttpSender(settings["url"], settings["headers"], limit=limit, stop=self.stop)
             case "postgresql":
                 from engine.append.send.postgres import PostgresTarget  # psycopg is an extra
                 from engine.append.send.postgres_table import PostgresTable
                 from engine.append.send.sent_rows import SentRows
 
-                source = SentRows(self._db, self._data, runs.get(self._db, self._run), output)
+                source = SentRows(self.loop.db, self.loop.data, runs.get(self.loop.db, self.loop.run.seq), output)
                 tables = {each.data_def: PostgresTable(each.data_def, each.settings) for each in declared}
                 return PostgresTarget(
-                    settings["url"], tables, source, epoch=self._epoch, limit=limit, stop=self._control
+                    settings["url"], tables, source, epoch=self.loop.epoch, limit=limit, stop=self.stop
                 )
             case "command":
                 load = partial(self._load_arguments, settings["run"])
-                return CommandSender(output, self._link, load, limit=limit, stop=self._control)
+                return CommandSender(output, self.link, load, limit=limit, stop=self.stop)
         return _ClassTarget(self.create_process(type_, output, declared))
 
     def _load_arguments(self, run: Sequence[str]) -> list[str]:
-        return resolve_arguments(run, self._load_files(), self._data / PLUGINS)
+        return resolve_arguments(run, self._load_files(), self.loop.data / PLUGINS)
 
     def _load_files(self) -> Sequence[PluginFile]:
-        with self._db.snapshot():
-            return versions.read(self._db, runs.get(self._db, self._run).defs_version or 0).plugins
+        with self.loop.db.snapshot():
+            return versions.read(self.loop.db, runs.get(self.loop.db, self.loop.run.seq).defs_version or 0).plugins
 
 
 class _ClassTarget:

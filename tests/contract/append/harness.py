@@ -10,17 +10,17 @@ from collections.abc import Iterable
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet
 import zstandard
 
 from engine.append.loop.appender import AppenderLoop
-from engine.append.loop.chosen_outputs import WholeOutputs
+from engine.append.loop.chosen_outputs import BuiltInOutputs, WholeOutputs
 from engine.append.loop.heartbeat import AppenderHeartbeat
 from engine.append.loop.lifeline import Lifeline
 from engine.append.loop.output_dir import OutputDir
-from engine.append.loop.turns import TurnResult
+from engine.append.loop.turns import LoopContext, TurnResult
 from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.model.output_type import is_whole
 from engine.runtime.beat_file import read_beat
@@ -67,11 +67,15 @@ COLUMN_TYPES = {
 class InProcessAppender(AppenderLoop):
     """An appender in the test process: `close` also releases what the end of a process would release."""
 
+    @property
+    def context(self) -> LoopContext:
+        return self._loop
+
     def close(self) -> None:
         super().close()
-        self._heartbeat.stop()
-        self._lifeline.close()
-        self._db.close()
+        cast(AppenderHeartbeat, self._loop.monitor).stop()
+        cast(Lifeline, self._loop.stop).close()
+        self._loop.db.close()
 
 
 class Harness:
@@ -143,7 +147,7 @@ class Harness:
         with self.db.transaction():
             return nodes.insert_appender(self.db, self.run.seq, self.supervisor, 0.0)
 
-    def appender(self, *, draining: bool = False, db: Database | None = None, **more: Any) -> AppenderLoop:
+    def appender(self, *, draining: bool = False, db: Database | None = None, **more: Any) -> InProcessAppender:
         """A registered appender in this process."""
         epoch = self.epoch()
         db = db or connect(self.folder / CRAWL)
@@ -155,7 +159,8 @@ class Harness:
         folder = OutputDir(self.folder, self.run.id)
         if is_whole(self.type):
             more = {"chosen": WholeOutputs("rows"), "whole_every": 0.0, **more}
-        return InProcessAppender(db, self.run, epoch, folder, heartbeat, lifeline, **more)
+        loop = LoopContext(db, self.folder, self.run, epoch, heartbeat, lifeline)
+        return InProcessAppender(loop, folder, more.pop("chosen", None) or BuiltInOutputs(), **more)
 
     def drain(self) -> None:
         """Run a new appender until it has written all rows."""

@@ -136,7 +136,7 @@ def test_a_failed_write_is_retried(
         for _ in range(3):
             assert appender.run_turn() is not TurnResult.IDLE
             assert recorded(harness).cursor in (before.cursor, rows.last_id(harness.db, 1))
-        assert os.strerror(code) in appender._heartbeat.problem
+        assert os.strerror(code) in appender.context.monitor.problem
         assert recorded(harness).bytes == before.bytes
         inode = harness.path().stat().st_ino
         monkeypatch.setattr(os, call, real)

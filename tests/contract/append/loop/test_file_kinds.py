@@ -48,7 +48,7 @@ def test_many_small_parts_become_a_whole_file_if_the_run_ends_by_itself(tmp_path
             run_until_idle(appender)
         loose = recorded(harness).bytes
         harness.db.execute("UPDATE runs SET state = ?", (state,))
-        appender._lifeline.draining = True  # type: ignore[attr-defined]
+        appender.context.stop.draining = True  # type: ignore[attr-defined]
         run_until_idle(appender)
         whole = recorded(harness)
         run_until_idle(appender)
@@ -66,7 +66,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_small_parts(tmp_path: Path, m
             harness.add([book(number)])
             run_until_idle(appender)
         harness.db.execute("UPDATE runs SET state = 'DRAINING'")
-        appender._lifeline.draining = True  # type: ignore[attr-defined]
+        appender.context.stop.draining = True  # type: ignore[attr-defined]
 
         def fail(*_: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.append.loop.lifeline import Lifeline, LoopControl
-from engine.append.loop.only_new import OnlyNewFilter
-from engine.append.loop.turns import TurnResult
+from engine.append.loop.turns import LoopContext, TurnResult
 from engine.append.send.delivery import DeliveryLoop
 from engine.append.send.output_loops import _TargetFactory
 from engine.model.definition import DataDef, Definitions, Field
@@ -120,9 +119,8 @@ class ClassHarness(Harness):
             assert nodes.register_appender(self.db, epoch, 1, "test")
         db = db or connect(self.folder / CRAWL)
         control = LoopControl(Lifeline())
-        factory = _TargetFactory(self.folder, db, self.run.seq, template(), Settings(), control, epoch=epoch)
-        only_new = OnlyNewFilter(db, self.run.seq, self.folder)
-        return InProcessDelivery(db, self.run, epoch, control, only_new, appender="sink", create_target=factory.create)
+        context = LoopContext(db, self.folder, self.run, epoch, control, control)
+        return InProcessDelivery(context, "sink", _TargetFactory(context, control, Settings(), template()).create)
 
     def deliver(self) -> None:
         """Deliver all with a new loop."""
@@ -174,7 +172,7 @@ class InProcessDelivery(DeliveryLoop):
 
     def close(self) -> None:
         super().close()
-        self._db.close()
+        self._loop.db.close()
 
 
 def run_until_delivered(loop: DeliveryLoop) -> None:
