@@ -114,9 +114,6 @@ class RetryRule(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-NO_RETRY_RULE = RetryRule()
-
-
 def seconds_until_open(hours: str, now: float) -> float:
     """Seconds until these hours begin (`HH:MM-HH:MM`, local time); 0 within them. `now`: wall clock."""
     begin, end = (60 * int(text[:2]) + int(text[3:]) for text in hours.split("-"))

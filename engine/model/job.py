@@ -7,6 +7,8 @@ from typing import NamedTuple
 import orjson
 from msgspec import Struct
 
+from engine.model.host import LoginRule
+from engine.model.host_plan import NO_PLAN, HostPlan
 from engine.model.link import PLAIN_LINK, LinkRequest
 
 
@@ -188,10 +190,17 @@ class LeasedJob(NamedTuple):
     stored: StoredPage | None = None
     """A document that replaces the fetch."""
     extraction: JobExtraction = JobExtraction()
+    plan: HostPlan = NO_PLAN
+    """Of the host of its next request, or of its stored page."""
 
     def is_written(self, url: str) -> bool:
         """Whether a URL of the job is a text of the defs, and so may hold variables with secrets."""
         return self.lineage.origin is JobOrigin.LOCATOR and url == self.url
+
+    @property
+    def login(self) -> LoginRule | None:
+        """How to log in to the host, if the job is sent after a login."""
+        return self.plan.rule.login if self.terms.login_number else None
 
     @property
     def lease_key(self) -> tuple[int, int]:

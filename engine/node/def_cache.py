@@ -8,10 +8,12 @@ from msgspec import Struct
 from engine import urls
 from engine.extract.records import RecordExtractor
 from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
-from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
+from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
+from engine.model.file import FieldPath, list_file_fields
 from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
-from engine.model.host import NO_RETRY_RULE, RetryRule
-from engine.model.job import LeasedJob
+from engine.model.host import RetryRule
+from engine.model.host_plan import HostPlan
+from engine.model.job import JobKind, LeasedJob
 from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -20,6 +22,7 @@ from engine.store.tables.run import versions
 from engine.urls import QueryStripper
 
 _EMPTY_GROUP = TaskGroup(name="")
+_MAX_PLANS = 10_000
 _MAX_VERSIONS = 8
 """A developer saves often: old versions are evicted, and read again if a job still needs them."""
 
@@ -48,6 +51,8 @@ class DefsVersion:
         self.definitions = definitions
         self.compiled: dict[str, tuple[CompiledDataDef, ...]] = {}
         """By group."""
+        self.plans: dict[tuple[int, str], HostPlan] = {}
+        """By sequence and host."""
 
     @cached_property
     def keeps_all_documents(self) -> bool:
@@ -68,6 +73,11 @@ class DefsVersion:
     def query_stripper(self) -> QueryStripper | None:
         """Drops query keys from the URLs that pages name; None: no host drops any."""
         return QueryStripper.from_rules(list_query_rules(self.definitions))
+
+    @cached_property
+    def file_fields(self) -> dict[str, tuple[FieldPath, ...]]:
+        """The fields of the type `file` by dataDef; dataDefs without such fields are left out."""
+        return {one.name: paths for one in self.definitions.data_defs if (paths := list_file_fields(one))}
 
     @cached_property
     def priorities(self) -> dict[str, int]:
@@ -126,9 +136,34 @@ class DefCache:
         """The task group of that name, or an empty one."""
         return self.definitions(version).task_group(name) or _EMPTY_GROUP
 
-    def host_rule(self, version: int, host_key: str) -> HostRule:
-        """The rule for a host (`name:port`)."""
-        return host_rule_for(self.definitions(version), host_key)
+    def give_plan(self, job: LeasedJob) -> LeasedJob:
+        """The job with the plan of its sequence, and of the host of its stored page or its next request."""
+        return self.plan_for(job, job.target or job.url if job.stored is None else job.stored.url)
+
+    def plan_for(self, job: LeasedJob, url: str) -> LeasedJob:
+        """The job with the plan of the host of a URL."""
+        host_key = urls.host_key(url)
+        plans, key = self.version(job.defs_version).plans, (job.sequence, host_key)
+        plan = plans.get(key)
+        if plan is None:
+            if len(plans) >= _MAX_PLANS:
+                plans.clear()
+            plan = plans[key] = self.plan(job, host_key)
+        return job._replace(plan=plan)
+
+    def plan(self, job: LeasedJob, host_key: str) -> HostPlan:
+        """A plan for requests of a job to a host (`name:port`)."""
+        version, group = self.version(job.defs_version), self.task_group(job.defs_version, job.group)
+        rule = host_rule_for(version.definitions, host_key)
+        return HostPlan(
+            host_key=host_key,
+            rule=rule,
+            group=group,
+            retry=rule.retry or RetryRule(),
+            keeps_documents=None if version.keeps_all_documents or job.kind is not JobKind.PAGE else group.documents,
+            file_fields=version.file_fields,
+            plain_hosts=version.plain_hosts,
+        )
 
     def compiled_data_defs(self, job: LeasedJob) -> tuple[CompiledDataDef, ...]:
         """What to extract from a job's page."""
@@ -138,16 +173,6 @@ class DefCache:
             units = list_units(version.definitions, self.task_group(job.defs_version, job.group))
             compiled = version.compiled[job.group] = tuple(self._compile(version, unit) for unit in units)
         return compiled
-
-    def keeps_documents(self, job: LeasedJob) -> bool | None:
-        """Whether the group of a job keeps documents beyond the end of the run; None: all groups do."""
-        if self.version(job.defs_version).keeps_all_documents:
-            return None
-        return self.task_group(job.defs_version, job.group).documents
-
-    def retry_rule(self, version: int, url: str) -> RetryRule:
-        """Which answers of a URL's host are asked for again."""
-        return self.host_rule(version, urls.host_key(url)).retry or NO_RETRY_RULE
 
     def query_stripper(self, version: int) -> QueryStripper | None:
         return self.version(version).query_stripper

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from engine import urls
@@ -10,9 +10,8 @@ from engine.errors import plural
 from engine.http.errors import AddressRefused, FetchFailed
 from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
-from engine.model.host import NO_RETRY_RULE, RetryRule
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
-from engine.model.retry_policy import StatusClass, classify_status, retry_wait
+from engine.model.retry_policy import retry_wait
 from engine.node.extraction.result import PageExtraction
 from engine.runtime.clock import store_time
 from engine.store.tables.host.hosts import HostFailure
@@ -33,23 +32,10 @@ _POSTPONED_SECONDS = 10.0
 class OutcomeBuilder:
     """One for each node; `source` names it in events."""
 
-    def __init__(
-        self,
-        *,
-        source: str,
-        max_attempts: int,
-        max_repeats: int | None = None,
-        find_retry_rule: Callable[[int, str], RetryRule] = lambda *_: NO_RETRY_RULE,
-    ) -> None:
-        """`find_retry_rule`: of the host of a URL, by a version of the defs."""
+    def __init__(self, *, source: str, max_attempts: int, max_repeats: int | None = None) -> None:
         self._source = source
         self._max_attempts = max_attempts
         self._max_repeats = max_repeats
-        self._find_retry_rule = find_retry_rule
-
-    def classify(self, job: LeasedJob, url: str, status: int) -> StatusClass:
-        """The class of a status of this URL, by the rule of its host."""
-        return classify_status(status, self._find_retry_rule(job.defs_version, url).statuses)
 
     def extracted(
         self,
@@ -173,7 +159,7 @@ class OutcomeBuilder:
     def retry(self, job: LeasedJob, url: str, reason: str, *, at_once: bool = False, when: str = "") -> JobOutcome:
         """READY later, or with `at_once` now; FAILED after the last attempt. `when`: for the event."""
         attempt = job.attempts + 1
-        if attempt >= (self._find_retry_rule(job.defs_version, url).attempts or self._max_attempts):
+        if attempt >= (job.plan.retry.attempts or self._max_attempts):
             return self.failed(job, f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})", url)
         wait = retry_wait(attempt, random.random())
         shown = urls.without_credentials(url)

@@ -9,6 +9,7 @@ from engine.http.client import Fetcher
 from engine.http.errors import NoRoom
 from engine.http.robots_request import MAX_ROBOTS_REDIRECTS
 from engine.model.host import product_token
+from engine.model.host_plan import HostPlan
 from engine.model.job import JobKind, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
@@ -29,12 +30,11 @@ from engine.node.handlers.hop_rules import (
     StayOnSite,
 )
 from engine.node.handlers.login_job import LoginHandler
-from engine.node.handlers.login_page import LoginGuard, LoginPageReader
+from engine.node.handlers.login_page import LoginPageReader
 from engine.node.handlers.obey_robots import ObeyRobots
 from engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
 from engine.node.handlers.page_stages import (
-    CheckCanonical,
-    CheckLogin,
+    CheckReplaced,
     Extract,
     Finish,
     HoldFiles,
@@ -60,6 +60,7 @@ from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows
 
+_MAX_PLANS = 10_000
 _HOLDING = (NewDocument, NewRows, HeldRows)
 """Effects that hold the bytes of a body until they are committed."""
 
@@ -91,12 +92,11 @@ class Pipeline:
         """
         self._def_cache = def_cache
         self._page_extractor = page_extractor
-        self._revalidation = revalidation = Revalidation(def_cache, db_access)
+        self._revalidation = revalidation = Revalidation(db_access)
         self._outcomes = outcomes = OutcomeBuilder(
             source=source,
             max_attempts=settings.max_attempts,
             max_repeats=settings.max_repeats,
-            find_retry_rule=def_cache.retry_rule,
         )
         self._sender = sender = RequestSender(
             fetcher=fetcher,
@@ -111,11 +111,11 @@ class Pipeline:
             file_parts=file_parts,
         )
         redirect_rule, agent = RedirectRule(named_hosts), product_token(settings.user_agent)
-        robots_cache, login_guard = RobotsCache(db_access, agent, extraction_pool), LoginGuard(def_cache)
+        self.robots_cache = robots_cache = RobotsCache(db_access, agent, extraction_pool)
 
         start = StartChain(settings.max_redirects, def_cache.query_stripper, sender.cookie_header)
         wait = WaitForTurn(sender)
-        need_login, keep_login = NeedLogin(db_access, outcomes), KeepLogin(login_guard, outcomes)
+        need_login, keep_login = NeedLogin(db_access, outcomes), KeepLogin(outcomes)
         obey_robots = ObeyRobots(robots_cache, sender, outcomes, settings.max_attempts)
         stay, claim = StayOnSite(redirect_rule, outcomes), ClaimTarget(db_access, outcomes)
         keep_body, lease_again = KeepBody(sender, db_access, outcomes), LeaseAgain(outcomes)
@@ -123,10 +123,10 @@ class Pipeline:
         def fetch(*hop_rules: HopRule) -> Fetch:
             return Fetch(sender, revalidation, outcomes, hop_rules)
 
-        judge = JudgeStatus(sender, revalidation, login_guard, outcomes)
+        judge = JudgeStatus(sender, revalidation, outcomes)
         read, extract = ReadBody(sender, db_access, outcomes), Extract(page_extractor, outcomes)
         refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
-        finish = CheckLogin(outcomes), CheckCanonical(outcomes), HoldFiles(FileRows(def_cache)), Finish(outcomes)
+        finish = CheckReplaced(outcomes), HoldFiles(FileRows(def_cache)), Finish(outcomes)
         download = FileHandler(
             fetch(stay, keep_login, keep_body, lease_again, obey_robots), file_parts, outcomes, db_access
         )
@@ -138,7 +138,7 @@ class Pipeline:
             ),
             JobKind.EXTRACT: (read, extract, *finish),
             JobKind.FILE: (
-                KeepFreshFile(download, FreshnessRules(def_cache, settings.live_seconds)),
+                KeepFreshFile(download, FreshnessRules(settings.live_seconds)),
                 need_login, start, obey_robots, wait, download,
             ),
             JobKind.SITEMAP: (
@@ -161,6 +161,8 @@ class Pipeline:
             ),
         }  # fmt: skip
         self._stored_stages: tuple[PageStage, ...] = (stay, start, judge, read, extract, refresh, *finish)
+        self._by_plan: dict[HostPlan, tuple[tuple[PageStage, ...], ...]] = {}
+        """The stages that apply to each plan: all, those without a robots.txt to obey, those of a stored page."""
 
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
         """Read the stored versions of these jobs' pages, all at once. On failure, each job reads its own."""
@@ -185,8 +187,23 @@ class Pipeline:
                 else:
                     share.release()
         self._sender.complete(outcome)
-        keeps = self._def_cache.keeps_documents(job) if job.kind is JobKind.PAGE else None
+        keeps = job.plan.keeps_documents
         return outcome if keeps is None else outcome.add(DocumentUse(keeps))
+
+    def stages_of(self, job: LeasedJob) -> tuple[PageStage, ...]:
+        """The stages that have something to do for a job, in the order of its kind."""
+        lists = self._by_plan.get(job.plan)
+        if lists is None:
+            applying = [stage for stage in self._stages[job.kind] if stage.applies(job.plan)]
+            without_robots = tuple([stage for stage in applying if not isinstance(stage, ObeyRobots)])
+            stored = self._stored_stages if job.kind is JobKind.PAGE else ()
+            lists = tuple(applying), without_robots, tuple([stage for stage in stored if stage.applies(job.plan)])
+            if len(self._by_plan) >= _MAX_PLANS:
+                self._by_plan.clear()
+            self._by_plan[job.plan] = lists
+        if job.stored is not None and job.kind is JobKind.PAGE:
+            return lists[2]
+        return lists[self.robots_cache.allows_all(job.host, job.defs_version)]
 
     def waiting_hosts(self) -> dict[int, float]:
         return self._sender.waiting_hosts()
@@ -202,13 +219,12 @@ class Pipeline:
         await self._sender.aclose()
 
     async def _process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
-        page, stages = VisitedPage(started=started), self._stages[job.kind]
-        if job.stored is not None:
-            page = VisitedPage.from_stored(job.stored)
-            stages = self._stored_stages if job.kind is JobKind.PAGE else stages
-        for stage in stages:
+        page = VisitedPage(started=started) if job.stored is None else VisitedPage.from_stored(job.stored)
+        for stage in self.stages_of(job):
             result = await stage.run(job, page)
             if not isinstance(result, VisitedPage):
                 return result
+            if result is not page and result.stored is not None:
+                job = self._def_cache.plan_for(job, result.url)  # redirects may have led to it
             page = result
         raise AssertionError("the last stage gives the outcome")

@@ -47,7 +47,7 @@ class Leaser:
         self._intake = intake
         self._capacity = capacity
         self._submit = submit
-        self._freshness = FreshnessRules(node.def_cache, node.settings.live_seconds)
+        self._freshness = FreshnessRules(node.settings.live_seconds)
         self._shared_jars = shared_jars
         self._ringer = ringer
         self._lease_counter = itertools.count(1)
@@ -114,7 +114,7 @@ class Leaser:
         if not leased:
             return
         try:
-            jobs = retry_busy(lambda: _attach_documents(db, leased, self._freshness))
+            jobs = retry_busy(lambda: self._attach_documents(db, list(map(self._node.def_cache.give_plan, leased))))
             retry_busy(partial(self._shared_jars.load, db, leased))
         except CrawlError as error:
             # leased, but nothing would work them: the node must exit so that another one takes them over
@@ -123,21 +123,19 @@ class Leaser:
         self._capacity.add_leased(jobs)
         self._submit(jobs)
 
+    def _attach_documents(self, db: Database, jobs: list[LeasedJob]) -> list[LeasedJob]:
+        """The jobs, each with the stored document that replaces its fetch, if any."""
+        pages = [job for job in jobs if job.kind is JobKind.PAGE]
+        if not pages:
+            return jobs
+        keys = {job.id: next_document_key(job) for job in pages}
+        oldest = min(self._freshness.oldest(job) for job in pages)
+        stored = documents.list_stored(db, pages[0].run, list(keys.values()), oldest)
+        if not stored:
+            return jobs
+        return [self._with_document(job, stored.get(keys[job.id], ())) if job.id in keys else job for job in jobs]
 
-def _attach_documents(db: Database, jobs: Sequence[LeasedJob], freshness: FreshnessRules) -> list[LeasedJob]:
-    """The jobs, each with the stored document that replaces its fetch, if any."""
-    pages = [job for job in jobs if job.kind is JobKind.PAGE]
-    if not pages:
-        return list(jobs)
-    keys = {job.id: next_document_key(job) for job in pages}
-    oldest = min(freshness.oldest(job) for job in pages)
-    stored = documents.list_stored(db, pages[0].run, list(keys.values()), oldest)
-    if not stored:
-        return list(jobs)
-    return [_with_document(job, stored.get(keys[job.id], ()), freshness) if job.id in keys else job for job in jobs]
-
-
-def _with_document(job: LeasedJob, stored: Sequence[StoredPage], freshness: FreshnessRules) -> LeasedJob:
-    """The job with the newest of its documents that is fresh for it; documents of other jobs may be older."""
-    fresh = next((document for document in reversed(stored) if freshness.is_fresh(job, document)), None)
-    return job if fresh is None else job._replace(stored=fresh)
+    def _with_document(self, job: LeasedJob, stored: Sequence[StoredPage]) -> LeasedJob:
+        """The job with the newest of its documents that is fresh for it; documents of other jobs may be older."""
+        fresh = next((document for document in reversed(stored) if self._freshness.is_fresh(job, document)), None)
+        return job if fresh is None else self._node.def_cache.give_plan(job._replace(stored=fresh))

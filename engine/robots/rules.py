@@ -43,6 +43,11 @@ class RobotsRules:
         """Seconds between two requests that the file asks for."""
         return self._parsed.crawl_delay(self._agent) or 0.0
 
+    @cached_property
+    def allows_all(self) -> bool:
+        """Whether the file disallows nothing, for any crawler."""
+        return not any((rule := RULE.match(line)) and rule[1] and rule[2].strip() for line in self._lines)
+
     def disallowing_rule(self, url: str) -> str | None:
         """The rule that disallows a URL, as `line 12: Disallow: /private/`; None: it is allowed."""
         if self._parsed.can_fetch(url, self._agent):
@@ -93,6 +98,11 @@ class HostRobots(NamedTuple):
     """Of a file that is not large; None where everything is allowed, or nothing."""
     ask: Callable[[str], Awaitable[str | None]] | None = None
     """Of a large file: as `RobotsRules.disallowing_rule`, answered by an extraction process."""
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether every URL may be fetched."""
+        return self.readable and self.ask is None and (self.rules is None or self.rules.allows_all)
 
     @property
     def delay(self) -> float:

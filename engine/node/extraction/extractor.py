@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Container, Iterable, Sequence
 
-from engine import urls
 from engine.extract.documents.sitemap import parse_sitemap
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageTooCostly
@@ -128,7 +127,7 @@ class PageExtractor:
         """
         if job.lineage.link.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
             return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
-        context = self._create_context(job, url)
+        context = self._create_context(job)
         context.check = check
         compiled = self._applicable_data_defs(job)
         without_rows = self.unchanged_data_defs(job)
@@ -190,8 +189,8 @@ class PageExtractor:
             digest=answer.digest,
         )
 
-    def _create_context(self, job: LeasedJob, url: str) -> Context:
-        """What extraction knows of a job whose page is at that URL."""
+    def _create_context(self, job: LeasedJob) -> Context:
+        """What extraction knows of a job."""
         settings, is_page = self._node.settings, job.kind is JobKind.PAGE
         context = Context(
             group=job.group,
@@ -200,7 +199,7 @@ class PageExtractor:
             depth=job.lineage.depth,
             run=self._node.run.id,
             run_time=self._run_time,
-            nofollow=self._def_cache.host_rule(job.defs_version, urls.host_key(url)).nofollow,
+            nofollow=job.plan.rule.nofollow,
             meta_nofollow=settings.meta_nofollow,
             meta_noindex=settings.meta_noindex,
             agent=self._agent,
@@ -213,8 +212,7 @@ class PageExtractor:
             context.form_page = carried.form_page
         if job.lineage.page_number is not None:
             context.until_empty = True
-        relation = job.lineage.link.relation
-        if relation != "canonical" and self._def_cache.task_group(job.defs_version, job.group).canonical:
+        if job.plan.group.canonical and job.lineage.link.relation != "canonical":
             context.canonical, context.requested_url = True, job.url
         return context
 

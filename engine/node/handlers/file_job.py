@@ -4,7 +4,6 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from engine import urls
@@ -15,7 +14,7 @@ from engine.http.errors import FetchFailed, NoRoom
 from engine.http.response import FetchResponse
 from engine.model.file import FILES_FOLDER, StoredFile, bare_type, file_extension
 from engine.model.job import OPEN_STATES, JobState, LeasedJob
-from engine.model.retry_policy import NOT_MODIFIED
+from engine.model.retry_policy import NOT_MODIFIED, classify_status
 from engine.node.db_access import DbAccess
 from engine.node.handlers.freshness import FreshnessRules, list_conditions
 from engine.node.handlers.visited_page import PageStage, VisitedPage
@@ -26,7 +25,7 @@ from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.files import DownloadedFile, EarlierFile
 
 
-class FileHandler(Struct, frozen=True):
+class FileHandler(PageStage, frozen=True):
     """One for each node."""
 
     fetch: PageStage
@@ -108,7 +107,7 @@ class FileHandler(Struct, frozen=True):
     def _without_file(self, job: LeasedJob, response: FetchResponse, url: str, hops: int) -> JobOutcome:
         """The outcome for another status than 200."""
         status = f"HTTP {response.status}"
-        match self.outcomes.classify(job, url, response.status):
+        match classify_status(response.status, job.plan.retry.statuses):
             case "gone":
                 outcome = self.outcomes.ended(job, JobState.SKIPPED, f"{status} (gone)", url, hops=hops)
                 outcome.attempts = 1
@@ -143,7 +142,7 @@ class FileHandler(Struct, frozen=True):
         return outcome
 
 
-class KeepFreshFile(Struct, frozen=True):
+class KeepFreshFile(PageStage, frozen=True):
     """Ends jobs whose file an earlier run has, while it is younger than `live`: nothing is asked for."""
 
     handler: FileHandler

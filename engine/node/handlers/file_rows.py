@@ -1,14 +1,14 @@
 """Sets aside rows that name files: they wait until these files are downloaded."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 
 import orjson
 
 from engine import urls
 from engine.extract.page.page import resolve_url
-from engine.model.file import MAX_FILES, FieldPath, list_file_fields, number_urls
+from engine.model.file import MAX_FILES, FieldPath, number_urls
 from engine.model.job import KEY_BYTES, JobKind, LeasedJob, file_key
 from engine.model.record import Texts, as_text
 from engine.node.def_cache import DefCache
@@ -20,7 +20,6 @@ from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows
 from engine.urls import QueryStripper
 
-_MAX_VERSIONS = 8
 _ROWS_PER_STEP = 200
 """Rows worked at once; meanwhile the fetch loop does nothing else."""
 _NO_URL, _TOO_MANY = -1, -2
@@ -87,15 +86,14 @@ class FileRows:
 
     def __init__(self, def_cache: DefCache) -> None:
         self._def_cache = def_cache
-        self._fields: dict[int, Mapping[str, tuple[FieldPath, ...]]] = {}
 
     async def hold(self, job: LeasedJob, extraction: PageExtraction, url: str) -> None:
-        """Move the rows with files to `held`, and add the jobs of the files. Other pages cost one look-up in a table.
+        """Move the rows with files to `held`, and add the jobs of the files. Others cost a look-up for each dataDef.
 
         `url`: of the page, for relative URLs that plugin steps fill in.
         """
-        fields = self._file_fields(job.defs_version)
-        if not fields or not any(made.data_def in fields for made in extraction.rows):
+        fields = job.plan.file_fields
+        if not any(made.data_def in fields for made in extraction.rows):
             return
         limit = min(self._def_cache.max_links, MAX_FILES)
         files = _PageFiles(url, limit, self._def_cache.query_stripper(job.defs_version))
@@ -123,17 +121,6 @@ class FileRows:
         if later is not None:
             extraction.later_children = chain(extraction.later_children or (), later)
         extraction.warnings = (*extraction.warnings, *files.describe())
-
-    def _file_fields(self, version: int) -> Mapping[str, tuple[FieldPath, ...]]:
-        """The fields of the type `file` by dataDef; dataDefs without such fields are left out."""
-        fields = self._fields.get(version)
-        if fields is None:
-            if len(self._fields) >= _MAX_VERSIONS:
-                self._fields.clear()
-            data_defs = self._def_cache.definitions(version).data_defs
-            fields = {one.name: paths for one in data_defs if (paths := list_file_fields(one))}
-            self._fields[version] = fields
-        return fields
 
 
 async def _split(rows: Texts, paths: tuple[FieldPath, ...], files: _PageFiles) -> tuple[Texts, Texts, Texts]:

@@ -1,19 +1,17 @@
 """Takes a page that leads to another one by itself as a redirect."""
 
-from msgspec import Struct
-
 from engine import urls
 from engine.http.redirects import RedirectRejected
 from engine.http.response import not_followed
 from engine.model.job import LeasedJob
 from engine.model.retry_policy import SEE_OTHER
 from engine.node.handlers.hop_rules import Hop, HopRule
-from engine.node.handlers.visited_page import VisitedPage
+from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.tables.outcome import JobOutcome
 
 
-class FollowRefresh(Struct, frozen=True):
+class FollowRefresh(PageStage, frozen=True):
     """Puts the job back at the target, and does not store the page. A page that leads to itself stays a page."""
 
     outcomes: OutcomeBuilder

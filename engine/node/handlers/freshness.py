@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from engine.http.redirects import RedirectChain, build_target_request
 from engine.model.job import JobKind, LeasedJob, Request, StoredPage, document_key
 from engine.node.db_access import DbAccess
-from engine.node.def_cache import DefCache
 from engine.runtime.mail_date import read_mail_date
 from engine.store.pages.documents import NewDocument
 
@@ -30,16 +29,15 @@ def next_document_key(job: LeasedJob) -> bytes:
 class FreshnessRules:
     """One for each node. A document that the run has fetched or revalidated is always fresh."""
 
-    def __init__(self, def_cache: DefCache, default_live: float) -> None:
+    def __init__(self, default_live: float) -> None:
         """`default_live`: seconds, for groups without `live`."""
-        self._def_cache = def_cache
         self._default_live = default_live
 
     def oldest(self, job: LeasedJob) -> float:
         """The wall-clock second before which no document is fresh for any page of the job's group."""
         if job.lineage.fresh_since is not None:
             return job.lineage.fresh_since
-        group = self._def_cache.task_group(job.defs_version, job.group)
+        group = job.plan.group
         if group.recrawl is not None:
             return time.time() - group.recrawl.max
         return time.time() - (self._default_live if group.live is None else group.live)
@@ -48,14 +46,14 @@ class FreshnessRules:
         """Whether a document replaces the fetch of the job."""
         if stored.of_this_run:
             return True
-        group = self._def_cache.task_group(job.defs_version, job.group)
+        group = job.plan.group
         if job.lineage.fresh_since is None and group.recrawl is not None:
             return stored.asked_at > time.time() - group.recrawl.clamp(stored.recrawl_after)
         return stored.asked_at > self.oldest(job)
 
     def is_file_fresh(self, job: LeasedJob, at: float) -> bool:
         """Whether a file of that wall-clock second needs no request. With `recrawl` the site is always asked."""
-        group = self._def_cache.task_group(job.defs_version, job.group)
+        group = job.plan.group
         return group.recrawl is None and at > self.oldest(job)
 
 
@@ -79,8 +77,7 @@ class Revalidation:
     The stored versions of the pages of a lease are read together, when the lease arrives.
     """
 
-    def __init__(self, def_cache: DefCache, db_access: DbAccess) -> None:
-        self._def_cache = def_cache
+    def __init__(self, db_access: DbAccess) -> None:
         self._db_access = db_access
         self._loaded: dict[tuple[int, int], tuple[bytes, StoredVersion | None]] = {}
         """By lease key of a job: the key of its document, and its stored version."""
@@ -105,7 +102,7 @@ class Revalidation:
             version = self._read([key]).get(key)
         if version is None or not version.conditions:
             return version
-        group = self._def_cache.task_group(job.defs_version, job.group)
+        group = job.plan.group
         if not group.revalidate or any(name.lower() in _CONDITIONS for name, _ in chain.request.headers):
             return version._replace(conditions=())
         return version
@@ -115,7 +112,7 @@ class Revalidation:
 
         Without a `document` the page is unchanged; otherwise it has changed if its bytes have.
         """
-        recrawl = self._def_cache.task_group(job.defs_version, job.group).recrawl
+        recrawl = job.plan.group.recrawl
         if recrawl is None:
             return None
         if before is None:
@@ -126,7 +123,7 @@ class Revalidation:
     def _compares(self, job: LeasedJob) -> bool:
         if job.kind is not JobKind.PAGE:
             return False
-        group = self._def_cache.task_group(job.defs_version, job.group)
+        group = job.plan.group
         return group.revalidate or group.recrawl is not None
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:

@@ -10,8 +10,8 @@ from engine.http.response import FetchResponse
 from engine.model.job import JobState, LeasedJob
 from engine.model.retry_policy import classify_status
 from engine.node.db_access import DbAccess
-from engine.node.handlers.login_page import LoginGuard
-from engine.node.handlers.visited_page import VisitedPage
+from engine.node.handlers.login_page import leads_to_login
+from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import RedirectRule
 from engine.node.requests.request_sender import RequestSender
@@ -62,7 +62,7 @@ class HopRule(Protocol):
         """The page or the outcome that ends the fetch; None: the next rule decides, after the last one a request."""
 
 
-class StayOnSite(Struct, frozen=True):
+class StayOnSite(PageStage, frozen=True):
     """Follows redirects on the site, to hosts that the defs name, or to any public host if the job may leave."""
 
     redirect_rule: RedirectRule
@@ -85,14 +85,13 @@ class StayOnSite(Struct, frozen=True):
 class KeepLogin(Struct, frozen=True):
     """Takes a redirect to the login page as the end of the login."""
 
-    login_guard: LoginGuard
     outcomes: OutcomeBuilder
 
     async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
-        lost = self.login_guard.is_lost(job, hop.from_url, hop.chain.url)
-        if lost is None:
+        rule = job.login
+        if rule is None or not leads_to_login(job, rule, hop.from_url, hop.chain.url):
             return None
-        return self.outcomes.logged_out(job, hop.chain.url, "redirected to the login page", lost.on_lost)
+        return self.outcomes.logged_out(job, hop.chain.url, "redirected to the login page", rule.on_lost)
 
 
 class KeepBody(Struct, frozen=True):

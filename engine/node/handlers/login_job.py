@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec import field
+
 from engine import urls
 from engine.extract.links.form_encoding import encode_form, merge_fields
 from engine.extract.links.html_form import HtmlForm, with_query
@@ -23,7 +25,7 @@ from engine.node.def_cache import DefCache
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from engine.node.handlers.login_page import LoginPageReader, is_same_page
 from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
-from engine.node.handlers.visited_page import VisitedPage
+from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import RedirectRule
@@ -117,15 +119,15 @@ class LoginVisit:
 
     async def _go_to(self, url: str) -> None:
         host_key = urls.host_key(url)
-        self.job = self._own_job
+        self.job = self._def_cache.plan_for(self._own_job, url)
         if host_key != self._own_host:
             policy = self._policy(host_key)
             asked = self._delays.get(host_key, _NO_DELAY) if policy.robots else _NO_DELAY
             delay = max(self._own_job.terms.delay, policy.delay, asked.seconds)
-            self.job = self._own_job._replace(
+            self.job = self.job._replace(
                 terms=self._own_job.terms._replace(delay=delay, concurrency=policy.concurrency)
             )
-        await self._sender.change_host(self.job, url)
+        await self._sender.change_host(self.job)
         self._host = host_key
 
     async def _ask_delay(self, url: str) -> None:
@@ -148,30 +150,18 @@ class LoginVisit:
         return resolve_host_policy(self._def_cache.definitions(self.job.defs_version), self._settings, host_key)
 
 
-class LoginHandler:
+class LoginHandler(PageStage, frozen=True):
     """One for each node."""
 
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        sender: RequestSender,
-        db_access: DbAccess,
-        def_cache: DefCache,
-        robots_cache: RobotsCache,
-        redirect_rule: RedirectRule,
-        outcomes: OutcomeBuilder,
-        page_reader: LoginPageReader,
-    ) -> None:
-        self._settings = settings
-        self._sender = sender
-        self._db_access = db_access
-        self._def_cache = def_cache
-        self._robots_cache = robots_cache
-        self._redirect_rule = redirect_rule
-        self._outcomes = outcomes
-        self._page_reader = page_reader
-        self._delays: dict[str, AskedDelay] = {}
+    settings: Settings
+    sender: RequestSender
+    db_access: DbAccess
+    def_cache: DefCache
+    robots_cache: RobotsCache
+    redirect_rule: RedirectRule
+    outcomes: OutcomeBuilder
+    page_reader: LoginPageReader
+    delays: dict[str, AskedDelay] = field(default_factory=dict)
 
     async def run(self, job: LeasedJob, _: VisitedPage) -> JobOutcome:
         """The outcome: DONE, READY for another attempt, or FAILED; after FAILED no page of the host is asked for.
@@ -179,8 +169,8 @@ class LoginHandler:
         Nothing of the login pages is stored. The requests of a login follow one another on this node, each in its turn
         at its host. robots.txt does not bar the login page: the defs name it, and it is not a page of the crawl.
         """
-        host = self._db_access.host_login(job.host)
-        host_rule = self._def_cache.host_rule(job.defs_version, host.key)
+        host = self.db_access.host_login(job.host)
+        host_rule = self.def_cache.plan(job, host.key).rule
         rule = host_rule.login
         if rule is None:
             return JobOutcome(job=job, state=JobState.SKIPPED, reason="the defs no longer have this login")
@@ -188,8 +178,8 @@ class LoginHandler:
             await self._require_robots(job)
             values = {name: expand(text) for name, text in rule.form.items()}
             visit = LoginVisit(
-                job, host.key, sender=self._sender, redirect_rule=self._redirect_rule, def_cache=self._def_cache,
-                robots_cache=self._robots_cache, settings=self._settings, delays=self._delays,
+                job, host.key, sender=self.sender, redirect_rule=self.redirect_rule, def_cache=self.def_cache,
+                robots_cache=self.robots_cache, settings=self.settings, delays=self.delays,
             )  # fmt: skip
             await self._try(visit, host_rule, rule, login_page_url(host.origin, rule), values)
         except RobotsPending:
@@ -203,13 +193,11 @@ class LoginHandler:
         except LoginFailed as error:
             is_final = error.refused and job.attempts + 1 >= _MAX_REFUSED
             return self._failed(job, str(error), is_final=is_final)
-        event = self._outcomes.event(job, "INFO", f"logged in to {host.key}", "host")
+        event = self.outcomes.event(job, "INFO", f"logged in to {host.key}", "host")
         return JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(event,))
 
     def _failed(self, job: LeasedJob, reason: str, *, is_final: bool) -> JobOutcome:
-        outcome = (
-            self._outcomes.failed(job, reason, job.url) if is_final else self._outcomes.retry(job, job.url, reason)
-        )
+        outcome = self.outcomes.failed(job, reason, job.url) if is_final else self.outcomes.retry(job, job.url, reason)
         if outcome.state is JobState.FAILED:
             outcome.remove(Event)  # the commit says it once for the host
         return outcome
@@ -217,7 +205,7 @@ class LoginHandler:
     async def _require_robots(self, job: LeasedJob) -> None:
         """Raises RobotsPending or LoginFailed while the host's robots.txt cannot be read."""
         try:
-            robots = await self._robots_cache.rules(job.host, job.defs_version)
+            robots = await self.robots_cache.rules(job.host, job.defs_version)
         except RobotsGuarded:
             return  # the guard decides about the login, too
         if robots is not None and not robots.readable:
@@ -227,14 +215,14 @@ class LoginHandler:
         self, visit: LoginVisit, host_rule: HostRule, rule: LoginRule, login_url: str, values: Mapping[str, str]
     ) -> None:
         url, response = await visit.fetch(login_url, Request())
-        forms = await self._page_reader.read_forms(url, response, Body(response.take_body()), rule)
+        forms = await self.page_reader.read_forms(url, response, Body(response.take_body()), rule)
         form = _choose_form(forms, rule)
         if not self._may_send(visit.job, host_rule, rule, form.action):
             raise LoginFailed(
                 f"the form would send the password unencrypted to {urls.origin(form.action)}; name it with http: in "
                 "`login.url` if that is meant"
             )
-        refusal = self._redirect_rule.refusal(visit.job, url, form.action)
+        refusal = self.redirect_rule.refusal(visit.job, url, form.action)
         if refusal is not None:
             raise LoginFailed(f"the form leads to another site: {refusal}")
         url, response = await visit.fetch(*_fill(form, values, url))
@@ -245,10 +233,10 @@ class LoginHandler:
         """Judge the page after the form. Raises LoginFailed, UnreadablePage and UnsupportedContent."""
         body = Body(response.take_body())
         if rule.check is not None:
-            if body.size and await self._page_reader.is_logged_out(url, response, body, rule.check):
+            if body.size and await self.page_reader.is_logged_out(url, response, body, rule.check):
                 raise LoginFailed("the page after it lacks `check`: wrong name or password, or wrong selector")
         elif is_same_page(url, login_url) and body.size:
-            forms = await self._page_reader.read_forms(url, response, body, rule)
+            forms = await self.page_reader.read_forms(url, response, body, rule)
             if any(_has_fields(form, rule) for form in forms):
                 raise LoginFailed("the login page came back: wrong name or password")
 
@@ -256,10 +244,10 @@ class LoginHandler:
         """Whether the form may go to a URL: unencrypted only to a host that the defs name with `http:`."""
         if rule.url.startswith("http:") and urls.host_of(rule.url) == urls.host_of(url):
             return True
-        plain_hosts = self._def_cache.version(job.defs_version).plain_hosts
+        plain_hosts = self.def_cache.version(job.defs_version).plain_hosts
         if may_carry_credentials(host_rule, url, "", plain_hosts):
             return True
-        return self._db_access.is_named_host(job.run, urls.host_key(url))  # such as by a list of URLs
+        return self.db_access.is_named_host(job.run, urls.host_key(url))  # such as by a list of URLs
 
 
 def _choose_form(forms: list[HtmlForm], rule: LoginRule) -> HtmlForm:

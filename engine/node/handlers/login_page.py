@@ -15,7 +15,6 @@ from engine.model.host import LoginRule
 from engine.model.job import LeasedJob
 from engine.model.link import Link, RequestTemplate
 from engine.model.record import ExtractedLink
-from engine.node.def_cache import DefCache
 from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import LOGGED_OUT, check_supported
 from engine.node.extraction.process_pool import ExtractionPool
@@ -28,25 +27,9 @@ _NAME = "login"
 _ANY_FORM = "form"
 
 
-class LoginGuard:
-    """Knows how to log in to the host of a job, and recognizes a redirect to its login page."""
-
-    def __init__(self, def_cache: DefCache) -> None:
-        self._def_cache = def_cache
-
-    def rule(self, job: LeasedJob, url: str) -> LoginRule | None:
-        """How to log in to the host of a URL, if the job waits for its login."""
-        if not job.terms.login_number:
-            return None
-        return self._def_cache.host_rule(job.defs_version, urls.host_key(url)).login
-
-    def is_lost(self, job: LeasedJob, from_url: str, target: str) -> LoginRule | None:
-        """The rule if a redirect leads to the login page, else None. Queries are not compared."""
-        rule = self.rule(job, from_url)
-        if rule is None:
-            return None
-        page = _bare(login_page_url(urls.origin(from_url), rule))
-        return rule if _bare(target) == page != _bare(job.url) else None
+def leads_to_login(job: LeasedJob, rule: LoginRule, from_url: str, target: str) -> bool:
+    """Whether a redirect of a job leads to the login page of its host. Queries are not compared."""
+    return _bare(target) == _bare(login_page_url(urls.origin(from_url), rule)) != _bare(job.url)
 
 
 def _bare(url: str) -> tuple[str, str]:

@@ -1,7 +1,5 @@
 """Asks the robots.txt of a host whether a URL may be fetched now."""
 
-from msgspec import Struct
-
 from engine import urls
 from engine.http.errors import AddressRefused, FetchFailed
 from engine.http.redirects import RedirectChain
@@ -9,7 +7,7 @@ from engine.http.request import expand_url
 from engine.model.job import JobState, LeasedJob
 from engine.node.handlers.hop_rules import Hop
 from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
-from engine.node.handlers.visited_page import VisitedPage
+from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
 from engine.store.tables.outcome import JobOutcome
@@ -18,7 +16,7 @@ from engine.store.transactions.robots import RobotsWanted
 _UNSTABLE_ADDRESS = "the address guard refused its robots.txt again and again: the addresses of its host change"
 
 
-class ObeyRobots(Struct, frozen=True):
+class ObeyRobots(PageStage, frozen=True):
     """A stage before the first request, and a rule for each redirect.
 
     The job is SKIPPED if a rule disallows its URL, FAILED if the robots.txt cannot be read, READY until it is read.

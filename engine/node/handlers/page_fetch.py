@@ -4,17 +4,16 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from msgspec import Struct
-
 from engine.http.errors import FetchFailed
 from engine.http.redirects import RedirectChain, build_target_request
 from engine.http.response import FetchResponse
+from engine.model.host_plan import HostPlan
 from engine.model.job import JobState, LeasedJob, Request, document_key
 from engine.model.retry_policy import NOT_MODIFIED
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.handlers.freshness import Revalidation, StoredVersion
 from engine.node.handlers.hop_rules import HopRule, follow
-from engine.node.handlers.visited_page import VisitedPage, describe_answer
+from engine.node.handlers.visited_page import PageStage, VisitedPage, describe_answer
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
@@ -24,7 +23,7 @@ from engine.store.tables.outcome import JobOutcome
 from engine.urls import QueryStripper
 
 
-class StartChain(Struct, frozen=True):
+class StartChain(PageStage, frozen=True):
     """Begins with the job's own request, or with the redirect at which it was put back."""
 
     max_redirects: int
@@ -48,11 +47,14 @@ class StartChain(Struct, frozen=True):
         return page
 
 
-class NeedLogin(Struct, frozen=True):
+class NeedLogin(PageStage, frozen=True):
     """Ends jobs whose host refused the login."""
 
     db_access: DbAccess
     outcomes: OutcomeBuilder
+
+    def applies(self, plan: HostPlan) -> bool:
+        return plan.rule.login is not None
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         if not job.terms.login_failed:
@@ -61,7 +63,7 @@ class NeedLogin(Struct, frozen=True):
         return self.outcomes.ended(job, JobState.FAILED, reason, job.url)
 
 
-class WaitForTurn(Struct, frozen=True):
+class WaitForTurn(PageStage, frozen=True):
     """Waits until the job may send its first request, or gives it back."""
 
     sender: RequestSender
@@ -74,7 +76,7 @@ class WaitForTurn(Struct, frozen=True):
         return page
 
 
-class Fetch(Struct, frozen=True):
+class Fetch(PageStage, frozen=True):
     """Sends the request of the job, and those of its redirects that the rules let it follow now."""
 
     sender: RequestSender

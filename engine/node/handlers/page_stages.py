@@ -1,17 +1,17 @@
 """The stages of a page that is there: its status, body, extraction, login, canonical URL, files."""
 
-from msgspec import Struct, field
+from msgspec import field
 
 from engine.http.response import redact_headers
+from engine.model.host_plan import HostPlan
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.model.retry_policy import no_page_reason, refused_reason
+from engine.model.retry_policy import classify_status, no_page_reason, refused_reason
 from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.freshness import Revalidation
-from engine.node.handlers.login_page import LoginGuard
-from engine.node.handlers.visited_page import VisitedPage
+from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body
@@ -25,12 +25,11 @@ _MAX_ANSWER_KEPT = 64 * 1024
 """Bytes of a failed answer that are kept."""
 
 
-class JudgeStatus(Struct, frozen=True):
+class JudgeStatus(PageStage, frozen=True):
     """Ends jobs whose page has no content, by its status; a stored error status counts, too."""
 
     sender: RequestSender
     revalidation: Revalidation
-    login_guard: LoginGuard
     outcomes: OutcomeBuilder
     kept_refusals: set[tuple[int, str]] = field(default_factory=set)
     """The hosts and reasons of refusals whose answer is kept."""
@@ -48,12 +47,12 @@ class JudgeStatus(Struct, frozen=True):
                 is_new = refusal not in self.kept_refusals
                 self.kept_refusals.add(refusal)
                 return _keep_answer(outcome, page.document, is_new=is_new)
-        is_part = page.status == 206 and self.sender.asks_for_part(job, page.url, request)
-        match "ok" if is_part else self.outcomes.classify(job, page.url, page.status):
+        is_part = page.status == 206 and self.sender.asks_for_part(job, request)
+        match "ok" if is_part else classify_status(page.status, job.plan.retry.statuses):
             case "ok":
                 if response is not None and page.document is not None:
                     page.document.recrawl_after = self.revalidation.recrawl_after(job, page.before, page.document)
-                    page.login = self.login_guard.rule(job, page.url)
+                    page.login = job.login
                     page.content = StoredBody(page.document.body, page.document.headers)
                 return page
             case "no-page":
@@ -72,7 +71,7 @@ class JudgeStatus(Struct, frozen=True):
                 return page.complete(self.outcomes.failed(job, refused_reason(page.status), page.url, page.hops))
 
 
-class ReadBody(Struct, frozen=True):
+class ReadBody(PageStage, frozen=True):
     """Reads the body of a stored page, within the node's budget of bytes."""
 
     sender: RequestSender
@@ -97,7 +96,7 @@ class ReadBody(Struct, frozen=True):
         return page
 
 
-class Extract(Struct, frozen=True):
+class Extract(PageStage, frozen=True):
     """Extracts rows and links; a login check and the canonical URL are read with them."""
 
     page_extractor: PageExtractor
@@ -120,34 +119,31 @@ class Extract(Struct, frozen=True):
         return page
 
 
-class CheckLogin(Struct, frozen=True):
-    """Ends jobs whose page is what anonymous visitors see: it is not stored."""
+class CheckReplaced(PageStage, frozen=True):
+    """Ends jobs whose page another one replaces: its canonical URL, or the page before it in its series.
 
-    outcomes: OutcomeBuilder
-
-    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
-        if page.extraction is None or page.extraction.replaced_by != LOGGED_OUT or page.login is None:
-            return page
-        return self.outcomes.logged_out(job, page.url, "the page lacks `check`", page.login.on_lost)
-
-
-class CheckCanonical(Struct, frozen=True):
-    """Ends jobs whose page another one replaces: its canonical URL, or the page before it in its series."""
+    What anonymous visitors see instead of a page is not stored.
+    """
 
     outcomes: OutcomeBuilder
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         if page.extraction is None or not page.extraction.replaced_by:
             return page
+        if page.extraction.replaced_by == LOGGED_OUT and page.login is not None:
+            return self.outcomes.logged_out(job, page.url, "the page lacks `check`", page.login.on_lost)
         if page.extraction.replaced_by == REPEATED:
             return page.complete(self.outcomes.repeated(job, page.url, page.hops))
         return page.complete(self.outcomes.replaced(job, page.extraction, page.url, page.hops))
 
 
-class HoldFiles(Struct, frozen=True):
+class HoldFiles(PageStage, frozen=True):
     """Sets aside the rows that name files."""
 
     file_rows: FileRows
+
+    def applies(self, plan: HostPlan) -> bool:
+        return bool(plan.file_fields)
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         if page.extraction is not None:
@@ -155,7 +151,7 @@ class HoldFiles(Struct, frozen=True):
         return page
 
 
-class Finish(Struct, frozen=True):
+class Finish(PageStage, frozen=True):
     """Ends the job with what was extracted."""
 
     outcomes: OutcomeBuilder

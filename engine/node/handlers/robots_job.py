@@ -2,8 +2,6 @@
 
 import time
 
-from msgspec import Struct
-
 from engine import urls
 from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
@@ -21,7 +19,7 @@ from engine.store.transactions.robots import RobotsResult
 _NOTABLE_CRAWL_DELAY = 30.0
 
 
-class RobotsHandler(Struct, frozen=True):
+class RobotsHandler(PageStage, frozen=True):
     """One for each node."""
 
     fetch: PageStage

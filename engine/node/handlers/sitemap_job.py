@@ -19,13 +19,14 @@ from engine.model.definition import definition_hash
 from engine.model.job import JobKind, JobState, LeasedJob, link_key, sitemap_key
 from engine.model.locator import SitemapRules
 from engine.model.record import Texts, as_text
+from engine.model.retry_policy import classify_status
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage
 from engine.node.extraction.result import SitemapUrls
 from engine.node.extraction.wire import MAX_SITEMAP_URLS
-from engine.node.handlers.visited_page import VisitedPage
+from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.lines import cut_in_pieces, take_first
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
@@ -142,7 +143,7 @@ class SitemapChildren(Struct, frozen=True):
     """Whether it has no entry at all, as a page that is no sitemap."""
 
 
-class SitemapHandler(Struct, frozen=True):
+class SitemapHandler(PageStage, frozen=True):
     """One for each node."""
 
     max_body: int
@@ -158,7 +159,7 @@ class SitemapHandler(Struct, frozen=True):
         assert response is not None, "sitemaps are not stored"
         if response.refusal is not None:
             return self.outcomes.refused(job, url, response)
-        status_class = self.outcomes.classify(job, url, response.status)
+        status_class = classify_status(response.status, job.plan.retry.statuses)
         if status_class == "retry":
             return self.outcomes.retry_status(job, url, response)
         if status_class != "ok":

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -10,6 +9,7 @@ from engine import urls
 from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.model.host import LoginRule
+from engine.model.host_plan import HostPlan
 from engine.model.job import JobKind, LeasedJob, StoredPage
 from engine.node.extraction.result import PageExtraction
 from engine.node.handlers.freshness import StoredVersion
@@ -88,11 +88,16 @@ class VisitedPage(Struct, kw_only=True):
         return outcome
 
 
-class PageStage(Protocol):
+class PageStage(Struct, frozen=True):
     """One step of the work on a job, the same for all jobs of a node. The pipeline lists the stages of each kind."""
+
+    def applies(self, plan: HostPlan) -> bool:  # noqa: ARG002  # most stages are for all
+        """Whether it has something to do for the jobs of a plan."""
+        return True
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         """The page for the next stage, or the outcome that ends the job."""
+        raise NotImplementedError
 
 
 def describe_answer(response: FetchResponse) -> tuple[int, str]:

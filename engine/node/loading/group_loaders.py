@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from engine import urls
 from engine.http.byte_budget import BodyShare
 from engine.http.exchange import OutgoingRequest
 from engine.model.job import JobKind, LeasedJob
@@ -60,7 +59,7 @@ class GroupLoaders:
             if isinstance(process, LoadOutcome):
                 return process
             if must_wait:
-                await self._host_gates.enter(job, urls.host_key(url), send_at=None)
+                await self._host_gates.enter(job, job.plan.host_key, send_at=None)
             await self._host_gates.wait_turn(job, again=again and not must_wait)
             on_send()
             context = {

@@ -26,46 +26,49 @@ class NamedHosts:
     """One for each node; used by the fetch loop's thread alone.
 
     Locators name hosts as they are written, and as they are seeded, which the store records: lists of URLs are read
-    only then. Only positive answers are cached: a host may be named at any time, and stays named for the run.
+    only then. Only positive answers are kept: a host may be named at any time, and stays named for the run.
     """
 
     def __init__(self, *, run: Run, db_access: DbAccess, def_cache: DefCache) -> None:
         self._run = run
         self._db_access = db_access
         self._def_cache = def_cache
-        self._exempt: set[str] = set()
         self._version = 0
+        """The newest version of the defs that a job had."""
         self._written: dict[int, _WrittenHosts] = {}
         """By version of the defs."""
 
-    def is_known_exempt(self, host_key: str, version: int) -> bool:
-        """Whether `is_exempt` was true for this host (`name:port`): costs a set look-up.
+    def is_known_exempt(self, job: LeasedJob) -> bool:
+        """Whether `exempts` was true for the host of the job's plan.
 
         The newest version of the defs decides, also for jobs that were leased with an earlier one.
         """
-        if version > self._version:
-            self._version = version
-            self._exempt.clear()
-        return host_key in self._exempt
+        self._version = max(self._version, job.defs_version)
+        return job.plan.exempt_since == self._version
+
+    def exempts(self, job: LeasedJob) -> bool:
+        """Whether the host of the job's plan may be at a guarded address. Asked again until it may."""
+        if self.is_known_exempt(job):
+            return True
+        exempt = self.is_exempt(job.plan.host_key, job.defs_version)
+        if exempt:
+            job.plan.exempt_since = self._version
+        return exempt
 
     def is_exempt(self, host_key: str, version: int) -> bool:
         """Whether a host (`name:port`) may be at a guarded address: named by a locator, the base URL or `private`.
 
         A login page that the defs name with its host counts, too.
         """
-        if self.is_known_exempt(host_key, version):
-            return True
+        self._version = max(self._version, version)
         name, _, port = host_key.rpartition(":")
-        exempt = (
+        return (
             self._def_cache.definitions(self._version).allows_private(name, int(port))
             or host_key in (urls.host_key(base) for base in self._base_urls(self._version))
             or host_key in map(urls.host_key, self._login_urls(self._version))
             or host_key in self._written_hosts(self._version).keys
             or self._db_access.is_named_host(self._run.seq, host_key)
         )
-        if exempt:
-            self._exempt.add(host_key)
-        return exempt
 
     def may_be_target(self, url: str, job: LeasedJob) -> bool:
         """Whether the defs name the host of a redirect's target, with any port."""

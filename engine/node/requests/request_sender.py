@@ -105,23 +105,22 @@ class RequestSender:
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its first request; if its host rests, give the job back."""
-        host_key = urls.host_key(job.target or job.url)
-        hours = self._def_cache.host_rule(job.defs_version, host_key).hours
+        hours = job.plan.rule.hours
         if hours is not None and (closed := seconds_until_open(hours, time.time())):
             return _give_back(job, HostBackingOff(store_time() + closed))
         try:
-            await self._host_gates.enter(job, host_key, send_at=job.terms.send_at)
+            await self._host_gates.enter(job, job.plan.host_key, send_at=job.terms.send_at)
         except HostBackingOff as refusal:
             return _give_back(job, refusal)
         return None
 
-    async def change_host(self, job: LeasedJob, url: str) -> None:
+    async def change_host(self, job: LeasedJob) -> None:
         """Have a job that sends several requests wait for its turn at the host of the next one. Raises HostBackingOff.
 
-        `job`: with the delay and the concurrency of that host.
+        `job`: with the plan, the delay and the concurrency of that host.
         """
         self._host_gates.exit(job)
-        await self._host_gates.enter(job, urls.host_key(url), send_at=None)
+        await self._host_gates.enter(job, job.plan.host_key, send_at=None)
 
     def dismiss(self, job: LeasedJob) -> None:
         """Note that the job sends no more: another may take its place at the host."""
@@ -137,26 +136,24 @@ class RequestSender:
         """
         if urls.is_file_url(url):
             return await self._read_file(job, url)
-        host_key = urls.host_key(url)
-        rule = self._def_cache.host_rule(job.defs_version, host_key)
-        part = self._host_part(job, url, rule)
+        part = self._host_part(job, url)
         stats = self._stats_of(job)
         if (loader := self._group_loaders.find(job)) is not None:
             loaded = await self._load(loader, job, url, request, part, stats)
             if loaded is not None:
                 return loaded
         await self._fetcher.wait_for_challenge(url, part.auth)
-        turn = JobTurn(self, job, host_key, stats)
+        turn = JobTurn(self, job, stats)
         try:
-            response = await self._send(job, url, request, rule, part, turn)
+            response = await self._send(job, url, request, part, turn)
             if response.challenge_answer is not None:  # the answer is a request like any other: it waits for its turn
-                _note_cookies(stats, url, response, rule)
+                _note_cookies(stats, url, response, job.plan.rule)
                 answer = response.challenge_answer
-                response = await self._send(job, url, request, rule, part, turn, authorization=answer)
+                response = await self._send(job, url, request, part, turn, authorization=answer)
         except (AddressRefused, NoFileLeft):
             stats.requests -= 1
             raise
-        _note_cookies(stats, url, response, rule)
+        _note_cookies(stats, url, response, job.plan.rule)
         return response
 
     def _stats_of(self, job: LeasedJob) -> _RequestStats:
@@ -186,17 +183,16 @@ class RequestSender:
         stats.sent_at = store_time()
         return stats.sent_at
 
-    def _host_part(self, job: LeasedJob, url: str, rule: HostRule) -> HostPart:
+    def _host_part(self, job: LeasedJob, url: str) -> HostPart:
         """Credentials, headers and cookies that the host's rule adds to one request."""
+        rule = job.plan.rule
         if not (rule.headers or rule.cookies or rule.auth or rule.route):
             return NOTHING
         # a link without a locator has no start URL: its own URL says nothing
         start_url = (
             job.lineage.locator_url if job.lineage.origin is JobOrigin.LOCATOR or job.lineage.root != job.id else ""
         )
-        allowed = job.kind in _WITH_CREDENTIALS and may_carry_credentials(
-            rule, url, start_url, self._def_cache.version(job.defs_version).plain_hosts
-        )
+        allowed = job.kind in _WITH_CREDENTIALS and may_carry_credentials(rule, url, start_url, job.plan.plain_hosts)
         return host_part(rule, with_credentials=allowed)
 
     async def _read_file(self, job: LeasedJob, url: str) -> FetchResponse:
@@ -206,7 +202,7 @@ class RequestSender:
         stats.requests += 1
         sent_at = store_time()
         response = await read_file(url, max_body=self._max_body, share=self.share(job))
-        return self.count_response(job, urls.FILE_HOST_KEY, stats, sent_at, response)
+        return self.count_response(job, stats, sent_at, response)
 
     async def _load(
         self, loader: GroupLoader, job: LeasedJob, url: str, request: Request, part: HostPart, stats: _RequestStats
@@ -232,10 +228,10 @@ class RequestSender:
         if outcome.response is None:
             stats.requests -= 1
             return None
-        return self.count_response(job, urls.host_key(url), stats, sent_at, outcome.response)
+        return self.count_response(job, stats, sent_at, outcome.response)
 
     def count_response(
-        self, job: LeasedJob, host_key: str, stats: _RequestStats, sent_at: float, response: FetchResponse
+        self, job: LeasedJob, stats: _RequestStats, sent_at: float, response: FetchResponse
     ) -> FetchResponse:
         """Note the costs of a response, and whether it refuses the crawler."""
         stats.sent_at = None
@@ -244,21 +240,21 @@ class RequestSender:
         stats.received += response.received
         if job.kind is not JobKind.ROBOTS and response.challenge_answer is None:
             stats.answers.append((response.status, response.elapsed))
-            self._judge(job, host_key, response)
+            self._judge(job, response)
         if response.refuses_host or response.exceeds_rate:
             self._back_off(job, stats, sent_at, response)
         elif (gate := self._host_gates.gate_of(job)) is not None:
             gate.note_answer(sent_at)
         return response
 
-    def _judge(self, job: LeasedJob, host_key: str, response: FetchResponse) -> None:
+    def _judge(self, job: LeasedJob, response: FetchResponse) -> None:
         """Note in the response whether it refuses the crawler, and whether that concerns one page or the host.
 
         A refused page concerns the host once at least five of its last 20 answers are refusals, and half of them.
         Answers to further requests for a refused page do not count: where few pages are refused, they come one after
         another.
         """
-        rule = self._def_cache.host_rule(job.defs_version, host_key)
+        rule = job.plan.rule
         if response.exceeds_rate:
             response.refusal, response.refuses_host = f"HTTP {response.status}", True
         elif (reason := find_challenge(response, rule)) is not None:
@@ -272,21 +268,20 @@ class RequestSender:
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
-        host_key = urls.host_key(url)
-        if not self._named_hosts.is_exempt(host_key, job.defs_version):
-            await self._fetcher.check_address(url, self._def_cache.host_rule(job.defs_version, host_key).route)
+        if not self._named_hosts.exempts(job):
+            await self._fetcher.check_address(url, job.plan.rule.route)
 
     async def _send(
         self,
         job: LeasedJob,
         url: str,
         request: Request,
-        rule: HostRule,
         part: HostPart,
         turn: "JobTurn",
         *,
         authorization: str | None = None,
     ) -> FetchResponse:
+        rule = job.plan.rule
         download = self._file_parts.download(job) if job.kind is JobKind.FILE else None
         return await self._fetcher.send(
             url,
@@ -297,8 +292,8 @@ class RequestSender:
             authorization=authorization,
             route=part.route,
             url_from_defs=job.is_written(url),
-            exempt=self._named_hosts.is_known_exempt(turn.host_key, job.defs_version),
-            find_exemption=partial(self._named_hosts.is_exempt, turn.host_key, job.defs_version),
+            exempt=self._named_hosts.is_known_exempt(job),
+            find_exemption=partial(self._named_hosts.exempts, job),
             turn=turn,
             middleware=self._find_middleware(job, url, rule.middleware) if rule.middleware else (),
             read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
@@ -315,18 +310,17 @@ class RequestSender:
 
     def cookie_header(self, job: LeasedJob, url: str, request: Request) -> str:
         """The cookies that a request of the job would have now; empty if it cannot be built."""
-        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
+        job = self._def_cache.plan_for(job, url)  # it may be at a host that led here
         with suppress(FetchFailed):
             return self._fetcher.cookie_header(
-                url, request, self._host_part(job, url, rule), url_from_defs=job.is_written(url),
-                session_cookies=_sends_cookies(job, rule.jar_mode),
+                url, request, self._host_part(job, url), url_from_defs=job.is_written(url),
+                session_cookies=_sends_cookies(job, job.plan.rule.jar_mode),
             )  # fmt: skip
         return ""
 
-    def asks_for_part(self, job: LeasedJob, url: str, request: Request) -> bool:
+    def asks_for_part(self, job: LeasedJob, request: Request) -> bool:
         """Whether the defs set a `Range` header, for the request or its host."""
-        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
-        return any(name.lower() == "range" for name in (*rule.headers, *(name for name, _ in request.headers)))
+        return any(name.lower() == "range" for name in (*job.plan.rule.headers, *(name for name, _ in request.headers)))
 
     def share(self, job: LeasedJob) -> BodyShare:
         """The bytes that the job's body holds of the node's budget."""
@@ -402,10 +396,9 @@ class RequestSender:
 class JobTurn:
     """The turns of one request of a job: several if it answers a challenge, or a middleware sends it again."""
 
-    def __init__(self, sender: RequestSender, job: LeasedJob, host_key: str, stats: _RequestStats) -> None:
+    def __init__(self, sender: RequestSender, job: LeasedJob, stats: _RequestStats) -> None:
         self._sender = sender
         self._job = job
-        self.host_key = host_key
         self._stats = stats
         self._sent_at = 0.0
 
@@ -418,7 +411,7 @@ class JobTurn:
         self._sent_at = await self._sender.begin_turn(self._job, self._stats, again=True)
 
     def end(self, response: FetchResponse) -> None:
-        self._sender.count_response(self._job, self.host_key, self._stats, self._sent_at, response)
+        self._sender.count_response(self._job, self._stats, self._sent_at, response)
 
 
 def _note_cookies(stats: _RequestStats, url: str, response: FetchResponse, rule: HostRule) -> None:

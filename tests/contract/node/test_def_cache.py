@@ -40,9 +40,10 @@ def read(store: StoreHarness) -> Reader:
 
 def test_documents_are_kept_unless_a_group_says_otherwise(read: Reader) -> None:
     cache, job = read(DEFS)
-    assert cache.keeps_documents(job) is None
+    assert cache.give_plan(job).plan.keeps_documents is None
     cache, job = read(replace(DEFS, task_groups=(replace(GROUP, documents=False), *DEFS.task_groups[1:])))
-    assert (cache.keeps_documents(job), cache.keeps_documents(job._replace(group="h"))) == (False, True)
+    other = job._replace(group="h", sequence=job.sequence + 1)
+    assert [cache.give_plan(one).plan.keeps_documents for one in (job, other)] == [False, True]
 
 
 def test_links_of_each_version_drop_the_keys_of_that_version(store: StoreHarness, read: Reader) -> None:

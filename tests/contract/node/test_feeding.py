@@ -7,7 +7,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.model.definition import TaskGroup
 from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs, Capacity, Intake
 from engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
@@ -45,7 +44,7 @@ class Node:
         self.commits = CommitQueue(self.capacity)
         node = node_context(
             folder=folder, run=store.context().row, epoch=epoch, settings=Settings(batch=32, live="PT0S"),
-            def_cache=Mock(**{"task_group.return_value": TaskGroup(name="g")}),
+            def_cache=Mock(give_plan=lambda job: job),
         )  # fmt: skip
         self.leaser = Leaser(
             node, intake=self.intake, capacity=self.capacity, submit=self.submit, shared_jars=Mock(),

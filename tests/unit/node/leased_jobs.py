@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from engine.model.host_plan import HostPlan
 from engine.model.job import JobKind, JobLineage, JobOrigin, LeasedJob, Request
 
 
@@ -11,7 +12,7 @@ def leased(number: int) -> LeasedJob:
     return LeasedJob(
         id=number, lease=1, run=1, sequence=1, host=1, kind=JobKind.PAGE, group="g", url=url,
         lineage=JobLineage(None, number, "", url, JobOrigin.LINK, 0, 0), attempts=0, crashes=0, hops=0, target=None,
-        request=Request(), defs_version=1,
+        request=Request(), defs_version=1, plan=HostPlan(host_key="a:80"),
     )  # fmt: skip
 
 

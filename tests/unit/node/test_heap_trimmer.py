@@ -12,7 +12,6 @@ import pytest
 import pytest_asyncio
 
 from engine.http.byte_budget import ByteBudget
-from engine.model.definition import HostRule, TaskGroup
 from engine.model.job import LeasedJob
 from engine.node import tuning
 from engine.node.def_cache import CompiledDataDef
@@ -107,15 +106,9 @@ def test_an_unbroken_series_of_large_pages_does_not_postpone_the_trim(clock: Clo
 
 
 class NoDataDefs:
-    """A cache of defs that have neither dataDefs nor rules."""
+    """A cache of defs that have no dataDefs."""
 
     max_links = 10
-
-    def host_rule(self, *_: object) -> HostRule:
-        return HostRule(name="a")
-
-    def task_group(self, *_: object) -> TaskGroup:
-        return TaskGroup(name="g")
 
     def compiled_data_defs(self, _: LeasedJob) -> tuple[CompiledDataDef, ...]:
         return ()

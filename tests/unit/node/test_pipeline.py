@@ -9,7 +9,6 @@ import pytest
 
 from engine.http.byte_budget import ByteBudget
 from engine.http.errors import NoFileLeft, NoRoom
-from engine.model.host import RetryRule
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.handlers.page_fetch import Fetch
@@ -35,9 +34,8 @@ def budget() -> ByteBudget:
 def build_pipeline(budget: ByteBudget) -> Pipeline:
     return Pipeline(
         source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(),
-        def_cache=Mock(retry_rule=lambda *_: RetryRule()),
-        page_extractor=Mock(), extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
-        login_page_reader=Mock(), file_parts=Mock(), group_loaders=Mock(), shared_jars=Mock(),
+        def_cache=Mock(), page_extractor=Mock(), extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(),
+        byte_budget=budget, login_page_reader=Mock(), file_parts=Mock(), group_loaders=Mock(), shared_jars=Mock(),
     )  # fmt: skip
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from engine.model.definition import DataDef, Definitions, Field, HostRule
 from engine.model.fingerprint import list_query_rules
+from engine.model.host_plan import HostPlan
 from engine.model.job import JobKind, LeasedJob, file_key
+from engine.node.def_cache import DefsVersion
 from engine.node.extraction.extractor import PageExtraction
 from engine.node.handlers.file_rows import FileRows
 from engine.node.lines import Lines
@@ -23,13 +25,13 @@ DEFS = Definitions(
     ),
     hosts=(HostRule(name="a", drop=("sid",)),),
 )
-JOB = cast(LeasedJob, Mock(defs_version=1, group="g", lineage=Mock(depth=2)))
+PLAN = HostPlan(file_fields=DefsVersion(DEFS).file_fields)
+JOB = cast(LeasedJob, Mock(defs_version=1, group="g", lineage=Mock(depth=2), plan=PLAN))
 
 
 def hold(*rows: NewRows, max_links: int = 100) -> PageExtraction:
     extraction = PageExtraction(rows=rows, children=(), rejected=(), rejected_counts=(), damaged=0)
     cache = Mock(max_links=max_links)
-    cache.definitions.return_value = DEFS
     cache.query_stripper.return_value = QueryStripper.from_rules(list_query_rules(DEFS))
     asyncio.run(FileRows(cache).hold(JOB, extraction, "http://a/page/"))
     return extraction

@@ -41,7 +41,7 @@ def page_to(target: str, from_chain: RedirectChain, answer: FetchResponse = ANSW
 
 async def follow(page: VisitedPage, refusal: str | None = None, job: LeasedJob = JOB) -> Any:
     rule = Mock(**{"refusal.return_value": refusal})
-    keep_login = KeepLogin(Mock(**{"is_lost.return_value": None}), OUTCOMES)
+    keep_login = KeepLogin(OUTCOMES)
     stage = FollowRefresh(OUTCOMES, (StayOnSite(rule, OUTCOMES), keep_login, LeaseAgain(OUTCOMES, always=True)))
     return await stage.run(job, page)
 

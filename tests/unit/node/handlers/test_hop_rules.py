@@ -7,7 +7,9 @@ import pytest
 
 from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
+from engine.model.definition import HostRule
 from engine.model.host import LoginRule
+from engine.model.host_plan import HostPlan
 from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
 from engine.node.handlers.hop_rules import (
     ClaimTarget,
@@ -19,7 +21,6 @@ from engine.node.handlers.hop_rules import (
     StayOnSite,
     follow,
 )
-from engine.node.handlers.login_page import LoginGuard
 from engine.node.handlers.obey_robots import ObeyRobots
 from engine.node.handlers.page_fetch import Fetch
 from engine.node.handlers.robots_cache import Refusal, RobotsPending
@@ -95,8 +96,8 @@ async def test_redirects_may_still_lead_to_a_stored_page() -> None:
 @pytest.mark.parametrize("is_loaded", [False, True], ids=["redirect", "loader"])
 async def test_a_redirect_to_the_login_page_ends_the_login(is_loaded: bool) -> None:
     rule = LoginRule(url="/login", form={}, on_lost="pause")
-    guard = LoginGuard(Mock(**{"host_rule.return_value": Mock(login=rule)}))
-    keep, job = KeepLogin(guard, OUTCOMES), change(JOB, login_number=1)
+    plan = HostPlan(host_key="a:80", rule=HostRule(name="a", login=rule))
+    keep, job = KeepLogin(OUTCOMES), change(JOB, login_number=1, plan=plan)
     lost = await judge(keep, hop_to("http://a/login?next=1", is_loaded=is_loaded), job)
     assert (lost.state, lost.find(LoginNews)) == (JobState.READY, LoginNews("pause"))
     assert await judge(keep, hop_to("http://a/2", is_loaded=is_loaded), job) is None

@@ -15,8 +15,7 @@ from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, Unreada
 from engine.node.extraction.result import PageExtraction
 from engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
 from engine.node.handlers.page_stages import (
-    CheckCanonical,
-    CheckLogin,
+    CheckReplaced,
     Extract,
     Finish,
     HoldFiles,
@@ -122,7 +121,7 @@ async def test_a_job_starts_in_its_turn_or_is_given_back() -> None:
 
 def judge() -> JudgeStatus:
     sender = Mock(**{"asks_for_part.return_value": False})
-    return JudgeStatus(sender, Mock(**{"recrawl_after.return_value": None}), Mock(), OUTCOMES)
+    return JudgeStatus(sender, Mock(**{"recrawl_after.return_value": None}), OUTCOMES)
 
 
 @pytest.mark.parametrize(
@@ -211,20 +210,20 @@ async def test_a_page_for_visitors_is_not_stored() -> None:
     rule = LoginRule(url="/login", form={}, on_lost="pause")
     document = NewDocument((b"k",), "http://a/1", 200, "text/html", 0.0, (), CONTENT.body)
     page = VisitedPage(login=rule, document=document, extraction=extraction(LOGGED_OUT))
-    lost = await run(CheckLogin(OUTCOMES), page)
+    lost = await run(CheckReplaced(OUTCOMES), page)
     assert (lost.state, lost.find(LoginNews), lost.find(NewDocument)) == (JobState.READY, LoginNews("pause"), None)
     page.extraction = extraction()
-    assert await run(CheckLogin(OUTCOMES), page) is page
+    assert await run(CheckReplaced(OUTCOMES), page) is page
 
 
 async def test_a_page_that_another_replaces_gives_no_rows() -> None:
     page = VisitedPage(content=CONTENT, stored=STORED, extraction=extraction("http://a/c"))
-    skipped = await run(CheckCanonical(OUTCOMES), page)
+    skipped = await run(CheckReplaced(OUTCOMES), page)
     assert (skipped.state, skipped.page, skipped.find(NewRows)) == (JobState.SKIPPED, 7, None)
     page.extraction = extraction(REPEATED)
-    assert (await run(CheckCanonical(OUTCOMES), page)).state is JobState.DONE
+    assert (await run(CheckReplaced(OUTCOMES), page)).state is JobState.DONE
     page.extraction = extraction()
-    assert await run(CheckCanonical(OUTCOMES), page) is page
+    assert await run(CheckReplaced(OUTCOMES), page) is page
 
 
 async def test_the_last_stage_gives_what_was_extracted() -> None:

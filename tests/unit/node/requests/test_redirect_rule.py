@@ -7,6 +7,7 @@ import pytest
 
 from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
 from engine.model.host import DelayRange
+from engine.model.host_plan import HostPlan
 from engine.model.job import LeasedJob
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from tests.unit.node.leased_jobs import change, leased
@@ -113,13 +114,13 @@ def test_the_host_of_the_base_url_is_exempt(base_url: str | None, in_defs: str |
 
 def test_a_host_is_asked_for_once_when_exempt_and_always_when_not() -> None:
     db = Db()
-    named = named_hosts(db)
-    assert not named.is_known_exempt("a:80", 1)
-    assert not named.is_exempt("a:80", 1)
+    named, planned = named_hosts(db), job()._replace(plan=HostPlan(host_key="a:80"))
+    assert not named.is_known_exempt(planned)
+    assert not named.exempts(planned)
     db.keys.add("a:80")
-    assert named.is_exempt("a:80", 1), "seeding may name it at any time"
+    assert named.exempts(planned), "seeding may name it at any time"
     asked = db.questions
-    assert named.is_exempt("a:80", 1) and named.is_known_exempt("a:80", 1)
+    assert named.exempts(planned) and named.is_known_exempt(planned)
     assert db.questions == asked
 
 
@@ -127,10 +128,12 @@ def test_private_ends_with_the_defs_that_allow_it() -> None:
     private = Definitions(hosts=(HostRule(name="10.0.0.1", private=True),))
     closed = Definitions(hosts=(HostRule(name="10.0.0.1"),))
     named = named_hosts(Db(), versions={1: private, 2: closed})
-    assert named.is_exempt("10.0.0.1:80", 1)
-    assert not named.is_known_exempt("10.0.0.1:80", 2)
-    assert not named.is_exempt("10.0.0.1:80", 2)
-    assert not named.is_exempt("10.0.0.1:80", 1), "a job of the earlier version obeys the newer one"
+    earlier = job()._replace(defs_version=1, plan=HostPlan(host_key="10.0.0.1:80"))
+    newer = job()._replace(defs_version=2, plan=HostPlan(host_key="10.0.0.1:80"))
+    assert named.exempts(earlier) and named.is_known_exempt(earlier)
+    assert not named.is_known_exempt(newer)
+    assert not named.exempts(newer)
+    assert not named.exempts(earlier), "a job of the earlier version obeys the newer one"
 
 
 @pytest.mark.parametrize(
