@@ -99,13 +99,12 @@ class RobotsCache:
 
     def allows_all(self, host: int, version: int) -> bool:
         """Whether the host's robots.txt is known to allow every URL. False where `rules` must look into the store."""
-        cached = self._hosts.get(host)
-        return (
-            cached is not None
-            and cached.robots.allows_all
-            and version <= self._defs_version
-            and time.monotonic() - cached.checked_at < _RECHECK_SECONDS
-        )
+        if version > self._defs_version:
+            return False
+        now, cached = time.monotonic(), self._hosts.get(host)
+        if host in self._exempt:
+            return now - self._exempt[host] < _RECHECK_OFF_SECONDS
+        return cached is not None and cached.robots.allows_all and now - cached.checked_at < _RECHECK_SECONDS
 
     async def rules(self, host: int, version: int) -> HostRobots | None:
         """The robots.txt of a host; None if the defs of that version ignore it.

@@ -91,6 +91,12 @@ def test_robots_txt_is_left_out_once_it_is_read_and_allows_all_and_not_after_a_n
     assert obeys(job), "it counts once it is stored"
 
 
+def test_a_robots_txt_that_does_not_apply_is_left_out(cache: DefCache) -> None:
+    pipeline, job = pipeline_of(cache, cast(Any, "OFF")), cache.give_plan(leased(1))
+    asyncio.run(pipeline.robots_cache.rules(job.host, job.defs_version))
+    assert "ObeyRobots" not in names(pipeline.stages_of(job))
+
+
 @pytest.mark.parametrize(("status", "text", "open_"), [(200, CLOSED, False), (404, "", True), (0, "refused", False)])
 def test_only_a_robots_txt_that_disallows_nothing_is_left_out(
     cache: DefCache, status: int, text: str, *, open_: bool
