@@ -1,14 +1,16 @@
 """A job: its states and transitions, the keys that identify it, its lease and its outcome."""
 
 import hashlib
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 import orjson
 from msgspec import Struct
 
-from engine.model.host import LoginRule
-from engine.model.host_plan import NO_PLAN, HostPlan
+from engine.model.definition import HostRule, TaskGroup
+from engine.model.file import FieldPath
+from engine.model.host import LoginRule, RetryRule
 from engine.model.link import PLAIN_LINK, LinkRequest
 
 
@@ -132,6 +134,29 @@ class HostTerms(NamedTuple):
     """Whether the login to its host failed: then it sends nothing."""
 
 
+class HostPlan(Struct, eq=False):
+    """What a version of the defs says about all requests of a host, for a group and a kind of job.
+
+    It is found when a job is leased, travels with it, and ends with its version of the defs. What changes otherwise is
+    read at the lease, as a delay, or before each request: cookies, backoffs, robots.txt.
+    """
+
+    host_key: str = ""
+    """`name:port`."""
+    rule: HostRule = HostRule(name="")
+    group: TaskGroup = TaskGroup(name="")
+    retry: RetryRule = RetryRule()
+    """Which answers are asked for again."""
+    keeps_documents: bool | None = None
+    """Whether documents are kept beyond the end of the run; None: all groups keep theirs."""
+    file_fields: Mapping[str, tuple[FieldPath, ...]] = {}
+    """The fields that name files, by dataDef."""
+    plain_hosts: frozenset[str] = frozenset()
+    """The hosts that the defs name with `http:`."""
+    exempt_since: int = 0
+    """The version of the defs that lets the host be at a guarded address; it counts until a newer one is known."""
+
+
 class JobLineage(NamedTuple):
     """Where a job comes from: its locator, the links from there, and what the last one gives it."""
 
@@ -190,7 +215,7 @@ class LeasedJob(NamedTuple):
     stored: StoredPage | None = None
     """A document that replaces the fetch."""
     extraction: JobExtraction = JobExtraction()
-    plan: HostPlan = NO_PLAN
+    plan: HostPlan = HostPlan()
     """Of the host of its next request, or of its stored page."""
 
     def is_written(self, url: str) -> bool:

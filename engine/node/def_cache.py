@@ -12,8 +12,7 @@ from engine.model.definition import DataDef, Definitions, TaskGroup, definition_
 from engine.model.file import FieldPath, list_file_fields
 from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
 from engine.model.host import RetryRule
-from engine.model.host_plan import HostPlan
-from engine.model.job import JobKind, LeasedJob
+from engine.model.job import HostPlan, JobKind, LeasedJob
 from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from engine.settings import Settings
 from engine.store.db.connector import Database

@@ -9,8 +9,7 @@ from engine.http.client import Fetcher
 from engine.http.errors import NoRoom
 from engine.http.robots_request import MAX_ROBOTS_REDIRECTS
 from engine.model.host import product_token
-from engine.model.host_plan import HostPlan
-from engine.model.job import JobKind, LeasedJob
+from engine.model.job import HostPlan, JobKind, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor

@@ -7,8 +7,7 @@ from functools import partial
 from engine.http.errors import FetchFailed
 from engine.http.redirects import RedirectChain, build_target_request
 from engine.http.response import FetchResponse
-from engine.model.host_plan import HostPlan
-from engine.model.job import JobState, LeasedJob, Request, document_key
+from engine.model.job import HostPlan, JobState, LeasedJob, Request, document_key
 from engine.model.retry_policy import NOT_MODIFIED
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.handlers.freshness import Revalidation, StoredVersion

@@ -3,8 +3,7 @@
 from msgspec import field
 
 from engine.http.response import redact_headers
-from engine.model.host_plan import HostPlan
-from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job import HostPlan, JobKind, JobState, LeasedJob
 from engine.model.retry_policy import classify_status, no_page_reason, refused_reason
 from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor

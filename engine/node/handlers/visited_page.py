@@ -9,8 +9,7 @@ from engine import urls
 from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.model.host import LoginRule
-from engine.model.host_plan import HostPlan
-from engine.model.job import JobKind, LeasedJob, StoredPage
+from engine.model.job import HostPlan, JobKind, LeasedJob, StoredPage
 from engine.node.extraction.result import PageExtraction
 from engine.node.handlers.freshness import StoredVersion
 from engine.store.pages.documents import CheckedDocument, NewDocument

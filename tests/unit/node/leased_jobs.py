@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from engine.model.host_plan import HostPlan
-from engine.model.job import JobKind, JobLineage, JobOrigin, LeasedJob, Request
+from engine.model.job import HostPlan, JobKind, JobLineage, JobOrigin, LeasedJob, Request
 
 
 def leased(number: int) -> LeasedJob:

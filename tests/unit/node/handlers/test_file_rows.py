@@ -9,8 +9,7 @@ import pytest
 
 from engine.model.definition import DataDef, Definitions, Field, HostRule
 from engine.model.fingerprint import list_query_rules
-from engine.model.host_plan import HostPlan
-from engine.model.job import JobKind, LeasedJob, file_key
+from engine.model.job import HostPlan, JobKind, LeasedJob, file_key
 from engine.node.def_cache import DefsVersion
 from engine.node.extraction.extractor import PageExtraction
 from engine.node.handlers.file_rows import FileRows

@@ -9,8 +9,7 @@ from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.model.definition import HostRule
 from engine.model.host import LoginRule
-from engine.model.host_plan import HostPlan
-from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
+from engine.model.job import HostPlan, JobKind, JobState, LeasedJob, Request, StoredPage
 from engine.node.handlers.hop_rules import (
     ClaimTarget,
     EndRobotsRedirects,

@@ -7,8 +7,7 @@ import pytest
 
 from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
 from engine.model.host import DelayRange
-from engine.model.host_plan import HostPlan
-from engine.model.job import LeasedJob
+from engine.model.job import HostPlan, LeasedJob
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from tests.unit.node.leased_jobs import change, leased
 
