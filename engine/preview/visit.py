@@ -27,7 +27,7 @@ from engine.model.job import Request
 from engine.model.retry_policy import FOUND, SEE_OTHER, classify_status
 from engine.model.variables import decode_variables
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page
-from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
+from engine.node.loading.page_loader import GroupLoader, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
 from engine.processes.launcher import OwnTemplate
 from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
@@ -241,13 +241,9 @@ class _PageFetch:
         context = {"group": self._group, "locator": self._group, "depth": 0, "run": "try", "attempt": 1}
         if self._page_loader is None:
             self._page_loader = PageLoader(LoaderPool(self._template, self._settings), self._settings)
-        async with self._page_loader.reserve(loader, self._definitions, _VERSION) as process:
-            if isinstance(process, LoadOutcome):
-                outcome = process
-            else:
-                outcome = await self._page_loader.load(
-                    loader, process, url=url, request=outgoing, context=context
-                )  # fmt: skip
+        outcome = await self._page_loader.load(
+            loader, self._definitions, _VERSION, url=url, request=outgoing, context=context
+        )  # fmt: skip
         if outcome.failure is not None:
             raise outcome.failure
         return outcome.response

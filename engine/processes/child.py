@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 
+from engine.processes.orders import Ended
 from engine.runtime.process_identity import identity_of
 
 _KILL_WAIT_SECONDS = 1.0
@@ -13,6 +14,8 @@ _KILL_WAIT_SECONDS = 1.0
 
 class Child:
     """A process that leads a session. It is signalled and reaped with what is left of its group."""
+
+    is_own = True
 
     def __init__(self, lifeline: socket.socket | None = None, pid: int | None = None) -> None:
         """`pid`: None until the template has reported it."""
@@ -28,8 +31,8 @@ class Child:
         for number in self._pending:
             self.signal(number)
 
-    def on_lost(self) -> None:
-        """Note that it was not started: the template died before it could say so."""
+    def on_ended(self, _: Ended) -> None:
+        """Note that it was not started."""
         if self.pid is None and self._code is None:
             self._code = -signal.SIGKILL
 

@@ -1,47 +1,56 @@
-"""Frames on the socket between two processes of ours: a JSON header, and bytes. Never pickles."""
+"""Frames on the socket between two processes of ours: a number, a JSON header, and bytes. Never pickles."""
 
+import socket
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
-PREFIX = struct.Struct("<II")
-"""Lengths of the header and of the bytes behind it."""
+PREFIX = struct.Struct("<III")
+"""The number of the question, and the lengths of the header and of the bytes behind it."""
+_NUMBER = struct.Struct("<I")
+Encodable = Mapping[str, Any] | bytes
+"""A header, or its JSON."""
 
 
-class FrameTooLarge(Exception):
-    """A frame has more bytes than it may have."""
+class InvalidAnswer(Exception):
+    """A process sent an invalid answer: it counts as dead."""
 
 
-def encode_frame(header: Mapping[str, Any] | bytes, body: bytes = b"") -> list[bytes]:
-    """A frame as the pieces to write. `header`: a mapping, or its JSON."""
+def encode_frame(header: Encodable, body: bytes = b"", number: int = 0) -> list[bytes]:
+    """A frame as the pieces to write."""
     text = header if isinstance(header, bytes) else orjson.dumps(header)
-    return [PREFIX.pack(len(text), len(body)) + text, body] if body else [PREFIX.pack(len(text), 0) + text]
+    start = PREFIX.pack(number, len(text), len(body)) + text
+    return [start, body] if body else [start]
 
 
-def receive_frame(
-    recv_into: Callable[[memoryview], int], max_bytes: float = float("inf")
-) -> tuple[dict[str, Any], bytes] | None:
-    """The next frame; None: the other side has closed the socket. Raises FrameTooLarge.
-
-    `recv_into`: as that of a blocking socket.
-    """
-    prefix = _receive(recv_into, PREFIX.size)
-    if prefix is None:
-        return None
-    header_size, body_size = PREFIX.unpack(prefix)
-    if header_size + body_size > max_bytes:
-        raise FrameTooLarge
-    header, body = _receive(recv_into, header_size), _receive(recv_into, body_size)
-    return None if header is None or body is None else (orjson.loads(header), body)
+def number_frame(pieces: list[bytes], number: int) -> list[bytes]:
+    """The frame as the answer to a question."""
+    return [_NUMBER.pack(number) + pieces[0][_NUMBER.size :], *pieces[1:]]
 
 
-def _receive(recv_into: Callable[[memoryview], int], size: int) -> bytes | None:
+def serve(connection: socket.socket, answer: Callable[[dict[str, Any], bytes], tuple[Encodable, bytes]]) -> None:
+    """Answer one question after another, until the client closes the socket."""
+    while (prefix := _receive(connection, PREFIX.size)) is not None:
+        number, header_size, body_size = PREFIX.unpack(prefix)
+        header, body = _receive(connection, header_size), _receive(connection, body_size)
+        if header is None or body is None:
+            return
+        given = answer(orjson.loads(header), body)
+        del body
+        pieces = encode_frame(*given, number)
+        del given
+        while pieces:
+            connection.sendall(pieces.pop(0))
+
+
+def _receive(connection: socket.socket, size: int) -> bytes | None:
+    """So many bytes; None: the other side has closed the socket."""
     buffer = bytearray(size)
     view, received = memoryview(buffer), 0
     while received < size:
-        count = recv_into(view[received:])
+        count = connection.recv_into(view[received:])
         if not count:
             return None
         received += count

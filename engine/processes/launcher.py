@@ -1,5 +1,7 @@
 """A client's side of a template: starts and kills processes, hears of their ends."""
 
+import asyncio
+import logging
 import os
 import signal
 import socket
@@ -8,16 +10,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from engine.processes.child import Child, kill_group
+from engine.processes.child import Child
 from engine.processes.orders import (
     AdoptOrder,
     Ended,
     KillOrder,
     MessageReader,
     Ping,
-    Report,
+    ProcessKind,
     Started,
     StartOrder,
     send_message,
@@ -26,10 +28,9 @@ from engine.processes.start import spawn
 from engine.processes.template import fork_template
 
 _TEMPLATE = "engine.processes.template"
-_REPORT_SECONDS = 1.0
-"""The end of a process is reported so long after that of its sockets."""
 _END_SECONDS = 2.0
 """A template ends so long after its last client is gone."""
+_log = logging.getLogger(__name__)
 
 
 class TemplateLost(Exception):
@@ -39,76 +40,130 @@ class TemplateLost(Exception):
         super().__init__("the process that starts them has ended")
 
 
-class Launcher:
-    """One client of a template. Not thread-safe. Its processes end with it, but for own children."""
+class Launched(Protocol):
+    """What a launcher tells of a process that it started."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self.control = control
-        self._reader = MessageReader(control)
-        self._last_number = 0
+    pid: int | None
+    is_own: bool
+    """Whether it becomes a child of this process."""
+
+    def on_started(self, pid: int) -> None:
+        """Note its pid."""
+
+    def on_ended(self, ended: Ended) -> None:
+        """Note its end, or that it was not started. Of an own child, the latter alone is told."""
+
+
+LOST = Ended(0, signal.SIGKILL, 0)
+"""The end of a process whose template is lost."""
+
+
+class Launcher:
+    """A client of a template, and of the next if that is lost. Its processes end with it, but for own children.
+
+    For one thread. With an event loop it hears of its processes by itself, else by `hear`.
+    """
+
+    def __init__(self, link: "TemplateLink", name: str = "") -> None:
+        """`name`: of its processes, for the log."""
+        self.link = link
+        self._name = name
+        self.losses = 0
+        """Templates that were lost so far."""
         self.heard = 0
-        """Messages of the template so far."""
+        """Messages of this template so far."""
+        self._control: socket.socket | None = None
+        self._reader: MessageReader
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._last_number = 0
+        self._processes: dict[int, Launched] = {}
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a process is not reported yet."""
+        return any(process.pid is None for process in self._processes.values())
+
+    def connect(self) -> socket.socket:
+        """Have a template. Raises TemplateLost, OSError."""
+        if self._control is None:
+            self._control = self.link.share()
+            self._reader = MessageReader(self._control)
+            self.heard = 0
+            with suppress(RuntimeError):  # no event loop runs
+                self._loop = asyncio.get_running_loop()
+                self._loop.add_reader(self._control, self.hear)
+        return self._control
 
     def start(
-        self, entry: str, name: str, arguments: Mapping[str, Any], files: Mapping[str, int],
-        *, own: bool = False, leads_session: bool = False,
-    ) -> int:  # fmt: skip
-        """Order a process (see StartOrder); returns the number that its reports have. Raises TemplateLost."""
+        self, process: Launched, kind: ProcessKind, arguments: Mapping[str, Any], files: Mapping[str, int]
+    ) -> int:
+        """Order a process (see StartOrder); returns its number for `kill`. Raises TemplateLost, OSError."""
+        control = self.connect()
         self._last_number += 1
         order = StartOrder(
-            number=self._last_number, entry=entry, name=name, arguments=arguments, files=tuple(files),
-            own=own, leads_session=leads_session,
+            number=self._last_number, entry=kind.entry, name=kind.name, arguments=arguments, files=tuple(files),
+            own=process.is_own, leads_session=kind.leads_session,
         )  # fmt: skip
         try:
-            send_message(self.control, order, list(files.values()))
+            send_message(control, order, list(files.values()))
         except OSError as error:
             raise TemplateLost from error
+        self._processes[self._last_number] = process
         return self._last_number
-
-    def start_connected(
-        self, entry: str, name: str, arguments: Mapping[str, Any], files: Mapping[str, int], *, leads_session: bool
-    ) -> tuple[socket.socket, int]:
-        """Order a process with a socket, its file `connection`; its output goes to stderr. Raises TemplateLost."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                number = self.start(
-                    entry, name, arguments, {"connection": theirs.fileno(), "output": 2, **files},
-                    leads_session=leads_session,
-                )  # fmt: skip
-            except TemplateLost:
-                ours.close()
-                raise
-        return ours, number
 
     def kill(self, number: int) -> None:
         """Kill a process, unless it has ended."""
-        try:
-            send_message(self.control, KillOrder(number))
-        except OSError:
-            return  # the template is gone, and its processes with it
+        if self._control is not None:
+            with suppress(OSError):  # the template is gone, and its processes with it
+                send_message(self._control, KillOrder(number))
 
     def ping(self) -> None:
         """Ask the template for a sign of life."""
-        with suppress(OSError):  # `receive` says that it is gone
-            send_message(self.control, Ping())
+        if self._control is not None:
+            with suppress(OSError):  # `hear` notices that it is gone
+                send_message(self._control, Ping())
 
-    def receive(self) -> list[Report]:
-        """The reports that are there, without waiting. Raises TemplateLost."""
-        try:
-            self.control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return []
-        except OSError as error:
-            raise TemplateLost from error
-        messages = self._reader.receive()
-        if messages is None:
-            raise TemplateLost
-        self.heard += len(messages)
-        return [report for report, _ in messages if isinstance(report, Report)]
+    def hear(self) -> bool:
+        """Tell the processes what the template reports, without waiting; False: there is no template."""
+        while self._control is not None:
+            try:
+                self._control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            except OSError:
+                pass  # `receive` sees it too
+            messages = self._reader.receive()
+            if messages is None:
+                self.lose("the process that starts them has ended")
+                return False
+            self.heard += len(messages)
+            for report, _ in messages:
+                if isinstance(report, Started) and (process := self._processes.get(report.number)) is not None:
+                    process.on_started(report.pid)
+                    if process.is_own:
+                        del self._processes[report.number]
+                elif isinstance(report, Ended) and (process := self._processes.pop(report.number, None)) is not None:
+                    process.on_ended(report)
+        return False
+
+    def lose(self, reason: str) -> None:
+        """Give the template up, and with it its processes: they end, or have ended already."""
+        self.losses += 1
+        if self._name:
+            _log.warning("%s processes: %s", self._name, reason)
+        processes = list(self._processes.values())
+        self.close()
+        for process in processes:
+            process.on_ended(LOST)
 
     def close(self) -> None:
-        self.control.close()
+        """Leave the template, which ends the processes; none is told."""
+        self._processes.clear()
+        if self._control is not None:
+            if self._loop is not None:
+                self._loop.remove_reader(self._control)
+            self._control.close()
+            self._control = self._loop = None
 
 
 class TemplateLink:
@@ -129,10 +184,6 @@ class TemplateLink:
                 raise TemplateLost from error
         return ours
 
-    def connect(self) -> Launcher:
-        """A further client in this process. Raises TemplateLost."""
-        return Launcher(self.share())
-
     def replace(self, control: socket.socket) -> None:
         """Use the template that follows one that was lost."""
         with self._lock:
@@ -142,56 +193,6 @@ class TemplateLink:
     def close(self) -> None:
         with self._lock:
             self._control.close()
-
-
-class ForkedProcess:
-    """A process with a client of its own. For one thread at a time."""
-
-    def __init__(
-        self, link: TemplateLink, entry: str, name: str, arguments: Mapping[str, Any], files: Mapping[str, int]
-    ) -> None:
-        """Start it. `entry`, `name`, `arguments`: as in StartOrder. Raises TemplateLost, OSError."""
-        self._launcher = link.connect()
-        try:
-            self.connection, self._number = self._launcher.start_connected(
-                entry, name, arguments, files, leads_session=True
-            )
-        except (OSError, TemplateLost):
-            self._launcher.close()
-            raise
-        self._pid: int | None = None
-        self._ended: Ended | None = None
-
-    def poll(self) -> Ended | None:
-        """How it ended; None while it runs."""
-        if self._ended is None:
-            try:
-                reports = self._launcher.receive()
-            except TemplateLost:
-                if self._pid is not None:
-                    kill_group(self._pid)  # the template cannot see to it
-                reports = [Ended(0, signal.SIGKILL, 0)]
-            for report in reports:
-                if isinstance(report, Started):
-                    self._pid = report.pid
-                else:
-                    self._ended = report
-        return self._ended
-
-    def wait(self, seconds: float = _REPORT_SECONDS) -> Ended | None:
-        """Wait for its end, at most so long; how it ended."""
-        deadline = time.monotonic() + seconds
-        while self.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        return self._ended
-
-    def close(self) -> None:
-        """Kill it with its session, unless it has ended, and wait for that: it sees no socket or pipe closed."""
-        if self.poll() is None:
-            self._launcher.kill(self._number)
-            self.wait()
-        self._launcher.close()
-        self.connection.close()
 
 
 class SupervisorSocket:

@@ -16,6 +16,14 @@ _LENGTH = struct.Struct("<I")
 _READ_BYTES, _MAX_FILES = 65_536, 16
 
 
+class ProcessKind(Struct, frozen=True):
+    """What all processes of a kind have in common; see StartOrder."""
+
+    entry: str
+    name: str
+    leads_session: bool = False
+
+
 class StartOrder(Struct, frozen=True, kw_only=True, tag="start"):
     """Start a process. Its open files come with the order, in the order of `files`."""
 

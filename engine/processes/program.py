@@ -1,5 +1,6 @@
 """Runs a user's program between two pipes, in a process that the template forks."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -7,40 +8,92 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from engine.errors import reason_of
-from engine.processes.launcher import ForkedProcess, TemplateLink
+from engine.processes.launcher import Launcher
+from engine.processes.orders import ProcessKind
 from engine.processes.start import ChildStart
+from engine.processes.worker import LaunchedProcess
 
-ENTRY = "engine.processes.program:main"
+_ENTRY = "engine.processes.program:main"
+_CHUNK_BYTES = 65_536
 
 
-class Program(ForkedProcess):
+class Program(LaunchedProcess):
     """A program between two pipes; its stderr is that of this process."""
 
-    def __init__(self, link: TemplateLink, command: Sequence[str], name: str) -> None:
+    def __init__(self, launcher: Launcher, command: Sequence[str], name: str) -> None:
         """Start it. Raises TemplateLost, OSError."""
-        stdin, ours_in = os.pipe()
-        ours_out, stdout = os.pipe()
-        self.stdin, self.stdout = os.fdopen(ours_in, "wb", buffering=0), os.fdopen(ours_out, "rb", buffering=0)
+        self.failure = ""
+        """Why it could not be run, as `cannot run PROGRAM: REASON`; known after its end."""
+        stdin, self._stdin = os.pipe()
+        self._stdout, stdout = os.pipe()
         try:
-            with os.fdopen(stdin, "rb"), os.fdopen(stdout, "wb"):
-                super().__init__(link, ENTRY, name, {"command": command}, {"stdin": stdin, "stdout": stdout})
+            kind = ProcessKind(_ENTRY, name, leads_session=True)
+            super().__init__(launcher, kind, {"command": command}, {"stdin": stdin, "stdout": stdout})
         except BaseException:
-            self.stdin.close()
-            self.stdout.close()
+            os.close(self._stdin)
+            os.close(self._stdout)
             raise
+        finally:
+            os.close(stdin)
+            os.close(stdout)
+        self._readable, self._writable = asyncio.Event(), asyncio.Event()
+        for pipe in (self._stdin, self._stdout):
+            os.set_blocking(pipe, False)
+
+    async def write(self, data: bytes) -> None:
+        """Write to its input; in vain if it has closed that."""
+        rest = memoryview(data)
+        while rest and self._stdin >= 0:
+            try:
+                rest = rest[os.write(self._stdin, rest[:_CHUNK_BYTES]) :]
+            except BlockingIOError:
+                self._writable.clear()
+                self._loop.add_writer(self._stdin, self._on_writable)
+                await self._writable.wait()
+            except OSError:
+                return
+
+    async def read(self) -> bytes:
+        """What it writes next; empty: it has closed its output."""
+        while self._stdout >= 0:
+            try:
+                return os.read(self._stdout, _CHUNK_BYTES)
+            except BlockingIOError:
+                self._readable.clear()
+                self._loop.add_reader(self._stdout, self._on_readable)
+                await self._readable.wait()
+            except OSError:
+                break
+        return b""
+
+    def close_input(self) -> None:
+        """End its input."""
+        if self._stdin >= 0:
+            self._on_writable()
+            os.close(self._stdin)
+            self._stdin = -1
 
     def close(self) -> None:
-        """Kill it with its session, unless it has ended."""
+        self.close_input()
+        if self._stdout >= 0:
+            self._on_readable()
+            os.close(self._stdout)
+            self._stdout = -1
         super().close()
-        self.stdin.close()
-        self.stdout.close()
 
+    def _on_readable(self) -> None:
+        self._loop.remove_reader(self._stdout)
+        self._readable.set()
 
-def read_failure(connection: socket.socket) -> str:
-    """The text `cannot run PROGRAM: REASON`, if a program that has ended could not be run; else empty."""
-    with suppress(OSError):
-        return connection.recv(1_000, socket.MSG_DONTWAIT).decode()
-    return ""
+    def _on_writable(self) -> None:
+        self._loop.remove_writer(self._stdin)
+        self._writable.set()
+
+    def _finish(self) -> None:
+        if not self._is_finished:
+            with suppress(OSError):
+                self.failure = self.connection.recv(1_000, socket.MSG_DONTWAIT).decode()
+        super()._finish()
 
 
 def main(start: ChildStart) -> int:

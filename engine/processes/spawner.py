@@ -16,7 +16,7 @@ from engine.processes.child import Child, reap_orphans
 from engine.processes.child_limits import become_subreaper
 from engine.processes.heartbeat import CRASH_LIMIT, HeartbeatMonitor, count_crash
 from engine.processes.launcher import Launcher, OwnTemplate, TemplateLost
-from engine.processes.orders import Started, StartOrder
+from engine.processes.orders import ProcessKind, StartOrder
 from engine.processes.start import spawn_child
 from engine.runtime.beat_file import Beat
 from engine.runtime.log_file import open_log
@@ -43,11 +43,9 @@ class Spawner:
         self.adopts = become_subreaper()
         """Whether the template may fork for this process. Where the system refuses, each has its own interpreter."""
         self._template = OwnTemplate(entries, folder)
-        self._launcher: Launcher | None = None
-        self._starting: dict[int, Child] = {}
-        """Processes that the template has not reported yet, by number."""
+        self._launcher = Launcher(self._template)
         self._children: list[Child] = []
-        self._crashes = 0
+        self._crashes = self._losses = 0
         self._started_at = self._pinged_at = 0.0
         self._heartbeat = HeartbeatMonitor(timeout=_SILENT_SECONDS)
 
@@ -70,13 +68,13 @@ class Spawner:
         try:
             if forks and sys.platform == "linux" and threading.active_count() == 1:
                 self._template.fork()
-            self._launcher = self._template.connect()
+            self._launcher.connect()
         except (OSError, TemplateLost) as error:
             raise _cannot_start("the template", error) from error
 
     def check(self) -> None:
         """Hear of starts, reap what others left, follow a template that died or hangs by another. Never waits."""
-        if self._hear():
+        if self._launcher.hear():
             self._watch_template()
         elif self.failure is None:
             with contextlib.suppress(CrawlError):  # the next check tries again
@@ -112,42 +110,22 @@ class Spawner:
     def close(self) -> None:
         """End the template, and with it what it has forked for others; processes that start now hear their signals."""
         deadline = time.monotonic() + _START_SECONDS
-        while self._starting and self._hear() and time.monotonic() < deadline:
+        while self._launcher.is_starting and self._launcher.hear() and time.monotonic() < deadline:
             time.sleep(0.002)
-        if self._launcher is not None:
-            self._launcher.close()
-            self._launcher = None
+        self._launcher.close()
         self._template.close()
 
     def _start(
         self, child: Child, entry: str, name: str, arguments: Mapping[str, Any], files: Mapping[str, int]
     ) -> None:
         if self.adopts:
-            assert self._launcher is not None
-            self._starting[self._launcher.start(entry, name, arguments, files, own=True)] = child
+            self._launcher.start(child, ProcessKind(entry, name), arguments, files)
         else:
             order = StartOrder(number=0, entry=entry, name=name, arguments=arguments, files=tuple(files), own=True)
             child.on_started(spawn_child(order, list(files.values()), str(self._folder)))
 
-    def _hear(self) -> bool:
-        """Hear of starts; False: there is no template."""
-        try:
-            reports = self._launcher.receive() if self._launcher is not None else None
-        except TemplateLost:
-            reports = None
-        for report in reports or ():
-            child = self._starting.pop(report.number, None)
-            if child is None:
-                continue
-            if isinstance(report, Started):
-                child.on_started(report.pid)
-            else:
-                child.on_lost()
-        return reports is not None
-
     def _watch_template(self) -> None:
         """Kill the template if it no longer answers; the next check follows it."""
-        assert self._launcher is not None
         now, beat = time.monotonic(), Beat(number=self._launcher.heard, state="READY")
         if self._heartbeat.observe(beat if beat.number else None, now) is HeartbeatState.ASYSTOLE:
             _log.warning("the process that forks all others hangs; it is replaced")
@@ -158,13 +136,11 @@ class Spawner:
 
     def _follow_template(self) -> None:
         """Start a template, perhaps in place of one that died; tell the processes that used that."""
-        if self._launcher is not None:
+        if self._launcher.hear():
+            self._launcher.lose("it has ended")
+        if self._launcher.losses > self._losses:
+            self._losses = self._launcher.losses
             self._crashes = count_crash(self._crashes, self._started_at)
-            self._launcher.close()
-            self._launcher = None
-            for child in self._starting.values():
-                child.on_lost()
-            self._starting.clear()
         self.start_template()
         for child in self._children:
             if child.lifeline is not None and child.poll() is None:

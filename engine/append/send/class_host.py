@@ -18,7 +18,7 @@ from engine.plugins.files import decode_files
 from engine.plugins.loading import Awaiter, PluginLoader
 from engine.plugins.plugin_errors import PluginUnavailable, describe_error
 from engine.processes.child_limits import ignore_stop_signals, limit_memory
-from engine.processes.frames import encode_frame, receive_frame
+from engine.processes.frames import serve
 from engine.processes.start import ChildStart
 from engine.runtime.beat_file import resident_bytes
 
@@ -45,10 +45,9 @@ class AnswerInvalid(Exception):
 
 
 class ClassHost:
-    """Serves one socket until its end."""
+    """Holds the class, and answers requests."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+    def __init__(self) -> None:
         self._instance: Any = None
         self._readers: dict[str, RowReader] = {}
         self._awaiter = Awaiter()
@@ -57,23 +56,17 @@ class ClassHost:
             "append": self._append, "close": self._close,
         }  # fmt: skip
 
-    def serve(self) -> None:
-        """Answer requests, one after another."""
-        while (frame := receive_frame(self._connection.recv_into)) is not None:
-            header, body = frame
-            operation = header["operation"]
-            try:
-                answer = self._operations[operation](header, body)
-                more = {"footer": hasattr(self._instance, "footer")} if operation == "create" else {}
-                pieces = encode_frame({"rss": resident_bytes(), **more}, answer)
-            except (PluginUnavailable, AnswerInvalid) as error:
-                pieces = encode_frame({"error": str(error)})
-            except (Exception, SystemExit) as error:
-                pieces = encode_frame({"error": describe_error(error)})
-            for piece in pieces:
-                self._connection.sendall(piece)
-            if operation == "close":
-                return
+    def answer(self, header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        """The answer to a request."""
+        operation = header["operation"]
+        try:
+            answer = self._operations[operation](header, body)
+        except (PluginUnavailable, AnswerInvalid) as error:
+            return {"error": str(error)}, b""
+        except (Exception, SystemExit) as error:
+            return {"error": describe_error(error)}, b""
+        more = {"footer": hasattr(self._instance, "footer")} if operation == "create" else {}
+        return {"rss": resident_bytes(), **more}, answer
 
     def _create(self, header: dict[str, Any], body: bytes) -> bytes:
         """Create the class; the answer is the header of an encoder's file."""
@@ -155,7 +148,7 @@ def main(start: ChildStart) -> int:
         sys.stdout.reconfigure(line_buffering=True)
     try:
         with socket.socket(fileno=start.files["connection"]) as connection:
-            ClassHost(connection).serve()
+            serve(connection, ClassHost().answer)
     except OSError:
         return 1  # the appender is gone, or the class closed the socket
     os._exit(0)  # does not wait for threads of the class

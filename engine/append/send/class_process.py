@@ -1,30 +1,29 @@
 """Starts, asks and ends the process of a plugin encoder or appender, within a time limit."""
 
-import contextlib
 import logging
-import selectors
-import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
 from msgspec import Struct
 
 from engine.append.loop.lifeline import StopSignal
 from engine.append.loop.turns import OutputFailed, SupervisorGone
+from engine.append.send.output_process import OutputProcess
 from engine.errors import reason_of
 from engine.model.step import PluginFile
 from engine.plugins.files import encode_files
-from engine.processes.frames import FrameTooLarge, encode_frame, receive_frame
-from engine.processes.launcher import ForkedProcess, TemplateLink, TemplateLost
+from engine.processes.launcher import TemplateLink, TemplateLost
+from engine.processes.orders import ProcessKind
+from engine.processes.worker import Question, Worker, WorkerEnded
 
 START_SECONDS = 20.0
 """Seconds for the start of the interpreter and the creation of the class, besides its limit."""
 CLOSE_SECONDS = 5.0
 MAX_ANSWER_BYTES = 256_000_000
-_SLICE_SECONDS = 0.1
 _KEPT_SHARE = 0.5
 """Part of its memory that a process may hold between two requests; then it is replaced."""
+_KIND = ProcessKind("engine.append.send.class_host:main", "output", leads_session=True)
 
 _log = logging.getLogger("appender")
 
@@ -53,11 +52,10 @@ class ClassProcess:
     ) -> None:  # fmt: skip
         """`load_files`: reads the plugin files of the defs in force; called at each start."""
         self._spec = spec
-        self._link = link
         self._output = output
         self._load_files = load_files
         self._stop = stop
-        self._process: ForkedProcess | None = None
+        self._process = OutputProcess[Worker](link, stop)
         self._header = b""
         self.has_footer = False
         """Whether an encoder has the method `footer`. Known once it was started."""
@@ -93,31 +91,30 @@ class ClassProcess:
 
     def close(self) -> None:
         """Let the class release what it holds, and end the process; may be called again."""
-        if self._process is not None and not self._stop.supervisor_gone:
+        if self._process.current is not None and not self._stop.supervisor_gone:
             try:
                 self._request({"operation": "close"}, b"", min(self._spec.limit, CLOSE_SECONDS))
             except OutputFailed as error:
                 _log.warning("%s: `close`: %s", self._output, error.message)
             except SupervisorGone:
                 pass
-        self._kill()
+        self._end()
 
     def _ensure_started(self) -> None:
-        if self._process is not None and self._process.poll() is not None:
+        if self._process.has_ended:
             in_file = self._in_file
-            self._kill()  # it ended between two requests
+            self._end()
             if in_file:
                 raise OutputFailed("its process ended before the footer of the file")
-        if self._process is not None:
+        if self._process.current is not None:
             return
         files = self._load_files()
         try:
-            self._process = ForkedProcess(self._link, "engine.append.send.class_host:main", "output", {}, {})
+            self._process.start(lambda launcher: Worker(launcher, _KIND, max_bytes=MAX_ANSWER_BYTES))
         except (OSError, TemplateLost) as error:
             raise OutputFailed(
                 f"its process cannot be started: {reason_of(error)}", "Free memory or processes."
             ) from error
-        self._process.connection.setblocking(False)
         spec = self._spec
         header = {
             "operation": "create", "class": spec.name, "kind": spec.kind, "options": dict(spec.options),
@@ -127,71 +124,26 @@ class ClassProcess:
 
     def _request(self, header: dict[str, Any], body: bytes, limit: float, more: float = 0.0) -> tuple[int, bytes]:
         """Send one request; returns the resident bytes of the process and the answer. A failure ends the process."""
-        assert self._process is not None
-        connection = _PatientSocket(self._process.connection, self._stop, time.monotonic() + limit + more)
+        worker = self._process.current
+        assert worker is not None
+        question = Question(header, body, seconds=limit + more, read=lambda header, body: (bytes(header), bytes(body)))
         try:
-            for piece in encode_frame(header, body):
-                connection.sendall(piece)
-            frame = receive_frame(connection.recv_into, MAX_ANSWER_BYTES)
-        except TimeoutError:
-            self._kill()
-            raise OutputFailed(f"it took longer than its limit of {limit:g} s; its process was ended") from None
-        except FrameTooLarge:
-            self._kill()
-            raise OutputFailed(f"it gave more than {MAX_ANSWER_BYTES / 1e6:,.0f} MB for one batch") from None
-        except ConnectionError:
-            frame = None
+            answer, content = self._process.run(worker.ask(question))
+            fields = orjson.loads(answer)
+            if error := fields.get("error"):
+                raise OutputFailed(str(error))
+        except WorkerEnded as end:
+            self._end()
+            text = f"it took longer than its limit of {limit:g} s; its process was ended" if end.is_late else str(end)
+            if worker.is_broken:
+                text = f"it gave more than {MAX_ANSWER_BYTES / 1e6:,.0f} MB for one batch"
+            raise OutputFailed(text) from None
         except BaseException:
-            self._kill()
+            self._end()  # what it left half done is lost with it
             raise
-        if frame is None:
-            raise OutputFailed(self._describe_end())
-        answer, content = frame
-        if error := answer.get("error"):
-            self._kill()  # what it left half done is lost with it
-            raise OutputFailed(str(error))
-        self.has_footer = answer.get("footer", self.has_footer)
-        return int(answer["rss"]), content
+        self.has_footer = fields.get("footer", self.has_footer)
+        return int(fields["rss"]), content
 
-    def _describe_end(self) -> str:
-        assert self._process is not None
-        ended = self._process.wait()
-        self._kill()
-        return "it closed the connection to its process" if ended is None else f"its process ended ({ended.cause})"
-
-    def _kill(self) -> None:
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+    def _end(self) -> None:
+        self._process.end()
         self._in_file = False
-
-
-class _PatientSocket:
-    """A socket that waits until a deadline. Its methods raise TimeoutError and SupervisorGone."""
-
-    def __init__(self, connection: socket.socket, stop: StopSignal, deadline: float) -> None:
-        self._connection = connection
-        self._stop = stop
-        self._deadline = deadline
-
-    def sendall(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            self._wait(selectors.EVENT_WRITE)
-            with contextlib.suppress(BlockingIOError):
-                rest = rest[self._connection.send(rest) :]
-
-    def recv_into(self, buffer: memoryview) -> int:
-        while True:
-            self._wait(selectors.EVENT_READ)
-            with contextlib.suppress(BlockingIOError):
-                return self._connection.recv_into(buffer)
-
-    def _wait(self, event: int) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._connection, event)
-            while not selector.select(max(0.0, min(_SLICE_SECONDS, self._deadline - time.monotonic()))):
-                if self._stop.supervisor_gone:
-                    raise SupervisorGone
-                if time.monotonic() >= self._deadline:
-                    raise TimeoutError

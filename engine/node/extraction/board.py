@@ -60,6 +60,10 @@ class ProgressSlot:
         """Number of the document that the process began last; 0: none yet."""
         return int(self._cells[0])
 
+    def copy(self) -> "ProgressSlot":
+        """What it holds now."""
+        return ProgressSlot(memoryview(bytes(self._cells)).cast("Q"))
+
     def clear(self) -> None:
         for cell in range(_CELLS):
             self._cells[cell] = 0

@@ -38,6 +38,7 @@ from engine.node.extraction.task import PageTask
 from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap, tune_garbage_collection
 from engine.plugins.plugin_errors import StepError
 from engine.processes.child_limits import ignore_stop_signals, limit_memory
+from engine.processes.frames import number_frame
 from engine.processes.start import ChildStart
 from engine.runtime import log_file
 from engine.runtime.beat_file import resident_bytes
@@ -77,6 +78,10 @@ _KEPT_SHARE = 0.25
 """Part of `parse_memory` that a process may keep between two documents; a process that keeps more is replaced."""
 
 
+_Document = tuple[int, dict[str, Any], Body | None, int]
+"""The number of a question, its header, its body (None: it does not fit in memory) and the size of that."""
+
+
 class ExtractionChild:
     """Serves one socket until its end."""
 
@@ -96,7 +101,9 @@ class ExtractionChild:
         self._compiled: dict[tuple[int, str], RecordExtractor] = {}
         self._number = 0
         self._must_end = self._ran_plugins = False
-        self._waiting = deque[tuple[dict[str, Any], Body | None, int]]()
+        self._question = 0
+        """The number of the question that it works on."""
+        self._waiting = deque[_Document]()
         """Documents that arrived while plugin code waited for the node."""
         self._plugins: dict[int, PluginSteps] = {}
         self._call_lock = threading.Lock()
@@ -106,11 +113,12 @@ class ExtractionChild:
     def serve(self) -> None:
         """Work until the socket is closed, or until too much memory is kept."""
         while (document := self._next_document()) is not None:
-            header, body, size = document
+            question, header, body, size = document
+            self._question = question
             self._number += 1
             self._slot.begin(self._number, Phase.DECODING)
             self._must_end = False
-            answer = self._out_of_memory_answer() if body is None else self._work(header, body)
+            answer = number_frame(self._out_of_memory_answer() if body is None else self._work(header, body), question)
             large = size >= LARGE_PAGE_BYTES
             del header, body
             if sum(map(len, answer)) <= _JOINED_BYTES:
@@ -124,14 +132,14 @@ class ExtractionChild:
             if self._must_end or ((large or self._ran_plugins) and self._keeps_too_much()):
                 return
 
-    def _next_document(self) -> tuple[dict[str, Any], Body | None, int] | None:
-        """The next document: header, body (None: it does not fit in memory) and size. None: the socket is closed."""
+    def _next_document(self) -> _Document | None:
+        """The next document; None: the socket is closed."""
         if self._waiting:
             return self._waiting.popleft()
         while (sizes := self._inbox.read_header()) is not None:
-            header, size = sizes
+            number, header, size = sizes
             if header["kind"] != "defs":
-                return header, self._inbox.read_body(size), size
+                return number, header, self._inbox.read_body(size), size
             self._add_defs(header["defs"], size)
         return None
 
@@ -150,9 +158,10 @@ class ExtractionChild:
                 signal.setitimer(signal.ITIMER_REAL, left)
 
     def _exchange(self, call: str, key: str, value: Any) -> Any:
-        self._connection.sendall(b"".join(wire.encode(wire.NodeCallRequest(call=call, key=key, value=value))))
+        call_frame = wire.encode(wire.NodeCallRequest(call=call, key=key, value=value))
+        self._connection.sendall(b"".join(number_frame(call_frame, self._question)))
         while (sizes := self._inbox.read_header()) is not None:
-            header, size = sizes
+            number, header, size = sizes
             if header["kind"] == "reply":
                 if header["problem"]:
                     raise StepError(header["problem"], "node-call")
@@ -160,7 +169,7 @@ class ExtractionChild:
             if header["kind"] == "defs":
                 self._add_defs(header["defs"], size)
             else:
-                self._waiting.append((header, self._inbox.read_body(size), size))
+                self._waiting.append((number, header, self._inbox.read_body(size), size))
         raise ConnectionResetError
 
     def _work(self, header: dict[str, Any], body: Body) -> list[bytes]:

@@ -28,14 +28,14 @@ class Inbox:
         """Return freed memory to the system if nothing arrives for a moment."""
         self._trims_when_idle = True
 
-    def read_header(self) -> tuple[dict[str, Any], int] | None:
-        """The next header, and the number of bytes behind it; None: the node has closed the socket."""
+    def read_header(self) -> tuple[int, dict[str, Any], int] | None:
+        """The number of a question, its header, and its bytes behind that; None: the node has closed the socket."""
         prefix = self._take(PREFIX.size)
         if prefix is None:
             return None
-        header_size, body_size = PREFIX.unpack(prefix)
+        number, header_size, body_size = PREFIX.unpack(prefix)
         header = self._take(header_size)
-        return None if header is None else (orjson.loads(header), body_size)
+        return None if header is None else (number, orjson.loads(header), body_size)
 
     def read_body(self, size: int) -> Body | None:
         """The bytes behind a header, in memory once; None: they do not fit, and are skipped."""

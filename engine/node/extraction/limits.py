@@ -2,9 +2,7 @@
 
 import sys
 
-import orjson
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from engine.extract.links.links import MAX_PAGE_URL_CHARACTERS
 from engine.settings import Settings
@@ -45,13 +43,6 @@ class ExtractionLimits(Struct, frozen=True, kw_only=True):
             rows=max(_LEAST_ROWS_BYTES, int(_ANSWER_FACTOR * settings.max_body)),
             links=settings.max_links,
         )
-
-    @classmethod
-    def from_json(cls, text: str) -> "ExtractionLimits":
-        return cls(**orjson.loads(text))
-
-    def to_json(self) -> str:
-        return orjson.dumps(asdict(self)).decode()
 
     def growth(self, base: int) -> int:
         """Bytes that a process with `base` resident bytes may map."""

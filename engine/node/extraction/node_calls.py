@@ -1,7 +1,5 @@
 """Answers plugin code that asks its node: values that a run's steps share, and checkpoints."""
 
-import asyncio
-import logging
 from typing import Any
 
 import orjson
@@ -9,8 +7,6 @@ import orjson
 from engine.model.job import LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.extraction import wire
-from engine.node.extraction.request import ChildState, ExtractionRequest
-from engine.processes.frames import encode_frame
 
 MAX_VALUE_BYTES = 65_536
 """Of one stored value, as JSON."""
@@ -57,33 +53,3 @@ class NodeCalls:
             return f"a value has at most {MAX_VALUE_BYTES:,} bytes, and all values of a page {MAX_PAGE_BYTES:,}"
         self.stored_values[key] = value.decode()
         return None
-
-
-_log = logging.getLogger(__name__)
-
-
-class CallReplies:
-    """The replies in progress."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def answer(self, child: ChildState, call: wire.NodeCallRequest) -> None:
-        """Have the node answer; until then the time of the document does not count."""
-        child.clock.pause(paused=True)
-        task = asyncio.get_running_loop().create_task(self._reply(child, child.requests[0], call))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _reply(self, child: ChildState, request: ExtractionRequest, call: wire.NodeCallRequest) -> None:
-        value: Any = None
-        problem = ""
-        try:
-            if request.on_call is not None:
-                value = await request.on_call.answer(call)
-        except Exception as error:
-            _log.warning("%s of plugin code failed: %s", call.call, error)
-            problem = f"{call.call} failed: {error}"[:300]
-        if child.requests and child.requests[0] is request and child.fork.is_open:
-            child.clock.pause(paused=False)
-            child.connection.write(encode_frame({"kind": "reply", "value": value, "problem": problem}))

@@ -19,7 +19,7 @@ from engine.node.extraction import wire
 from engine.node.extraction.death import LONGER_THAN_LIMIT
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest, NodeCallAnswers, StepDied
-from engine.node.extraction.steps.command import CommandFailed, CommandPool
+from engine.node.extraction.steps.command import Command, CommandFailed, CommandPool
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.wire import LinkColumns
 from engine.plugins.files import resolve_arguments
@@ -36,10 +36,9 @@ class PluginWorker:
         self._pool = pool
         self._folder = folder
         self._budget = budget
-        self._commands: dict[tuple[Any, ...], CommandPool] = {}
+        self._commands = CommandPool(pool.link, max_bytes=pool.limits.answer)
         self._arguments: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
         """By def version and `run` of a step."""
-        self._newest = 0
 
     async def extract(
         self, task: PageTask, body: Body, definitions: tuple[int, Definitions], *, share: BodyShare | None = None,
@@ -52,7 +51,8 @@ class PluginWorker:
         tasks = [self._find_task(definitions[1], task, index) for index in range(len(task.data_defs))]
         died: list[tuple[int, StepResult]] = []
         while True:
-            request = self._request(task, tasks, body, definitions, share, on_call)
+            names = [name for name, _ in task.data_defs]
+            request = self._extraction(task.to_header(), body, definitions, names, tasks, share, on_call)
             try:
                 answer = await self._pool.work(request)
                 break
@@ -75,16 +75,7 @@ class PluginWorker:
 
     def close(self) -> None:
         """End the commands."""
-        for pool in self._commands.values():
-            pool.close()
-        self._commands.clear()
-
-    def _request(
-        self, task: PageTask, tasks: Sequence[Task | None], body: Body, definitions: tuple[int, Definitions],
-        share: BodyShare | None, on_call: NodeCallAnswers | None,
-    ) -> ExtractionRequest:  # fmt: skip
-        names = [name for name, _ in task.data_defs]
-        return self._extraction(task.to_header(), body, definitions, names, tasks, share, on_call)
+        self._commands.close()
 
     def _extraction(
         self, header: dict[str, Any], body: Body, definitions: tuple[int, Definitions], data_defs: Sequence[str],
@@ -140,7 +131,8 @@ class PluginWorker:
             began = time.perf_counter()
             share = self._budget.open_share() if self._budget is not None else None
             try:
-                async with self._command(step, definitions).ask(line, share) as (reply, milliseconds, process):
+                command = self._command(step, definitions)
+                async with self._commands.ask(command, definitions[0], line, share) as (reply, milliseconds, process):
                     header = {
                         "kind": "steps", "defs": definitions[0], "at": at, "ms": milliseconds,
                         "task": replace(task, data_defs=(task.data_defs[unit],), tasks=(task.tasks[unit],)).to_header(),
@@ -167,34 +159,16 @@ class PluginWorker:
             [(_, at)] = end.stops
             rows = next((texts for _, texts in end.rows), ())
 
-    def _command(self, step: ChainStep, definitions: tuple[int, Definitions]) -> CommandPool:
-        """The processes of a step. Raises OSError if plugin files cannot be written."""
-        version, plugins = definitions[0], definitions[1].plugins
-        if version > self._newest:
-            self._newest = version
-            self._close_unused()
-        limit = step.limit or self._pool.limits.seconds
+    def _command(self, step: ChainStep, definitions: tuple[int, Definitions]) -> Command:
+        """The program of a step. Raises OSError if plugin files cannot be written."""
+        version = definitions[0]
         run = self._arguments.get((version, step.run))
         if run is None:
-            run = self._arguments[version, step.run] = tuple(resolve_arguments(step.run, plugins, self._folder))
-        key = (run, step.workers, limit)
-        pool = self._commands.get(key)
-        if pool is None:
-            pool = self._commands[key] = CommandPool(
-                self._pool.link, run, workers=step.workers, limit=limit, max_bytes=self._pool.limits.answer
-            )
-        pool.version = max(pool.version, version)
-        self._close_unused()
-        return pool
-
-    def _close_unused(self) -> None:
-        """End the programs of earlier versions that no page uses."""
-        for key, pool in list(self._commands.items()):
-            if pool.version < self._newest - 1 and not pool.users:
-                del self._commands[key]
-                pool.close()
-        for old in [key for key in self._arguments if key[0] < self._newest - 1]:
-            del self._arguments[old]
+            arguments = resolve_arguments(step.run, definitions[1].plugins, self._folder)
+            run = self._arguments[version, step.run] = tuple(arguments)
+            for old in [key for key in self._arguments if key[0] < version - 1]:
+                del self._arguments[old]
+        return Command(run, step.workers, step.limit or self._pool.limits.seconds)
 
 
 def _command_line(task: Task, url: str, rows: Texts | Sequence[str]) -> bytes:

@@ -1,12 +1,8 @@
-"""Documents on their way to an extraction process, and the node's view of each process."""
+"""Documents on their way to an extraction process, and the answers that fit them."""
 
-import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
-
-from msgspec import Struct
 
 from engine.extract.select.selection import SelectionResult
 from engine.http.byte_budget import BodyShare
@@ -15,21 +11,9 @@ from engine.model.fingerprint import list_query_rules
 from engine.model.step import ChainStep, StepKind
 from engine.node.extraction import wire
 from engine.node.extraction.board import CONVERTERS
-from engine.node.extraction.clock import DocumentClock
 from engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage, UnsupportedContent
-from engine.processes.forks import Fork
-from engine.processes.frame_connection import FrameConnection
+from engine.processes.frames import InvalidAnswer
 from engine.store.pages.body import Body
-
-
-class RoomNeeded(Struct, frozen=True):
-    """The size of a large answer, which waits for room in the node."""
-
-    size: int
-    resume: Callable[[], None]
-    """Reads the answer."""
-    abandon: Callable[[], None]
-    """Gives up the answer, with the process that holds it."""
 
 
 class NodeCallAnswers(Protocol):
@@ -79,75 +63,12 @@ class ExtractionRequest:
     on_call: NodeCallAnswers | None = None
     """Answers plugin code that asks the node."""
     deaths: int = 0
-    answered: "asyncio.Future[wire.Answer | RoomNeeded]" = field(init=False)
 
     def read_body(self) -> bytes:
         """The bytes to send. A packed body is unpacked if it is sent again, to another process."""
         body = self.body.read()
         self.body.keep_packed()
         return body
-
-    def answer(self, answer: wire.Answer) -> None:
-        """Pass on the answer, unless its receiver has gone."""
-        if not self.answered.done():
-            self.answered.set_result(answer)
-
-    def admit(self, size: int) -> bool:
-        """Whether an answer can be read now: there is room, or its receiver has gone."""
-        if self.share is None or self.answered.done():
-            return True
-        self.share.release()  # what the answer of a process that died has held
-        return self.share.try_grow(size)
-
-    def ask_room(self, needed: RoomNeeded) -> None:
-        """Have the job wait for room; its answer comes later."""
-        asked, self.answered = self.answered, self.answered.get_loop().create_future()
-        asked.set_result(needed)
-
-    async def wait(self) -> wire.Answer:
-        """The answer, once it is there and has room."""
-        needed: RoomNeeded | None = None
-        try:
-            while isinstance(answer := await self.answered, RoomNeeded):
-                needed = answer
-                if self.share is not None:
-                    await self.share.grow(needed.size)
-                needed.resume()
-                needed = None
-            return answer
-        except BaseException:
-            self.answered.cancel()
-            if needed is not None:
-                needed.abandon()
-            raise
-
-
-class ChildState:
-    """One extraction process, from its start to the report of its end."""
-
-    def __init__(self, number: int, slot: int, *, alone: bool, code: str = "") -> None:
-        """`code`: the def version whose plugin code it runs; empty: none."""
-        self.number = number
-        self.slot = slot
-        self.code = code
-        self.alone = alone
-        """Whether it works on a document that killed a process before, and gets no other meanwhile."""
-        self.fork: Fork
-        self.requests: deque[ExtractionRequest] = deque()
-        self.known_defs: list[int] = []
-        """Keys of the defs it has, the oldest first."""
-        self.answers = 0
-        self.connection: FrameConnection
-        self.clock: DocumentClock
-        self.timed_out = False
-        self.garbage = False
-
-    def learn_defs(self, key: int) -> bool:
-        """Whether the process lacks these defs and must get them. It forgets the oldest beyond its limit."""
-        if key in self.known_defs:
-            return False
-        self.known_defs = [*self.known_defs, key][-wire.MAX_KNOWN_DEFS :]
-        return True
 
 
 _ANSWERS: dict[str, type[wire.Answer]] = {
@@ -161,16 +82,16 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
     kind = request.header["kind"]
     if isinstance(answer, wire.Failure):
         if answer.unit is not None and not _has_step(request, answer.unit, answer.step):
-            raise wire.InvalidAnswer("a failure of a step that the chain does not have")
+            raise InvalidAnswer("a failure of a step that the chain does not have")
         return
     if not isinstance(answer, _ANSWERS[kind]):
-        raise wire.InvalidAnswer(f"no answer to a {kind}")
+        raise InvalidAnswer(f"no answer to a {kind}")
     if isinstance(answer, wire.SitemapAnswer) and bool(answer.modified) != bool(
         answer.pages and "now" in request.header
     ):
-        raise wire.InvalidAnswer("other moments than those that were asked for")
+        raise InvalidAnswer("other moments than those that were asked for")
     if isinstance(answer, wire.RobotsAnswer) and len(answer.rules) != len(request.header["urls"]):
-        raise wire.InvalidAnswer("other URLs than those that were asked for")
+        raise InvalidAnswer("other URLs than those that were asked for")
     if not isinstance(answer, wire.PageAnswer):
         return
     data_defs = request.header["task" if kind == "steps" else "data_defs"]
@@ -178,19 +99,19 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
     with_rows = {index for index, (_, wants_rows) in enumerate(data_defs) if wants_rows}
     indexes = [index for index, _ in answer.rows]
     if not with_rows.issuperset(indexes) or len(set(indexes)) < len(indexes):
-        raise wire.InvalidAnswer("rows of a dataDef that was not asked for")
+        raise InvalidAnswer("rows of a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in answer.counts]) or not _has_possible_counts(request, answer):
-        raise wire.InvalidAnswer("counts that no dataDef makes")
+        raise InvalidAnswer("counts that no dataDef makes")
     if not set(request.data_defs).issuperset(
         [*[name for name, _ in answer.rejected_counts], *[warning.data_def for warning in answer.warnings]]
     ):
-        raise wire.InvalidAnswer("rejections or warnings of a dataDef that was not asked for")
+        raise InvalidAnswer("rejections or warnings of a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in (*answer.results, *answer.stops)]):
-        raise wire.InvalidAnswer("results of a task that was not asked for")
+        raise InvalidAnswer("results of a task that was not asked for")
     if not all(_has_step(request, unit, step, "command") for unit, step in answer.stops):
-        raise wire.InvalidAnswer("a stop where the chain has no command")
+        raise InvalidAnswer("a stop where the chain has no command")
     if answer.links.runs and not _possible_links(request).issuperset([(run[1], run[4]) for run in answer.links.runs]):
-        raise wire.InvalidAnswer("links that no dataDef makes")
+        raise InvalidAnswer("links that no dataDef makes")
 
 
 def _has_step(request: ExtractionRequest, unit: int, step: int, kind: StepKind | None = None) -> bool:

@@ -22,7 +22,7 @@ from engine.model.step import StepResult
 from engine.node.extraction.page_extraction import ExtractedPage
 from engine.node.extraction.task import SHOWN_REJECTIONS
 from engine.node.lines import pack_lines, read_lines
-from engine.processes.frames import encode_frame
+from engine.processes.frames import InvalidAnswer, encode_frame
 
 MAX_INTEGER = 2**63 - 1
 _Integer = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)]
@@ -87,10 +87,6 @@ class AnswerTooLarge(Exception):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"what it gives is larger than {limit / 1e6:,.0f} MB")
-
-
-class InvalidAnswer(Exception):
-    """An extraction process sent an invalid answer: it counts as dead."""
 
 
 class Failure(Struct, frozen=True, kw_only=True, tag="failure"):

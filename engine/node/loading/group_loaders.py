@@ -55,18 +55,20 @@ class GroupLoaders:
         must_wait = not self._page_loader.has_free(loader, job.defs_version)
         if must_wait:  # a job that waits for a process must not hold a place at its host
             self._host_gates.exit(job)
-        async with self._page_loader.reserve(loader, definitions, job.defs_version) as process:
-            if isinstance(process, LoadOutcome):
-                return process
+
+        async def admit() -> None:
             if must_wait:
                 await self._host_gates.enter(job, job.plan.host_key, send_at=None)
             await self._host_gates.wait_turn(job, again=again and not must_wait)
             on_send()
-            context = {
-                "group": job.group, "locator": job.lineage.locator, "depth": job.lineage.depth, "run": self._run,
-                "attempt": job.attempts + 1,
-            }  # fmt: skip
-            return await self._page_loader.load(loader, process, url=url, request=request, context=context, share=share)
+
+        context = {
+            "group": job.group, "locator": job.lineage.locator, "depth": job.lineage.depth, "run": self._run,
+            "attempt": job.attempts + 1,
+        }  # fmt: skip
+        return await self._page_loader.load(
+            loader, definitions, job.defs_version, url=url, request=request, context=context, share=share, admit=admit
+        )
 
     def to_unit_results(self, job: LeasedJob, results: Sequence[StepResult]) -> tuple[UnitResult, ...]:
         """The results of a load as the job's commit writes them, each with the id of its task's unit."""

@@ -1,7 +1,6 @@
 """The loader process: creates a plugin loader and has it load pages."""
 
 import signal
-import socket
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +22,7 @@ from engine.plugins.files import decode_files
 from engine.plugins.loading import Awaiter, PluginLoader
 from engine.plugins.plugin_errors import NotApplicable, PluginUnavailable, StepError, describe_error, error_text
 from engine.processes.child_limits import become_first_victim
-from engine.processes.frames import receive_frame
+from engine.processes.frames import serve
 from engine.processes.start import ChildStart
 from engine.runtime import log_file
 
@@ -59,21 +58,14 @@ class RequestContext:
 class LoaderChild:
     """A loader process: creates one loader, and has it load one page after another."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+    def __init__(self) -> None:
         self._loader: Any = None
         self._awaiter = Awaiter()
 
-    def serve(self) -> None:
-        """Work until the node closes the socket."""
-        while (frame := receive_frame(self._connection.recv_into)) is not None:
-            header, body = frame
-            answer = self._prepare(header, body) if header["kind"] == "prepare" else self._load(header, body)
-            del frame, header, body
-            pieces = encode_answer(answer)
-            del answer
-            while pieces:
-                self._connection.sendall(pieces.pop(0))
+    def answer(self, header: dict[str, Any], body: bytes) -> tuple[bytes, bytes]:
+        """The answer to a question of the node."""
+        work = self._prepare if header["kind"] == "prepare" else self._load
+        return encode_answer(work(header, body))
 
     def _prepare(self, header: Mapping[str, Any], body: bytes) -> Answer:
         try:
@@ -145,4 +137,4 @@ def main(start: ChildStart) -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)  # helpers inherit what is ignored
     become_first_victim()  # the node watches its memory: a limit of addresses would break the helpers
-    LoaderChild(start.connect()).serve()
+    serve(start.connect(), LoaderChild().answer)

@@ -6,13 +6,11 @@ A process that runs plugin code is not trusted: an answer of any unexpected form
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import orjson
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from engine.model.step import PluginFile
-from engine.node.extraction.wire import InvalidAnswer
-from engine.plugins.files import encode_files
-from engine.processes.frames import encode_frame
+from engine.processes.frames import InvalidAnswer
 
 MAX_HEADERS = 512
 MAX_HEADER_BYTES = 64 * 1024
@@ -23,7 +21,6 @@ OTHER_BYTES = 4_000_000
 """Bytes of an answer besides the body, at most: JSON may need six bytes for one."""
 
 FailureKind = Literal["error", "step", "not-applicable", "too-large", "bad-response", "unavailable"]
-_FAILURE_KINDS = ("error", "step", "not-applicable", "too-large", "bad-response", "unavailable")
 _MAX_WARNINGS = 100
 
 
@@ -34,11 +31,11 @@ class LoaderWarning(NamedTuple):
     code: str
 
 
-class Ready(Struct, frozen=True, kw_only=True):
+class Ready(Struct, frozen=True, kw_only=True, tag="ready"):
     """The loader's class has been created."""
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
     """A response of a plugin loader."""
 
     url: str | None
@@ -46,11 +43,11 @@ class Loaded(Struct, frozen=True, kw_only=True):
     status: int
     headers: tuple[tuple[str, str], ...]
     """With names in lower case."""
-    body: bytes
     warnings: tuple[LoaderWarning, ...]
+    body: bytes = b""
 
 
-class NotLoaded(Struct, frozen=True, kw_only=True):
+class NotLoaded(Struct, frozen=True, kw_only=True, tag="failed"):
     """The reason for a missing response; the process is alive."""
 
     kind: FailureKind
@@ -60,58 +57,39 @@ class NotLoaded(Struct, frozen=True, kw_only=True):
 
 
 Answer = Ready | Loaded | NotLoaded
-
-
-def encode_preparation(class_name: str, options: Mapping[str, Any], files: Sequence[PluginFile]) -> list[bytes]:
-    """The message that makes a process create a loader from these plugin files."""
-    header = {"kind": "prepare", "class": class_name, "options": {**options}}
-    return encode_frame(header, encode_files(files))
+_decoder: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 def encode_task(
     *, url: str, method: str, headers: Mapping[str, str], body: bytes | None, context: Mapping[str, Any], max_body: int
-) -> list[bytes]:
-    """The message that makes a process load a page; its response has at most `max_body` bytes."""
+) -> tuple[Mapping[str, Any], bytes]:
+    """The question that makes a process load a page; its response has at most `max_body` bytes."""
     header = {
         "kind": "load", "url": url, "method": method, "headers": {**headers}, "has_body": body is not None,
         "context": {**context}, "max_body": max_body,
     }  # fmt: skip
-    return encode_frame(header, body or b"")
+    return header, body or b""
 
 
-def encode_answer(answer: Answer) -> list[bytes]:
-    match answer:
-        case Ready():
-            return encode_frame({"ready": True})
-        case NotLoaded():
-            return encode_frame({"failed": answer.kind, "text": answer.text, "code": answer.code})
-    header = {
-        "status": answer.status, "url": answer.url, "headers": answer.headers,
-        "warnings": [(*warning,) for warning in answer.warnings[:_MAX_WARNINGS]],
-    }  # fmt: skip
-    return encode_frame(header, answer.body)
+def encode_answer(answer: Answer) -> tuple[bytes, bytes]:
+    """Header and bytes of an answer."""
+    if isinstance(answer, Loaded):
+        header = replace(answer, body=b"", warnings=answer.warnings[:_MAX_WARNINGS])
+        return msgspec.json.encode(header), answer.body
+    return msgspec.json.encode(answer), b""
 
 
 def decode_answer(header: memoryview, body: memoryview, max_body: int) -> Answer:
     """The answer of a message. Raises only InvalidAnswer."""
     try:
-        fields = orjson.loads(header)
-        if "ready" in fields:
-            return Ready()
-        if "failed" in fields:
-            if fields["failed"] not in _FAILURE_KINDS:
-                raise InvalidAnswer("no known failure")
-            return NotLoaded(kind=fields["failed"], text=_text(fields["text"]), code=_text(fields["code"]))
+        answer = _decoder.decode(header)
+        if not isinstance(answer, Loaded):
+            return answer
         if len(body) > max_body:
             raise InvalidAnswer("a body over the limit")
-        return Loaded(
-            url=None if fields["url"] is None else _text(fields["url"]),
-            status=check_status(fields["status"]),
-            headers=check_headers([(_text(name), _text(value)) for name, value in fields["headers"]]),
-            body=bytes(body),
-            warnings=tuple(LoaderWarning(_text(text), _text(code)) for text, code in fields["warnings"]),
-        )
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        check_status(answer.status)
+        return replace(answer, headers=check_headers(answer.headers), body=bytes(body))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidAnswer(f"{type(error).__name__}: {error}"[:200]) from error
 
 
@@ -138,9 +116,3 @@ def check_headers(headers: Sequence[tuple[Any, Any]]) -> tuple[tuple[str, str], 
     if sum(len(name) + len(value) for name, value in headers) > MAX_ALL_HEADERS_BYTES:
         raise ValueError(f"the headers have more than {MAX_ALL_HEADERS_BYTES:,} bytes")
     return tuple([(name.lower(), value) for name, value in headers])
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError("not a text")
-    return value

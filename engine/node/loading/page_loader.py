@@ -1,8 +1,7 @@
 """Loads pages through plugin loaders, and turns their results into responses."""
 
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -18,9 +17,9 @@ from engine.model.definition import Definitions, TaskGroup
 from engine.model.retry_policy import FOUND
 from engine.model.step import ChainStep, Outcome, StepResult
 from engine.node.extraction.steps.context import cut_text
-from engine.node.loading.loader_process import LoaderDied, LoaderProcess
 from engine.node.loading.messages import Loaded, LoaderWarning, NotLoaded, encode_task
-from engine.node.loading.pool import LoaderPool, LoaderUnavailable
+from engine.node.loading.pool import LoaderPool, LoaderProcess, LoaderUnavailable
+from engine.processes.worker import WorkerEnded
 from engine.settings import Settings
 
 
@@ -64,40 +63,56 @@ class PageLoader:
         self._user_agent = settings.full_user_agent
 
     def has_free(self, loader: GroupLoader, version: int) -> bool:
-        """Whether `reserve` would return at once."""
+        """Whether a process is free at once."""
         return self._pool.has_free(loader.step, version)
-
-    @asynccontextmanager
-    async def reserve(
-        self, loader: GroupLoader, definitions: Definitions, version: int
-    ) -> AsyncIterator[LoaderProcess | LoadOutcome]:
-        """A process for one page, once one is free; or the reason why the loader cannot be created."""
-        limit = max(loader.step.limit or 0.0, self._deadline)
-        began = time.perf_counter()
-        unavailable: LoadOutcome | None = None
-        try:
-            async with self._pool.reserve(loader.step, definitions, version, limit=limit) as process:
-                yield process
-        except LoaderUnavailable as error:
-            unavailable = self._failed(loader, str(error), error.code, began)
-        if unavailable is not None:
-            yield unavailable
 
     async def load(
         self,
         loader: GroupLoader,
-        process: LoaderProcess,
+        definitions: Definitions,
+        version: int,
         *,
         url: str,
         request: OutgoingRequest,
         context: Mapping[str, Any],
         share: BodyShare | None = None,
+        admit: Callable[[], Awaitable[None]] | None = None,
     ) -> LoadOutcome:
         """Have a process load a page. `url`: the request's URL with unexpanded variables.
 
-        `share` grows with the body, and is released if no body comes. Raises NoRoom.
+        `admit` is awaited once a process is reserved. `share` grows with the body, and is released if no body comes.
+        Raises NoRoom, and what `admit` raises.
         """
-        sent = encode_task(
+        began = time.perf_counter()
+        limit = max(loader.step.limit or 0.0, self._deadline)
+        outcome: LoadOutcome | None = None
+        try:
+            async with self._pool.reserve(loader.step, definitions, version, limit=limit) as process:
+                if admit is not None:
+                    await admit()
+                began = time.perf_counter()
+                outcome = await self._ask(loader, process, url, request, context, share)
+        except LoaderUnavailable as error:
+            outcome = self._failed(loader, str(error), error.code, began)
+        except WorkerEnded as death:
+            outcome = self._failed(loader, str(death), "died", began)
+        finally:
+            if share is not None:
+                if outcome is not None and outcome.response is not None and outcome.response.body:
+                    share.finish_reading()
+                else:
+                    share.release()
+        return outcome
+
+    def close(self) -> None:
+        """End all loader processes."""
+        self._pool.close()
+
+    async def _ask(
+        self, loader: GroupLoader, process: LoaderProcess, url: str, request: OutgoingRequest,
+        context: Mapping[str, Any], share: BodyShare | None,
+    ) -> LoadOutcome:  # fmt: skip
+        header, body = encode_task(
             url=request.target,
             method=request.method,
             headers={"user-agent": self._user_agent, **request.joined_headers()},
@@ -105,33 +120,19 @@ class PageLoader:
             context={**context, "url": url, "task": loader.tasks[0][0]},
             max_body=self._max_body,
         )
-        limit, began = loader.step.limit or self._deadline, time.perf_counter()
-        kept = False
+        began = time.perf_counter()
+        answer = await process.load(header, body, seconds=loader.step.limit or self._deadline, share=share)
+        if isinstance(answer, NotLoaded):
+            return self._not_loaded(loader, process, answer, began)
+        if not isinstance(answer, Loaded):
+            process.kill("sent an invalid answer")
+            return self._failed(loader, "its process sent an invalid answer", "died", began)
         try:
-            answer = await process.ask(sent, seconds=limit, share=share)
-            if isinstance(answer, Loaded):
-                response = self._to_response(url, request, answer, time.perf_counter() - began - process.waited)
-                kept = bool(response.body)
-                return LoadOutcome(_results(loader, _outcomes(answer.warnings), began), response)
-        except LoaderDied as death:
-            return self._failed(loader, str(death), "died", began)
+            response = self._to_response(url, request, answer, time.perf_counter() - began - process.waited)
         except _NoUrl as error:
             process.kill("sent no URL")
             return self._failed(loader, str(error), "bad-response", began)
-        finally:
-            if share is not None:
-                if kept:
-                    share.finish_reading()
-                else:
-                    share.release()
-        if not isinstance(answer, NotLoaded):
-            process.kill("sent an invalid answer")
-            return self._failed(loader, "its process sent an invalid answer", "died", began)
-        return self._not_loaded(loader, process, answer, began)
-
-    def close(self) -> None:
-        """End all loader processes."""
-        self._pool.close()
+        return LoadOutcome(_results(loader, _outcomes(answer.warnings), began), response)
 
     def _not_loaded(
         self, loader: GroupLoader, process: LoaderProcess, answer: NotLoaded, began: float

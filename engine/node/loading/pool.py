@@ -1,20 +1,27 @@
 """The loader processes of a node: started on demand, kept warm, replaced for new defs."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import orjson
-from msgspec import Struct, field
 
+from engine.http.byte_budget import BodyShare
+from engine.http.errors import NoRoom
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep
-from engine.node.loading.loader_process import LoaderDied, LoaderProcess
-from engine.node.loading.messages import NotLoaded, Ready, encode_preparation
-from engine.processes.forks import Forks
-from engine.processes.launcher import TemplateLink, TemplateLost
-from engine.processes.orders import Ended
+from engine.node.loading.messages import OTHER_BYTES, Answer, NotLoaded, Ready, decode_answer
+from engine.plugins.files import encode_files
+from engine.processes.launcher import Launcher, TemplateLink, TemplateLost
+from engine.processes.orders import ProcessKind
+from engine.processes.pool import Claim, Pool
+from engine.processes.worker import Question, Worker, WorkerEnded
 from engine.settings import Settings
+
+_KIND = ProcessKind("engine.node.loading.loader_child:main", "loader", leads_session=True)
+_KEPT_SHARE = 0.5
+"""Part of `parse_memory` that a process may keep between two pages; a process that keeps more is replaced."""
 
 
 class LoaderUnavailable(Exception):
@@ -25,36 +32,58 @@ class LoaderUnavailable(Exception):
         self.code = code
 
 
-class _Group(Struct):
-    """The processes of one loader step of one version of the defs."""
+class LoaderProcess(Worker):
+    """Used by one job at a time."""
 
-    version: int
-    free: asyncio.Semaphore
-    idle: list[LoaderProcess] = field(default_factory=list)
-    users: int = 0
-    """Jobs that have a process or wait for one."""
+    def __init__(self, launcher: Launcher, settings: Settings) -> None:
+        """Start it. Raises TemplateLost and OSError."""
+        super().__init__(
+            launcher, _KIND, max_bytes=settings.max_body + OTHER_BYTES, memory=settings.parse_memory
+        )  # fmt: skip
+        self._max_body = settings.max_body
+        self.has_loader = False
+        self.waited = 0.0
+        """Seconds that the last answer waited for room in the node."""
+
+    async def load(
+        self, header: Mapping[str, Any], body: bytes, *, seconds: float, share: BodyShare | None = None
+    ) -> Answer:
+        """The answer to a message. `share` grows with the answer; waiting for room does not count as time.
+
+        Raises WorkerEnded, and NoRoom if the answer waits for longer than `seconds`.
+        """
+        question = Question[Answer](
+            header, body, seconds=seconds, read=lambda header, body: decode_answer(header, body, self._max_body)
+        )
+        question.room, question.room_seconds = share, seconds
+        try:
+            return await self.ask(question)
+        except TimeoutError:
+            raise NoRoom from None
+        except asyncio.CancelledError:  # the rest of its work is useless
+            self.kill("is no longer needed")
+            raise
+        finally:
+            self.waited = question.waited
 
 
 class LoaderPool:
     """For one event loop."""
 
     def __init__(self, link: TemplateLink, settings: Settings) -> None:
-        self._forks = Forks(link, "engine.node.loading.loader_child:main", "loader", leads_session=True)
-        self._memory = settings.parse_memory
-        self._max_body = settings.max_body
-        self._groups: dict[tuple[int, bytes], _Group] = {}
-        self._processes: list[LoaderProcess] = []
-        self._newest = 0
+        self._launcher = Launcher(link, "loader")
+        self._settings = settings
+        kept = settings.parse_memory * _KEPT_SHARE
+        self._pool = Pool(self._start, is_reusable=lambda one: one.has_loader and one.resident_bytes <= kept)
 
     @property
     def pids(self) -> list[int]:
         """The live processes. Callable from any thread."""
-        return [process.pid for process in list(self._processes) if process.pid is not None]
+        return self._pool.pids
 
     def has_free(self, step: ChainStep, version: int) -> bool:
         """Whether `reserve` would return at once."""
-        group = self._groups.get(_key(step, version))
-        return group is None or not group.free.locked()
+        return self._pool.has_free(_claim(step, version))
 
     @asynccontextmanager
     async def reserve(
@@ -64,91 +93,49 @@ class LoaderPool:
 
         `limit`: seconds in which the loader must be created. Raises LoaderUnavailable.
         """
-        if version > self._newest:
-            self._newest = version
-            self._retire_older()
-        key = _key(step, version)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = _Group(version, asyncio.Semaphore(step.workers))
-        group.users += 1
-        try:
-            async with group.free:
-                process = _take_idle(group) or await self._start(step, definitions, limit)
-                try:
+        claim, may_repeat = _claim(step, version), True
+        while True:
+            losses = self._launcher.losses
+            try:
+                async with self._pool.reserve(claim) as process:
+                    if not process.has_loader:
+                        await _create_loader(process, step, definitions, limit)
                     yield process
-                finally:
-                    if process.is_usable and version == self._newest and not process.keeps_too_much:
-                        group.idle.append(process)
-                    else:
-                        process.kill("is replaced")
-        finally:
-            group.users -= 1
-            if not group.users and not group.idle and self._groups.get(key) is group:
-                del self._groups[key]
+                    return
+            except _LoaderLost:
+                if losses == self._launcher.losses or not may_repeat:
+                    raise
+                may_repeat = False  # its template had ended, unnoticed so far
 
     def close(self) -> None:
         """End all processes."""
-        for process in self._processes:
-            process.close()
-        self._processes.clear()
-        self._groups.clear()
-        self._forks.close()
+        self._pool.close()
+        self._launcher.close()
 
-    def _retire_older(self) -> None:
-        for key, group in list(self._groups.items()):
-            if group.version < self._newest:
-                for process in group.idle:
-                    process.kill("serves an older version")
-                group.idle.clear()
-                if not group.users:
-                    del self._groups[key]
-
-    async def _start(
-        self, step: ChainStep, definitions: Definitions, limit: float, *, may_repeat: bool = True
-    ) -> LoaderProcess:
-        """A new process, whose loader has been created. Raises LoaderUnavailable."""
-        losses = self._forks.losses
+    def _start(self, _: Claim) -> LoaderProcess:
         try:
-            process = self._open()
+            return LoaderProcess(self._launcher, self._settings)
         except (TemplateLost, OSError) as error:
             raise LoaderUnavailable(f"no loader process can be started: {error}", "unavailable") from error
-        try:
-            answer = await process.ask(
-                encode_preparation(step.class_name, step.options, definitions.plugins), seconds=limit
-            )
-        except LoaderDied as death:
-            if losses < self._forks.losses and may_repeat:  # its template had ended, unnoticed so far
-                return await self._start(step, definitions, limit, may_repeat=False)
-            raise LoaderUnavailable(f"{step.class_name} cannot be created: {death}", "died") from death
-        if isinstance(answer, Ready):
-            return process
-        process.kill("has no loader")
-        if isinstance(answer, NotLoaded):
-            raise LoaderUnavailable(answer.text, answer.code)
+
+
+class _LoaderLost(LoaderUnavailable):
+    """The process ended before it had its loader."""
+
+
+async def _create_loader(process: LoaderProcess, step: ChainStep, definitions: Definitions, limit: float) -> None:
+    header = {"kind": "prepare", "class": step.class_name, "options": {**step.options}}
+    try:
+        answer = await process.load(header, encode_files(definitions.plugins), seconds=limit)
+    except WorkerEnded as end:
+        raise _LoaderLost(f"{step.class_name} cannot be created: {end}", "died") from end
+    if isinstance(answer, NotLoaded):
+        raise LoaderUnavailable(answer.text, answer.code)
+    if not isinstance(answer, Ready):
         raise LoaderUnavailable("its process sent an invalid answer", "died")
-
-    def _open(self) -> LoaderProcess:
-        """A new process. Raises TemplateLost and OSError."""
-        process: LoaderProcess
-
-        def on_end(ended: Ended) -> None:
-            self._processes.remove(process)
-            process.on_end(ended)
-
-        process = LoaderProcess(self._forks.start({}, {}, on_end), memory=self._memory, max_body=self._max_body)
-        self._processes.append(process)
-        return process
+    process.has_loader = True
 
 
-def _take_idle(group: _Group) -> LoaderProcess | None:
-    """An idle process that is alive; the last used one is the warmest."""
-    while group.idle:
-        process = group.idle.pop()
-        if process.is_usable:
-            return process
-    return None
-
-
-def _key(step: ChainStep, version: int) -> tuple[int, bytes]:
-    return version, orjson.dumps((step.class_name, {**step.options}, step.workers), option=orjson.OPT_SORT_KEYS)
+def _claim(step: ChainStep, version: int) -> Claim:
+    options = orjson.dumps({**step.options}, option=orjson.OPT_SORT_KEYS)
+    return Claim((version, step.class_name, options, step.workers), size=step.workers, version=version)

@@ -22,9 +22,13 @@ from tests.templates import children_of
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 KIND = """
 import os, signal, sys, time
-from engine.processes.launcher import TemplateLink
-from engine.processes.launcher import SupervisorSocket
+from engine.processes.launcher import Launcher, SupervisorSocket, TemplateLink
+from engine.processes.orders import ProcessKind
 import socket
+
+class Forked:
+    is_own = False
+    pid = None
 
 def main(start):
     link = TemplateLink(socket.socket(fileno=start.files["template"]))
@@ -32,8 +36,8 @@ def main(start):
     if start.arguments.get("forks"):
         clients = []
         def fork(*_):
-            clients.append(link.connect())
-            clients[-1].start("kind:sleep", "test", {}, {}, leads_session=True)
+            clients.append(Launcher(link))
+            clients[-1].start(Forked, ProcessKind("kind:sleep", "test", True), {}, {})
         signal.signal(signal.SIGUSR1, fork)
     SupervisorSocket(start.files["lifeline"], link).wait_for_end()
     return 7
@@ -126,7 +130,7 @@ def lose_template(spawner: Spawner, number: signal.Signals) -> None:
     lost = spawner._template.pid
     assert lost is not None
     os.kill(lost, number)
-    until(spawner, lambda: spawner._template.pid not in (None, lost) and spawner._launcher and spawner._launcher.heard)
+    until(spawner, lambda: spawner._template.pid not in (None, lost) and spawner._launcher.heard)
 
 
 def test_deaths_of_a_template_that_lived_long_enough_are_forgotten(
@@ -155,7 +159,7 @@ def test_a_template_that_hangs_is_replaced_and_starts_what_waits(
 ) -> None:
     monkeypatch.setattr(spawner_module, "_SILENT_SECONDS", 0.5)
     child, _ = spawn(spawner, tmp_path)
-    until(spawner, lambda: spawner._launcher is not None and spawner._launcher.heard)
+    until(spawner, lambda: spawner._launcher.heard)
     spawner._heartbeat.timeout = 0.5
     lose_template(spawner, signal.SIGSTOP)
     assert child.poll() is None

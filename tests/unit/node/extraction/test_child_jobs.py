@@ -61,7 +61,7 @@ def link(url: str = "http://a/x", details: LinkDetails | None = None, max_depth:
 def made(jobs: ChildJobs, *links: ExtractedLink, job: LeasedJob = JOB) -> tuple[ChildJob, ...]:
     """The children, which must be the same where their links come from a process."""
     message = b"".join(wire.encode_page("html", 0, ExtractedPage((), links, 0, (), 0)))
-    header = PREFIX.size + PREFIX.unpack_from(message)[0]
+    header = PREFIX.size + PREFIX.unpack_from(message)[1]
     answer = wire.decode_answer(message[PREFIX.size : header], memoryview(message[header:]))
     assert isinstance(answer, wire.PageAnswer)
     pieces = tuple(child for piece in jobs.pieces(job, answer.links) for child in piece)

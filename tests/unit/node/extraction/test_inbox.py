@@ -11,7 +11,7 @@ from engine.node.extraction import inbox as inbox_module
 from engine.node.extraction.inbox import Inbox
 from engine.processes.frames import PREFIX
 
-_HEADER = PREFIX.pack(2, 0) + b"{}"
+_HEADER = PREFIX.pack(7, 2, 0) + b"{}"
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_an_answer_waits_for_the_node_after_a_large_page(ends: tuple[socket.sock
     inbox = Inbox(process)
     inbox.trim_when_idle()
     node.sendall(_HEADER)
-    assert inbox.read_header() == ({}, 0)
+    assert inbox.read_header() == (7, {}, 0)
     answer = bytes(5_000_000)
     received = bytearray()
 
@@ -51,8 +51,8 @@ def test_memory_is_returned_once_nothing_has_arrived_for_a_moment(
     inbox = Inbox(process)
     inbox.trim_when_idle()
     node.sendall(_HEADER)
-    assert inbox.read_header() == ({}, 0)
+    assert inbox.read_header() == (7, {}, 0)
     assert trims == []
     threading.Timer(0.6, node.sendall, [_HEADER]).start()
-    assert inbox.read_header() == ({}, 0)
+    assert inbox.read_header() == (7, {}, 0)
     assert len(trims) == 1

@@ -1,17 +1,18 @@
 """Which extraction process gets a document: the oldest, the second where the first is busy for long, or none yet."""
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from engine.node.extraction.process_pool import (
     BUSY_SECONDS,
     QUEUED,
     QUEUED_SMALL,
     SMALL_BYTES,
+    DocumentClaim,
     choose_child,
     spare_children,
 )
-from engine.node.extraction.request import ChildState, ExtractionRequest
+from engine.node.extraction.request import ExtractionRequest
 from engine.store.pages.body import Body
 
 NOW = 100.0
@@ -21,13 +22,10 @@ LARGE = SMALL_BYTES // 2
 """Bytes of a document of which a process gets two."""
 
 
-def child(number: int, documents: int = 0, *, size: int = LARGE, busy: float = 0.0, code: str = "") -> ChildState:
+def child(number: int, documents: int = 0, *, size: int = LARGE, busy: float = 0.0, code: str = "") -> Any:
     """A process with so many documents, which has worked on the first for `busy` seconds."""
-    state = ChildState(number, number, alone=False, code=code)
-    state.fork = cast(Any, SimpleNamespace(is_open=True))
-    state.clock = cast(Any, SimpleNamespace(began_at=NOW - busy))
-    state.requests.extend([document(size=size)] * documents)
-    return state
+    claims = [DocumentClaim(document(size=size), 2)] * documents
+    return SimpleNamespace(number=number, is_open=True, alone=False, key=code, began_at=NOW - busy, claims=claims)
 
 
 def document(code: str = "", workers: int = 1, deaths: int = 0, size: int = LARGE) -> ExtractionRequest:

@@ -20,14 +20,14 @@ from engine.model.link import Link
 from engine.model.record import RecordCounts, Rejection
 from engine.node.extraction import process_pool as process
 from engine.node.extraction import wire
-from engine.node.extraction.clock import DocumentClock
 from engine.node.extraction.inline import may_be_inline
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import ExtractedPage, ExtractionUnavailable, UnreadablePage
-from engine.node.extraction.request import ChildState, ExtractionRequest, check_answer, encode_defs
+from engine.node.extraction.request import ExtractionRequest, check_answer, encode_defs
 from engine.node.extraction.result import SitemapUrls
 from engine.node.extraction.wire import LinkColumns
 from engine.node.handlers.sitemap_job import SitemapHandler
+from engine.processes.clock import QuestionClock
 from engine.processes.frames import PREFIX
 from engine.processes.launcher import OwnTemplate
 from engine.settings import Settings
@@ -45,7 +45,7 @@ async def test_a_body_that_does_not_fit_fails_its_page_and_no_process_is_started
     async with extraction_pool(limits(memory=150_000_000), children=1) as pool:
         with pytest.raises(UnreadablePage, match="needs more than 150 MB"):
             await asyncio.wait_for(pool.work(request(b"x" * 200_000_000)), 30)
-        assert pool._last_number == 1
+        assert pool.started == 1
         assert title(await pool.work(request())) == TITLE
 
 
@@ -59,7 +59,7 @@ async def test_defs_that_cannot_be_read_fail_their_page() -> None:
             patch.setattr("engine.node.extraction.process_pool.encode_defs", lambda _: b"{")
             with pytest.raises(UnreadablePage, match="died twice"):
                 await asyncio.wait_for(pool.work(bad), 30)
-        assert pool._last_number == 2
+        assert pool.started == 2
         assert title(await pool.work(request())) == TITLE
 
 
@@ -101,7 +101,7 @@ class FakeLoop:
 
 def test_a_clock_counts_neither_a_stall_nor_a_pause() -> None:
     loop, expired, received = FakeLoop(), Mock(), Mock(return_value=0)
-    clock = DocumentClock(loop, 0.95, has_begun=lambda: True, received=received, on_expired=expired)  # type: ignore[arg-type]
+    clock = QuestionClock(loop, 0.95, has_begun=lambda: True, received=received, on_expired=expired)  # type: ignore[arg-type]
     clock.start()
     for _ in range(8):
         loop.tick()
@@ -137,11 +137,11 @@ async def test_pages_are_given_back_while_no_process_can_be_started(monkeypatch:
 
 
 def test_the_defs_a_process_knows_are_counted_as_it_does() -> None:
-    child = ChildState(1, 0, alone=False)
-    assert [child.learn_defs(key) for key in range(wire.MAX_KNOWN_DEFS)] == [True] * wire.MAX_KNOWN_DEFS
-    assert not child.learn_defs(0)
-    assert child.learn_defs(100)
-    assert child.learn_defs(0), "it was forgotten"
+    known = process.KnownDefs()
+    assert [known.learn(key) for key in range(wire.MAX_KNOWN_DEFS)] == [True] * wire.MAX_KNOWN_DEFS
+    assert not known.learn(0)
+    assert known.learn(100)
+    assert known.learn(0), "it was forgotten"
 
 
 async def test_many_versions_of_defs_may_alternate() -> None:

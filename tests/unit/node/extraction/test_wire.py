@@ -1,5 +1,6 @@
 """Answers of extraction processes: what is valid is read back, whatever is not costs the process, never the node."""
 
+import asyncio
 import contextlib
 import random
 import socket
@@ -18,7 +19,6 @@ from engine.node.extraction.page_extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.task import PageTask
 from engine.node.lines import pack_lines, read_lines
-from engine.processes.forks import Fork
 from engine.processes.frames import PREFIX
 from tests.templates import template
 from tests.unit.node.extraction.tasks import limits, request, title
@@ -41,7 +41,7 @@ PAGE = ExtractedPage(
 
 def split(message: list[bytes]) -> tuple[bytes, bytes]:
     data = b"".join(message)
-    header, body = PREFIX.unpack_from(data)
+    _, header, body = PREFIX.unpack_from(data)
     assert len(data) == PREFIX.size + header + body
     return data[PREFIX.size : PREFIX.size + header], data[PREFIX.size + header :]
 
@@ -218,21 +218,19 @@ def test_damaged_bytes_raise_nothing_else() -> None:
             continue
 
 
-def garbage_pool(garbage: bytes, times: int) -> ExtractionPool:
+def garbage_pool(monkeypatch: pytest.MonkeyPatch, garbage: bytes, times: int) -> ExtractionPool:
     """A pool whose first processes send the given bytes instead of answers."""
-    pool, left = ExtractionPool(template(), limits()), iter(range(times))
-    start = pool._forks.start
+    left, connect = iter(range(times)), asyncio.open_unix_connection
 
-    def start_with_garbage(*arguments: Any) -> Fork:
-        fork = start(*arguments)
+    async def connect_to_garbage(*, sock: socket.socket, **options: Any) -> Any:
         if next(left, None) is not None:
-            fork.connection.close()
-            fork.connection, theirs = socket.socketpair()
+            sock.close()
+            sock, theirs = socket.socketpair()
             threading.Thread(target=send_garbage, args=(theirs, garbage), daemon=True).start()
-        return fork
+        return await connect(sock=sock, **options)
 
-    pool._forks.start = start_with_garbage  # type: ignore[method-assign]
-    return pool
+    monkeypatch.setattr(asyncio, "open_unix_connection", connect_to_garbage)
+    return ExtractionPool(template(), limits())
 
 
 def send_garbage(connection: socket.socket, garbage: bytes) -> None:
@@ -243,15 +241,15 @@ def send_garbage(connection: socket.socket, garbage: bytes) -> None:
 
 
 def frame(header: bytes, body: bytes = b"") -> bytes:
-    return PREFIX.pack(len(header), len(body)) + header + body
+    return PREFIX.pack(1, len(header), len(body)) + header + body
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 5_000, frame(b"{}"), frame(*damaged({"urls": [0, 0]})), frame(b"")])
-async def test_a_process_that_sends_garbage_counts_as_dead(garbage: bytes) -> None:
-    pool = garbage_pool(garbage, 1)
+async def test_a_process_that_sends_garbage_counts_as_dead(monkeypatch: pytest.MonkeyPatch, garbage: bytes) -> None:
+    pool = garbage_pool(monkeypatch, garbage, 1)
     assert title(await pool.work(request())) == '{"title":"title","last":[]}'
     pool.close()
-    pool = garbage_pool(garbage, 2)
+    pool = garbage_pool(monkeypatch, garbage, 2)
     with pytest.raises(UnreadablePage, match=r"its extraction process died twice \(invalid answer"):
         await pool.work(request())
     assert title(await pool.work(request())) == '{"title":"title","last":[]}'

@@ -26,7 +26,7 @@ PAGE = ExtractedPage((), LINKS, 0, (), 0, blocks=PageBlocks(True, "ab12"))
 
 def split(message: list[bytes]) -> tuple[bytes, bytes]:
     data = b"".join(message)
-    header, _ = PREFIX.unpack_from(data)
+    _, header, _ = PREFIX.unpack_from(data)
     return data[PREFIX.size : PREFIX.size + header], data[PREFIX.size + header :]
 
 

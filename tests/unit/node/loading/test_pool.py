@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,9 +17,9 @@ from engine.http.byte_budget import ByteBudget
 from engine.http.errors import NoRoom
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep, PluginFile
-from engine.node.loading.loader_process import LoaderDied, LoaderProcess
 from engine.node.loading.messages import Loaded, NotLoaded, encode_task
-from engine.node.loading.pool import LoaderPool, LoaderUnavailable
+from engine.node.loading.pool import LoaderPool, LoaderProcess, LoaderUnavailable
+from engine.processes.worker import WorkerEnded
 from engine.settings import Settings
 from tests.templates import template, template_pid
 
@@ -60,7 +61,7 @@ async def loader_pool(memory: int = 400_000_000) -> AsyncIterator[LoaderPool]:
         pool.close()
 
 
-def task(url: str, body: bytes | None = None) -> list[bytes]:
+def task(url: str, body: bytes | None = None) -> tuple[Mapping[str, Any], bytes]:
     context = {"url": url, "group": "g", "task": "t", "locator": "l", "depth": 0, "run": "r", "attempt": 1}
     return encode_task(url=url, method="GET", headers={}, body=body, context=context, max_body=MAX_BODY)
 
@@ -69,7 +70,7 @@ async def load(
     pool: LoaderPool, url: str = "http://a/", *, step: ChainStep = STEP, version: int = 1, seconds: float = 30.0
 ) -> Loaded:
     async with pool.reserve(step, definitions(), version, limit=30) as process:
-        answer = await process.ask(task(url), seconds=seconds)
+        answer = await process.load(*task(url), seconds=seconds)
         assert isinstance(answer, Loaded)
         return answer
 
@@ -133,7 +134,7 @@ async def test_a_new_version_replaces_the_processes_and_an_old_one_is_served_sti
 @pytest.mark.parametrize("error", ["ValueError", "Exit", "Key"])
 async def test_what_a_loader_raises_is_an_answer(error: str) -> None:
     async with loader_pool() as pool, pool.reserve(STEP, definitions(), 1, limit=30) as process:
-        answer = await process.ask(task(f"http://a/raise={error}"), seconds=30)
+        answer = await process.load(*task(f"http://a/raise={error}"), seconds=30)
         assert isinstance(answer, NotLoaded)
         assert (answer.kind, answer.text.partition(" (")[2]) == ("error", "plugins/shop.py:15)")
 
@@ -157,7 +158,7 @@ async def test_a_page_past_its_limit_costs_the_process() -> None:
     async with loader_pool() as pool:
         await load(pool)
         [pid] = pool.pids
-        with pytest.raises(LoaderDied, match=r"takes longer than its limit of 0\.2 s"):
+        with pytest.raises(WorkerEnded, match=r"takes longer than its limit of 0\.2 s"):
             await load(pool, "http://a/sleep=60", seconds=0.2)
         assert pool.pids == [], "its end is waited for, so that there are never more than `workers`"
         assert (await load(pool)).body.split()[1] != str(pid).encode()
@@ -187,11 +188,11 @@ async def test_a_process_that_ends_between_its_choice_and_its_page_costs_an_atte
     async with loader_pool() as pool:
         await load(pool)
         [pid] = pool.pids
-        with pytest.raises(LoaderDied, match=r"its process ended \(signal 9\)"):
+        with pytest.raises(WorkerEnded, match=r"its process ended \(signal 9\)"):
             async with pool.reserve(STEP, definitions(), 1, limit=30) as process:
                 os.kill(pid, signal.SIGKILL)
                 assert await until(lambda: not pool.pids)
-                await process.ask(task("http://a/"), seconds=60)
+                await process.load(*task("http://a/"), seconds=60)
 
 
 @linux
@@ -202,7 +203,7 @@ async def test_a_template_that_ends_costs_an_attempt_and_is_replaced() -> None:
         await asyncio.sleep(0.1)
         [pid] = pool.pids
         os.kill(template_pid(), signal.SIGKILL)
-        with pytest.raises(LoaderDied, match="its process ended"):
+        with pytest.raises(WorkerEnded, match="its process ended"):
             await sleeping
         assert (await load(pool)).body.startswith(b"hello")
         assert await until(lambda: not is_alive(pid))
@@ -218,12 +219,12 @@ async def test_the_helpers_of_a_process_end_with_it(end: str) -> None:
     )
     async with loader_pool() as pool:
         async with pool.reserve(STEP, definitions(text), 1, limit=30) as process:
-            answer = await process.ask(task("http://a/"), seconds=30)
+            answer = await process.load(*task("http://a/"), seconds=30)
             assert isinstance(answer, Loaded)
             pid = int(answer.body.split()[0])
             assert is_alive(pid)
-            with pytest.raises(LoaderDied):
-                await process.ask(task(f"http://a/{end}"), seconds=0.3 if end == "sleep=60" else 30)
+            with pytest.raises(WorkerEnded):
+                await process.load(*task(f"http://a/{end}"), seconds=0.3 if end == "sleep=60" else 30)
         assert await until(lambda: not is_alive(pid))
 
 
@@ -238,7 +239,7 @@ async def test_closing_the_pool_ends_all_processes() -> None:
 async def reserve_and_ask(pool: LoaderPool, size: int, budget: ByteBudget, seconds: float) -> tuple[int, LoaderProcess]:
     share = budget.open_share()
     async with pool.reserve(STEP, definitions(), 1, limit=30) as process:
-        answer = await process.ask(task(f"http://a/size={size}"), seconds=seconds, share=share)
+        answer = await process.load(*task(f"http://a/size={size}"), seconds=seconds, share=share)
         assert isinstance(answer, Loaded)
         return len(answer.body), process
 
@@ -272,10 +273,10 @@ async def test_a_body_that_gets_no_room_is_given_up_with_its_process() -> None:
 
 async def test_a_body_over_the_limit_never_leaves_its_process() -> None:
     async with loader_pool() as pool, pool.reserve(STEP, definitions(), 1, limit=30) as process:
-        answer = await process.ask(task("http://a/size=20000000"), seconds=30)
+        answer = await process.load(*task("http://a/size=20000000"), seconds=30)
         assert isinstance(answer, NotLoaded)
         assert (answer.kind, answer.text) == ("too-large", "body over 3000000 bytes (max_body)")
-        assert process.is_usable
+        assert process.is_open
 
 
 @linux
@@ -285,6 +286,6 @@ async def test_a_process_that_keeps_much_memory_is_replaced_before_it_costs_a_pa
         pids = []
         for _ in range(2):
             async with pool.reserve(STEP, definitions(text), 1, limit=30) as process:
-                assert isinstance(await process.ask(task("http://a/"), seconds=30), Loaded)
+                assert isinstance(await process.load(*task("http://a/"), seconds=30), Loaded)
                 pids.append(process.pid)
         assert pids[0] != pids[1]

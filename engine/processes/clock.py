@@ -1,4 +1,4 @@
-"""Measures how long an extraction process takes for a document, as the event loop sees it."""
+"""Measures how long a process takes for a question, as the event loop sees it."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,8 +7,8 @@ _TICK_SECONDS = 0.1
 _STARTING_SECONDS, _MAX_START_SECONDS = 0.02, 20.0
 
 
-class DocumentClock:
-    """The clock of one process. Time in which the event loop stood still counts little: the answer may be waiting."""
+class QuestionClock:
+    """The clock of one question. Time in which the event loop stood still counts little: the answer may be waiting."""
 
     def __init__(
         self,
@@ -19,26 +19,20 @@ class DocumentClock:
         received: Callable[[], int],
         on_expired: Callable[[], None],
     ) -> None:
-        """`has_begun`: whether the process ever began a document. `received`: bytes of answers so far."""
+        """`has_begun`: whether the process ever began a question. `received`: bytes of answers so far."""
         self._loop = loop
-        self._seconds = self._limit = seconds
+        self._limit = seconds
         self._has_begun = has_begun
         self._received = received
         self._on_expired = on_expired
         self._timer: asyncio.TimerHandle | None = None
         self._paused = False
         self.began_at = 0.0
-        """When the document was begun, by the clock of the loop."""
+        """When the question was begun, by the clock of the loop."""
 
-    def start(self, more: float = 0.0) -> None:
-        """Start the time of a document, or wait until its process has started. `more`: seconds it may add."""
-        self._limit = self._seconds + more
-        self.began_at = self._loop.time()
-        self._paused = False
-        if self._has_begun():
-            self._watch_next(self._limit)
-        else:
-            self._timer = self._loop.call_later(_STARTING_SECONDS, self._check_start, 0.0)
+    def start(self) -> None:
+        """Start the time, or wait until the process has started."""
+        self._check_start(0.0)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -46,11 +40,11 @@ class DocumentClock:
             self._timer = None
 
     def pause(self, *, paused: bool) -> None:
-        """While paused, time does not count: the answer waits for the node."""
+        """While paused, time does not count: the answer waits for the client."""
         self._paused = paused
 
     def _check_start(self, waited: float) -> None:
-        """Begin to count once the process has begun the document; a start has a limit of its own."""
+        """Begin to count once the process has begun the question; a start has a limit of its own."""
         self.began_at = self._loop.time()
         if self._has_begun():
             self._watch_next(self._limit)
@@ -60,15 +54,16 @@ class DocumentClock:
             self._on_expired()
 
     def _watch_next(self, left: float) -> None:
-        due = self._loop.time() + _TICK_SECONDS
-        self._timer = self._loop.call_at(due, self._watch, left, due, self._received())
+        tick = min(_TICK_SECONDS, max(left, _TICK_SECONDS / 10))
+        due = self._loop.time() + tick
+        self._timer = self._loop.call_at(due, self._watch, left, tick, due, self._received())
 
-    def _watch(self, left: float, due: float, received: int) -> None:
+    def _watch(self, left: float, tick: float, due: float, received: int) -> None:
         """Count a tick. After a late one, the loop first reads what has come meanwhile; an answer may be long."""
         late = self._loop.time() - due > _TICK_SECONDS
         arriving = self._received() > received
         if not self._paused:
-            left -= _TICK_SECONDS
+            left -= tick
         if self._paused or left > 0 or ((late or arriving) and left > -self._limit):
             self._watch_next(left)
         else:
