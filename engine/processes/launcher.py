@@ -1,6 +1,5 @@
 """A client's side of a template: starts and kills processes, hears of their ends."""
 
-import asyncio
 import logging
 import os
 import signal
@@ -10,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.processes.child import Child
 from engine.processes.orders import (
@@ -26,6 +25,9 @@ from engine.processes.orders import (
 )
 from engine.processes.start import spawn
 from engine.processes.template import fork_template
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop  # the supervisor saves the import
 
 _TEMPLATE = "engine.processes.template"
 _END_SECONDS = 2.0
@@ -61,7 +63,7 @@ LOST = Ended(0, signal.SIGKILL, 0)
 class Launcher:
     """A client of a template, and of the next if that is lost. Its processes end with it, but for own children.
 
-    For one thread. With an event loop it hears of its processes by itself, else by `hear`.
+    For one thread. On an event loop it hears of its processes by itself, else by `hear`.
     """
 
     def __init__(self, link: "TemplateLink", name: str = "") -> None:
@@ -74,7 +76,7 @@ class Launcher:
         """Messages of this template so far."""
         self._control: socket.socket | None = None
         self._reader: MessageReader
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: AbstractEventLoop | None = None
         self._last_number = 0
         self._processes: dict[int, Launched] = {}
 
@@ -83,15 +85,15 @@ class Launcher:
         """Whether a process is not reported yet."""
         return any(process.pid is None for process in self._processes.values())
 
-    def connect(self) -> socket.socket:
-        """Have a template. Raises TemplateLost, OSError."""
+    def connect(self, loop: "AbstractEventLoop | None" = None) -> socket.socket:
+        """Have a template; on an event loop, hear of it by itself. Raises TemplateLost, OSError."""
         if self._control is None:
             self._control = self.link.share()
             self._reader = MessageReader(self._control)
             self.heard = 0
-            with suppress(RuntimeError):  # no event loop runs
-                self._loop = asyncio.get_running_loop()
-                self._loop.add_reader(self._control, self.hear)
+            self._loop = loop
+            if loop is not None:
+                loop.add_reader(self._control, self.hear)
         return self._control
 
     def start(

@@ -59,6 +59,7 @@ class LaunchedProcess:
         with theirs:
             try:
                 given = {"connection": theirs.fileno(), "output": 2, **files}
+                launcher.connect(self._loop)
                 self._number = launcher.start(self, kind, {**arguments}, given)
             except (OSError, TemplateLost):
                 self.connection.close()

@@ -105,7 +105,9 @@ class _Attempt(Question[wire.Answer]):
     def read(self, header: memoryview, body: memoryview) -> wire.Answer | None:
         answer = wire.decode_answer(header, body, self._pool.limits.answer)
         if isinstance(answer, wire.NodeCallRequest):
-            self._replying = asyncio.get_running_loop().create_task(self._reply(answer))
+            replying = asyncio.get_running_loop().create_task(self._reply(answer))
+            self._pool.replying.add(replying)
+            replying.add_done_callback(self._pool.replying.discard)
             return None
         check_answer(self._request, answer)
         self._process.answers += 1
@@ -190,6 +192,8 @@ class ExtractionPool(Pool[ExtractionProcess, DocumentClaim]):
         super().__init__(self._open)
         self.link = link
         self.limits = limits
+        self.replying = set[asyncio.Task[None]]()
+        """Answers to plugin code that are being found."""
         self.started = 0
         """Processes so far."""
         self._launcher = Launcher(link, "extraction")
