@@ -1,4 +1,4 @@
-"""Frames on the socket between two processes of ours: a number, a JSON header, and bytes. Never pickles."""
+"""Frames between two processes of ours: a number, a JSON header, and bytes. Never pickles."""
 
 import socket
 import struct

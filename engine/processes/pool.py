@@ -1,4 +1,4 @@
-"""The processes of one kind: how many there may be, who waits for one, which are kept, and which serve old versions."""
+"""The processes of one kind: how many, who waits for one, which are kept for new versions."""
 
 import asyncio
 from bisect import insort

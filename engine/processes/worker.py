@@ -1,4 +1,4 @@
-"""A process that an event loop starts, asks, ends and kills: `Worker`, and what all such processes share."""
+"""Processes that an event loop starts, asks and kills: `Worker`, and what it shares with programs."""
 
 import asyncio
 import logging
@@ -141,7 +141,7 @@ class LaunchedProcess:
         self.connection.close()
 
 
-class Room(Protocol):
+class AnswerRoom(Protocol):
     """The bytes that an answer may take in the memory of the client."""
 
     def try_grow(self, count: int) -> bool: ...
@@ -164,7 +164,7 @@ class WorkerEnded(Exception):
 class Question(Generic[Answer]):
     """A question to a worker. It may be asked again, of another one."""
 
-    room: Room | None = None
+    room: AnswerRoom | None = None
     """Counts the bytes of the answer; its creator releases it."""
     room_seconds: float | None = None
     """The answer may wait so long for room. That does not count as time of the question."""

@@ -17,9 +17,10 @@ from engine.model.record import RecordCounts, Texts, as_text
 from engine.model.step import BAD_ANSWER, ChainStep, StepResult
 from engine.node.extraction import wire
 from engine.node.extraction.death import LONGER_THAN_LIMIT
+from engine.node.extraction.node_calls import NodeCalls
 from engine.node.extraction.process_pool import ExtractionPool
-from engine.node.extraction.request import ExtractionRequest, NodeCallAnswers, StepDied
-from engine.node.extraction.steps.command import Command, CommandFailed, CommandPool
+from engine.node.extraction.request import ExtractionRequest, StepDied
+from engine.node.extraction.steps.command import CommandFailed, CommandPool, StepCommand
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.wire import LinkColumns
 from engine.plugins.files import resolve_arguments
@@ -42,7 +43,7 @@ class PluginWorker:
 
     async def extract(
         self, task: PageTask, body: Body, definitions: tuple[int, Definitions], *, share: BodyShare | None = None,
-        on_call: NodeCallAnswers | None = None,
+        on_call: NodeCalls | None = None,
     ) -> wire.PageAnswer:  # fmt: skip
         """Extract a page. A unit whose step failed has an `error` among the results, and no rows.
 
@@ -79,7 +80,7 @@ class PluginWorker:
 
     def _extraction(
         self, header: dict[str, Any], body: Body, definitions: tuple[int, Definitions], data_defs: Sequence[str],
-        tasks: Sequence[Task | None], share: BodyShare | None, on_call: NodeCallAnswers | None,
+        tasks: Sequence[Task | None], share: BodyShare | None, on_call: NodeCalls | None,
     ) -> ExtractionRequest:  # fmt: skip
         chains = [() if task is None else task.chain for task in tasks]
         steps = [step for chain in chains for step in chain if step.kind in ("step", "parser")]
@@ -119,7 +120,7 @@ class PluginWorker:
 
     async def _finish(
         self, task: PageTask, unit: int, chain: Task | None, at: int, answer: wire.PageAnswer,
-        definitions: tuple[int, Definitions], on_call: NodeCallAnswers | None,
+        definitions: tuple[int, Definitions], on_call: NodeCalls | None,
     ) -> wire.PageAnswer:  # fmt: skip
         """Finish the chain of a unit that stopped before a command."""
         assert chain is not None
@@ -159,7 +160,7 @@ class PluginWorker:
             [(_, at)] = end.stops
             rows = next((texts for _, texts in end.rows), ())
 
-    def _command(self, step: ChainStep, definitions: tuple[int, Definitions]) -> Command:
+    def _command(self, step: ChainStep, definitions: tuple[int, Definitions]) -> StepCommand:
         """The program of a step. Raises OSError if plugin files cannot be written."""
         version = definitions[0]
         run = self._arguments.get((version, step.run))
@@ -168,7 +169,7 @@ class PluginWorker:
             run = self._arguments[version, step.run] = tuple(arguments)
             for old in [key for key in self._arguments if key[0] < version - 1]:
                 del self._arguments[old]
-        return Command(run, step.workers, step.limit or self._pool.limits.seconds)
+        return StepCommand(run, step.workers, step.limit or self._pool.limits.seconds)
 
 
 def _command_line(task: Task, url: str, rows: Texts | Sequence[str]) -> bytes:

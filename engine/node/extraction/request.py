@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from engine.extract.select.selection import SelectionResult
 from engine.http.byte_budget import BodyShare
@@ -11,22 +11,10 @@ from engine.model.fingerprint import list_query_rules
 from engine.model.step import ChainStep, StepKind
 from engine.node.extraction import wire
 from engine.node.extraction.board import CONVERTERS
+from engine.node.extraction.node_calls import NodeCalls
 from engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage, UnsupportedContent
 from engine.processes.frames import InvalidAnswer
 from engine.store.pages.body import Body
-
-
-class NodeCallAnswers(Protocol):
-    """Answers what plugin code asks of its node, for one job."""
-
-    async def answer(self, call: wire.NodeCallRequest) -> Any:
-        """The answer, as JSON value."""
-
-    def begin(self) -> None:
-        """Start a request: values stored before it stay."""
-
-    def restart(self) -> None:
-        """Start the request again, possibly without a unit: the values it stored are dropped."""
 
 
 class StepDied(Exception):
@@ -60,7 +48,7 @@ class ExtractionRequest:
     """Processes of a node that may run this plugin code at once."""
     step_seconds: float = 0.0
     """What the limits of its plugin steps may add to the time."""
-    on_call: NodeCallAnswers | None = None
+    on_call: NodeCalls | None = None
     """Answers plugin code that asks the node."""
     deaths: int = 0
 

@@ -31,7 +31,7 @@ class _TemplateAway(CommandFailed):
     """The template is lost; another one follows."""
 
 
-class Command(Struct, frozen=True):
+class StepCommand(Struct, frozen=True):
     """A program that works pages. `limit`: seconds for one page."""
 
     arguments: tuple[str, ...]
@@ -86,12 +86,12 @@ class CommandPool:
         self._launcher = Launcher(link, "command")
         self._max_bytes = max_bytes
         self._pool = Pool(self._start, is_reusable=lambda process: process.is_usable, kept_versions=1)
-        self._deaths = Counter[Command]()
+        self._deaths = Counter[StepCommand]()
         self._is_closed = False
 
     @asynccontextmanager
     async def ask(
-        self, command: Command, version: int, line: bytes, share: BodyShare | None
+        self, command: StepCommand, version: int, line: bytes, share: BodyShare | None
     ) -> AsyncIterator[tuple[bytes, float, CommandProcess]]:
         """The answer to a line without its line feed, its milliseconds, and its process, which waits meanwhile.
 
@@ -137,7 +137,7 @@ class CommandPool:
         self._launcher.close()
 
     def _start(self, claim: Claim) -> CommandProcess:
-        assert isinstance(claim.key, Command)
+        assert isinstance(claim.key, StepCommand)
         if self._is_closed:
             raise CommandFailed("the program is being stopped")
         try:
