@@ -17,6 +17,7 @@ from tests.postgres_server import PostgresServer
 
 _projects = itertools.count(1)
 _OVER_BOTH = (
+    "contract/store/db/test_named_rows.py",
     "contract/store/transactions/",
     "contract/store/test_state_machine.py",
     "contract/store/test_processes.py",

@@ -11,6 +11,7 @@ from engine.runtime.extras import install_hint
 from engine.store.db.database import BUSY_SECONDS as BUSY_SECONDS
 from engine.store.db.database import Database as Database
 from engine.store.db.database import id_list as id_list
+from engine.store.db.database import json_row as json_row
 from engine.store.db.database import placeholders as placeholders
 from engine.store.db.database import source_states as source_states
 from engine.store.db.file_header import OLDEST_NUMBER, SCHEMA_NUMBER

@@ -2,14 +2,22 @@
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum, StrEnum
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from msgspec import Struct, json
 
 from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
 
 BUSY_SECONDS = 30.0
+_R = TypeVar("_R", bound=Hashable)
+_PLAIN = {int, float, str, bytes, Any}
+"""Types of fields whose values come as they are."""
 
 
 class Database(ABC):
@@ -38,10 +46,32 @@ class Database(ABC):
     def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
         """A cursor on one statement. Raises DatabaseBusy, StorageError."""
 
+    def fetch(
+        self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()
+    ) -> tuple[Sequence[Sequence[Any]], list[tuple[Any, ...]]]:
+        """The columns of a statement, each with its name first, and every row."""
+        cursor = self.execute(sql, parameters)
+        return cursor.description, cursor.fetchall()
+
     def all(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Every row of a statement."""
-        rows: list[tuple[Any, ...]] = self.execute(sql, parameters).fetchall()
-        return rows
+        return self.fetch(sql, parameters)[1]
+
+    def rows(self, kind: type[_R], sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[_R]:
+        """Every row as a struct or named tuple whose fields have the names of the columns.
+
+        JSON, truth values and states become what the type of their field says. Raises TypeError for another name.
+        """
+        columns, rows = self.fetch(sql, parameters)
+        return _reader(kind, tuple([column[0] for column in columns]))(rows)
+
+    def row(self, kind: type[_R], sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> _R | None:
+        """The first row as `rows` gives it, or None."""
+        return next(iter(self.rows(kind, sql, parameters)), None)
+
+    def column(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
+        """The first column of every row."""
+        return [row[0] for row in self.all(sql, parameters)]
 
     def one(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> tuple[Any, ...] | None:
         """The first row of a statement, or None."""
@@ -168,6 +198,44 @@ class Database(ABC):
     @abstractmethod
     def used_bytes(self) -> int:
         """The bytes that hold something, also those that are still in the write-ahead log."""
+
+
+@lru_cache(1_000)
+def _reader(kind: type[_R], names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], list[_R]]:
+    """Makes structs of rows with these columns. Checks the names once, so that fields may be filled by position."""
+    types = get_type_hints(kind)
+    fields = tuple(dict.fromkeys([name.partition(".")[0] for name in names]))
+    if unknown := [field for field in fields if field not in types]:
+        raise TypeError(f"{kind.__name__} has no field {', '.join(unknown)}")
+    readers = [_field_reader(field, types[field], names) for field in fields]
+    # fields that have to be named are not among these
+    is_in_order = kind.__match_args__[: len(fields)] == fields  # type: ignore[attr-defined]
+    if is_in_order and all(isinstance(reader, itemgetter) for reader in readers):
+        return lambda rows: [kind(*row) for row in rows]
+    if is_in_order:
+        return lambda rows: [kind(*[read(row) for read in readers]) for row in rows]
+    by_name = dict(zip(fields, readers, strict=True))
+    return lambda rows: [kind(**{field: read(row) for field, read in by_name.items()}) for row in rows]
+
+
+def _field_reader(field: str, hint: Any, names: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
+    """Reads a field of a row. A struct within the struct has columns `field.name`; it is None where the first is."""
+    (kind,) = {*get_args(hint)} - {NoneType} if isinstance(hint, UnionType) else {hint}
+    if field not in names:
+        of_field = [(place, name.partition(".")[2]) for place, name in enumerate(names) if name.startswith(f"{field}.")]
+        read = _reader(kind, tuple([name for _, name in of_field]))
+        first, end = of_field[0][0], of_field[-1][0] + 1
+        return lambda row: None if row[first] is None else read([row[first:end]])[0]
+    place = names.index(field)
+    if kind in _PLAIN or get_origin(kind) is Literal:
+        return itemgetter(place)
+    convert = kind if isinstance(kind, type) and issubclass(kind, (bool, Enum)) else json.Decoder(kind).decode
+    return lambda row: None if row[place] is None else convert(row[place])
+
+
+def json_row(kind: type[Struct]) -> str:
+    """SQL: the columns of the row `one` as a JSON array, in the order of a struct's fields."""
+    return "json_array(" + ", ".join(f'one."{name}"' for name in kind.__struct_fields__) + ")"
 
 
 def placeholders(items: Iterable[Any]) -> str:

@@ -135,13 +135,15 @@ class SqliteDatabase(Database):
         except sqlite3.Error as error:
             raise self._translate_error(error) from error
 
-    def all(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
-        """Every row of a statement."""
+    def fetch(
+        self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()
+    ) -> tuple[Sequence[Sequence[Any]], list[tuple[Any, ...]]]:
+        """As in Database."""
         try:
-            rows: list[tuple[Any, ...]] = self._connection.execute(sql, parameters).fetchall()
+            cursor = self._connection.execute(sql, parameters)
+            return cursor.description, cursor.fetchall()
         except sqlite3.Error as error:
             raise self._translate_error(error) from error
-        return rows
 
     def execute_values(
         self, sql: str, rows: Sequence[Sequence[Any]], *, leading: Sequence[Any] = ()

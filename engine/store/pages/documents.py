@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -20,9 +20,13 @@ INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size
 _ADD_ALIAS = "INSERT INTO document_aliases (key, document) {values} ON CONFLICT DO NOTHING"
 _GOOD = "d.status BETWEEN 200 AND 299 AND d.status NOT IN (204, 205, 206)"
 _ASKED_AT = "max(d.fetched_at, coalesce(d.checked_at, 0))"
-_COLUMNS = f"d.id, d.url, d.status, d.content_type, d.size, d.fetched_at, {_ASKED_AT}, d.recrawl_after"
+STORED_PAGE = """d.id AS "stored.page", d.url AS "stored.url", d.status AS "stored.status",
+    d.content_type AS "stored.content_type", d.size AS "stored.size", d.fetched_at AS "stored.fetched_at"
+"""
+"""The columns of a document `d` for the field `stored` of a struct."""
+_WITH_CHECK = f"""{STORED_PAGE}, {_ASKED_AT} AS "stored.asked_at", d.recrawl_after AS "stored.recrawl_after" """
 _LIST_STORED = f"""
-SELECT k.key, d.run = ?1 OR d.checked_run IS ?1, {_COLUMNS} FROM (
+SELECT k.key, {_WITH_CHECK}, d.run = ?1 OR d.checked_run IS ?1 AS "stored.of_this_run" FROM (
     SELECT key, id FROM documents WHERE key IN ({{keys}})
     UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({{keys}})
 ) k JOIN documents d ON d.id = k.id
@@ -30,7 +34,7 @@ WHERE d.pruned = 0 AND (d.run = ?1 OR d.checked_run IS ?1 OR ({_GOOD} AND {_ASKE
 ORDER BY d.fetched_at
 """
 _LIST_NEWEST = f"""
-SELECT d.key, d.digest, {_COLUMNS} FROM documents d WHERE d.key IN ({{keys}}) AND d.pruned = 0 AND {_GOOD}
+SELECT d.key, {_WITH_CHECK}, d.digest FROM documents d WHERE d.key IN ({{keys}}) AND d.pruned = 0 AND {_GOOD}
 ORDER BY d.fetched_at
 """
 # max(id) is one seek in the index of the key
@@ -102,6 +106,12 @@ class CheckedDocument(Served):
     """Of URLs that were redirected to it."""
 
 
+class _KeyedDocument(NamedTuple):
+    key: bytes
+    stored: StoredPage
+    digest: bytes | None = None
+
+
 class OutdatedDocument(NamedTuple):
     """A document of which its URL has enough newer ones."""
 
@@ -169,25 +179,15 @@ def list_stored(db: Database, run: int, keys: Sequence[bytes], oldest: float) ->
         return {}
     sql = _LIST_STORED.format(keys=",".join(f"?{number}" for number in range(3, len(keys) + 3)))
     stored: dict[bytes, list[StoredPage]] = {}
-    for key, of_this_run, *columns in db.all(sql, (run, oldest, *keys)):
-        stored.setdefault(bytes(key), []).append(to_stored_page(columns, of_this_run=bool(of_this_run)))
+    for document in db.rows(_KeyedDocument, sql, (run, oldest, *keys)):
+        stored.setdefault(document.key, []).append(document.stored)
     return stored
 
 
 def list_newest(db: Database, keys: Sequence[bytes]) -> dict[bytes, tuple[StoredPage, bytes | None]]:
     """By key the newest good document that was fetched under it, of whatever run, and its digest."""
-    newest = {bytes(row[0]): row for row in db.all(_LIST_NEWEST.format(keys=placeholders(keys)), keys)}
-    return {key: (to_stored_page(columns), digest) for key, (_, digest, *columns) in newest.items()}
-
-
-def to_stored_page(columns: Sequence[Any], *, of_this_run: bool = False) -> StoredPage:
-    """`columns`: id, URL, status, content type, size, fetch time; optionally last check and `recrawl`."""
-    page, url, status, content_type, size, fetched_at, *asked = columns
-    asked_at, recrawl_after = asked or (0.0, None)
-    return StoredPage(
-        page=page, url=url, status=status, content_type=content_type, size=size, fetched_at=fetched_at,
-        asked_at=asked_at, of_this_run=of_this_run, recrawl_after=recrawl_after,
-    )  # fmt: skip
+    found = db.rows(_KeyedDocument, _LIST_NEWEST.format(keys=placeholders(keys)), keys)
+    return {document.key: (document.stored, document.digest) for document in found}
 
 
 def write(commit: Commit, made: Sequence[tuple[JobOutcome, NewDocument]]) -> None:

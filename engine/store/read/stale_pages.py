@@ -5,11 +5,13 @@ job of kind `extract` that refers to the page's job; the commit that replaces th
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
+from msgspec import Struct
 
+from engine.model.job import JobOrigin, StoredPage
 from engine.store.db.connector import Database
+from engine.store.pages.documents import STORED_PAGE
 
 # CROSS JOIN: the range of ids is read once; without it, the planner may start with another table
 _STALE = """
@@ -21,9 +23,9 @@ WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND s.kind = 'page' AND 
     AND (j.state = 'DONE' OR (j.state = 'FAILED' AND EXISTS (SELECT 1 FROM results r WHERE r.job = j.id)))
 """
 _CANDIDATES = """
-SELECT e.id, e.url, j.depth, e.priority, e.attempts, e.crashes, j.locator, coalesce(j.root, j.id), l.name,
-    coalesce(r.url, j.url), j.id, d.id, d.url, d.status, d.content_type, d.size, d.fetched_at,
-    o.data_defs, o.follow IS NOT n.follow, j.origin, j.link_request, j.carried, l.request
+SELECT e.id, e.url, j.depth, e.priority, e.attempts, e.crashes, j.locator AS locator_id, coalesce(j.root, j.id) AS root,
+    l.name AS locator, l.request AS locator_request, coalesce(r.url, j.url) AS root_url, j.id AS page_job,
+    {stored}, o.data_defs, o.follow IS NOT n.follow AS links_changed, j.origin, j.link_request AS link, j.carried
 FROM jobs e {index} CROSS JOIN jobs j ON j.id = e.page LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = :group
@@ -31,8 +33,8 @@ LEFT JOIN page_defs n ON n.version = :version AND n.grp = :group
 WHERE e.sequence = :sequence AND e.state = 'READY' AND e.not_before IS NULL AND e.crashes {suspect}
 ORDER BY e.priority DESC, e.id LIMIT +:limit
 """
-_DUE = _CANDIDATES.format(suspect="= 0", index="")
-_SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect")
+_DUE = _CANDIDATES.format(stored=STORED_PAGE, suspect="= 0", index="")
+_SUSPECTS = _CANDIDATES.format(stored=STORED_PAGE, suspect="> 0", index="INDEXED BY jobs_suspect")
 _HAS_OPEN_EXTRACTS = """
 SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extract' AND EXISTS (
         SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
@@ -44,6 +46,31 @@ SELECT count(*) FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
 WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND j.origin = 'link' AND s.kind = 'page'
     AND j.linked IS NOT :version AND s.grp IN (SELECT value FROM json_each(:groups) texts)
 """
+
+
+class DueExtract(Struct, frozen=True):
+    """A re-extraction to lease, with its page, the page's document, and what its locator says of it."""
+
+    id: int
+    url: str
+    depth: int
+    priority: int
+    attempts: int
+    crashes: int
+    locator_id: int | None
+    root: int
+    locator: str | None
+    """The name of the locator."""
+    locator_request: str | None
+    root_url: str
+    page_job: int
+    stored: StoredPage | None
+    data_defs: tuple[int, ...] | None
+    """The dataDefs that made the rows of the page; None: unknown."""
+    links_changed: bool
+    origin: JobOrigin
+    link: str | None
+    carried: str | None
 
 
 def find_stale(db: Database, run: int, version: int, after: int, upto: int) -> list[tuple[int, str, str]]:
@@ -71,7 +98,7 @@ def has_open_extracts(db: Database, run: int) -> bool:
 
 def list_candidates(
     db: Database, sequence: int, group: str, version: int, limit: int, *, suspects: bool = False
-) -> list[tuple[Any, ...]]:
+) -> list[DueExtract]:
     """Due re-extractions of a sequence, best first, with their pages. `suspects`: only those in which a node died."""
     parameters = {"sequence": sequence, "group": group, "version": version, "limit": limit}
-    return db.all(_SUSPECTS if suspects else _DUE, parameters)
+    return db.rows(DueExtract, _SUSPECTS if suspects else _DUE, parameters)

@@ -1,7 +1,6 @@
 """Reads processed pages: their job, document and rows. Uses indexes only."""
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator
 
 import orjson
 from msgspec import Struct
@@ -11,9 +10,9 @@ from engine.store.db.connector import Database, placeholders
 from engine.store.pages import documents
 from engine.store.read.job_range import find_ids
 
-_JOB = """
-SELECT j.id, j.run, s.grp, j.depth, j.state, j.url, l.name, coalesce(r.url, j.url), d.id, d.url, d.status,
-    d.content_type, d.size, d.fetched_at, coalesce(d.pruned, 0), j.carried
+_JOB = f"""
+SELECT j.id AS job, j.run, s.grp AS "group", j.depth, j.state, j.url, coalesce(l.name, '') AS locator,
+    coalesce(r.url, j.url) AS locator_url, {documents.STORED_PAGE}, coalesce(d.pruned, 0) AS pruned, j.carried
 FROM jobs j JOIN sequences s ON s.id = j.sequence LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 """
@@ -59,8 +58,7 @@ class WorkedPage(Struct, frozen=True):
 
 
 def get_by_job(db: Database, job: int) -> WorkedPage | None:
-    row = db.one(_BY_ID, (job,))
-    return None if row is None else _to_worked_page(row)
+    return db.row(WorkedPage, _BY_ID, (job,))
 
 
 def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> list[WorkedPage]:
@@ -77,9 +75,9 @@ def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> 
             break
         for document, url, pruned in fetched:
             keys = [] if pruned else [link_key(group, url) for group in groups]
-            for sql in (_BY_IDENTITY, _BY_PAGE):
-                for row in db.all(sql.format(keys=placeholders(keys)), (run, *keys, document)) if keys else ():
-                    pages.setdefault(int(row[0]), _to_worked_page(row))
+            for sql in (_BY_IDENTITY, _BY_PAGE) if keys else ():
+                for page in db.rows(WorkedPage, sql.format(keys=placeholders(keys)), (run, *keys, document)):
+                    pages.setdefault(page.job, page)
             if len(pages) >= count:
                 break
         last, scanned = int(fetched[-1][0]), scanned + len(fetched)
@@ -128,15 +126,9 @@ def list_spread(db: Database, run: int, groups: Collection[str], count: int) -> 
 
 def _list_range(db: Database, run: int, groups: Collection[str], start: int, end: int) -> list[WorkedPage]:
     parameters = {"run": run, "groups": orjson.dumps(list(groups)).decode(), "start": start, "end": end}
-    return [_to_worked_page(row) for row in db.all(_IN_RANGE, parameters)]
+    return db.rows(WorkedPage, _IN_RANGE, parameters)
 
 
 def list_rows(db: Database, job: int, data_def: str) -> list[str]:
     """The committed rows of a job for one dataDef, as JSON, in the order of extraction."""
-    return [str(row[0]) for row in db.all(_ROWS, (job, data_def))]
-
-
-def _to_worked_page(row: Sequence[Any]) -> WorkedPage:
-    job, run, group, depth, state, url, locator, locator_url, *document, pruned, carried = row
-    stored = None if document[0] is None else documents.to_stored_page(document)
-    return WorkedPage(job, run, group, depth, state, url, locator or "", locator_url, stored, bool(pruned), carried)
+    return db.column(_ROWS, (job, data_def))

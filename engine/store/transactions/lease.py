@@ -2,10 +2,8 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-import orjson
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 from msgspec.structs import replace
 
 from engine.model.job import (
@@ -19,32 +17,17 @@ from engine.model.job import (
     lease_limit,
     quota,
 )
-from engine.store.db.connector import Database, id_list
-from engine.store.pages import documents
+from engine.store.db.connector import Database, id_list, json_row
 from engine.store.read import candidates, stale_pages
+from engine.store.read.candidates import DueJob
 from engine.store.read.sent_request import SentRequest
+from engine.store.read.stale_pages import DueExtract
 from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, rings
 from engine.store.tables.run import nodes
 from engine.store.transactions import page_limit
 from engine.store.transactions.claims import claim_rung
 from engine.store.transactions.page_limit import Room
-
-# if the robots.txt cannot be read or the login failed, no page is sent: jobs need no send times
-_SEQUENCE_STATES = f"""
-SELECT json_group_array(json_array(s.id, s.run, s.kind, s.grp, s.ready, s.taken,
-    s.paused <> 0 OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only <> 0 OR h.paused <> 0)), s.max_pages,
-    h.id, CASE WHEN (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
-        AND (s.kind <> 'page' OR h.login <> 'FAILED') THEN {hosts.EFFECTIVE_DELAY} ELSE 0.0 END,
-    {hosts.LONGEST_DELAY}, h.throttle, {hosts.EFFECTIVE_CONCURRENCY}, h.next_at, h.backoff_until, h.robots,
-    (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract'),
-    r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages, r.relinking,
-    EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
-        AND o.kind <> 'extract'),
-    h.login, h.login_number))
-FROM json_each(?) i CROSS JOIN sequences s ON s.id = i.value CROSS JOIN hosts h ON h.id = s.host
-CROSS JOIN runs r ON r.seq = s.run
-"""
 
 LEASING_STATES = ("SEEDING", "READY", "DRAINING")
 """The states of a run in which its jobs are leased."""
@@ -78,32 +61,32 @@ class Lease(Struct, frozen=True):
         return not (self.ring or self.left_for_others)
 
 
-class SequenceState(Struct, frozen=True):
+class SequenceState(Struct, frozen=True, array_like=True):
     id: int
     run: int
     kind: str
     group: str
     ready: int
     taken: int
-    suspended: int
+    suspended: bool
     max_pages: int | None
     host: int
     delay: float
     longest_delay: float
-    throttled: int
+    throttled: bool
     host_concurrency: int
     next_at: float | None
     backoff_until: float | None
     robots: str
-    host_taken: float
+    host_taken: int
     run_state: str
     run_paused: str | None
     active: int
     slots: int
     defs_version: int
     run_max_pages: int | None
-    relinking: int
-    others_waiting: int
+    relinking: bool
+    others_waiting: bool
     login: str
     login_number: int
 
@@ -128,6 +111,27 @@ class SequenceState(Struct, frozen=True):
     def is_plain(self) -> bool:
         """Whether its lease changes nothing that the leases of other hosts depend on, besides the free slots."""
         return not (self.is_limited or self.kind == JobKind.EXTRACT)
+
+
+# if the robots.txt cannot be read or the login failed, no page is sent: jobs need no send times
+_STATES = f"""
+SELECT json_group_array({json_row(SequenceState)}) FROM (
+    SELECT s.id, s.run, s.kind, s.grp AS "group", s.ready, s.taken,
+        s.paused <> 0 OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only <> 0 OR h.paused <> 0)) AS suspended,
+        s.max_pages, h.id AS host,
+        CASE WHEN (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
+            AND (s.kind <> 'page' OR h.login <> 'FAILED') THEN {hosts.EFFECTIVE_DELAY} ELSE 0.0 END AS delay,
+        {hosts.LONGEST_DELAY} AS longest_delay, h.throttle AS throttled,
+        {hosts.EFFECTIVE_CONCURRENCY} AS host_concurrency, h.next_at, h.backoff_until, h.robots,
+        (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract') AS host_taken,
+        r.state AS run_state, r.paused AS run_paused, r.active_sequences AS active, r.slots,
+        coalesce(r.defs_version, 0) AS defs_version, r.max_pages AS run_max_pages, r.relinking,
+        EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
+            AND o.kind <> 'extract') AS others_waiting, h.login, h.login_number
+    FROM json_each(?) i CROSS JOIN sequences s ON s.id = i.value CROSS JOIN hosts h ON h.id = s.host
+    CROSS JOIN runs r ON r.seq = s.run) one
+"""
+_state_decoder = json.Decoder(list[SequenceState], strict=False)
 
 
 class LeaseRequest(Struct, frozen=True, kw_only=True):
@@ -215,7 +219,7 @@ def _remaining_request(request: LeaseRequest, taken: Sequence[LeasedJob]) -> Lea
 
 def read_sequences(db: Database, sequences: Sequence[int]) -> list[SequenceState]:
     """The states of sequences, in their order. One JSON value: each row would release the interpreter lock."""
-    states = {row[0]: SequenceState(*row) for row in orjson.loads(db.value(_SEQUENCE_STATES, (id_list(sequences),)))}
+    states = {state.id: state for state in _state_decoder.decode(db.value(_STATES, (id_list(sequences),)))}
     return [states[sequence] for sequence in sequences if sequence in states]
 
 
@@ -273,17 +277,15 @@ def _allow(db: Database, request: LeaseRequest, state: SequenceState, now: float
     return _Allowance(limit, Lease(left_for_others=fair < min(allowed, state.ready)))
 
 
-def _give(
-    request: LeaseRequest, state: SequenceState, otherwise: Lease, rows: Sequence[Sequence[Any]], now: float
-) -> Lease:
+def _give(request: LeaseRequest, state: SequenceState, otherwise: Lease, due: Sequence[DueJob], now: float) -> Lease:
     """The lease of a sequence that gives these jobs."""
-    if not rows:
+    if not due:
         return otherwise
     send_at = max(now, state.next_at or 0.0)
     leased = []
-    for row in rows:
+    for job in due:
         delay = state.draw_delay()
-        leased.append(to_leased_job(state, request, row, send_at if delay else None, delay))
+        leased.append(to_leased_job(state, request, job, send_at if delay else None, delay))
         send_at += delay
     if state.delay:  # even if no job is left: child jobs may come before the host's delay is over
         return replace(otherwise, jobs=tuple(leased), due=send_at - rings.LOOKAHEAD)
@@ -303,55 +305,42 @@ def may_take_new_job(state: SequenceState, request: LeaseRequest, now: float) ->
 
 
 def to_leased_job(
-    state: SequenceState,
-    request: LeaseRequest,
-    row: Sequence[Any],
-    send_at: float | None,
-    delay: float = 0.0,
+    state: SequenceState, request: LeaseRequest, due: DueJob, send_at: float | None, delay: float = 0.0
 ) -> LeasedJob:
-    """The leased job of a row of `candidates.list_due`."""
-    (
-        id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, locator_request,
-        root_url, may_leave_host, _, link, carried, fresh_since,
-    ) = row  # fmt: skip
-    located = origin == JobOrigin.LOCATOR
-    sent = SentRequest.from_rows(link, locator_request, located=located)
+    """A due job, leased."""
+    sent = SentRequest.from_rows(due.link, due.locator_request, located=due.origin == JobOrigin.LOCATOR)
     lineage = JobLineage(
-        locator_id, root, locator or "", root_url, JobOrigin.LOCATOR if located else JobOrigin.LINK, depth, priority,
-        bool(may_leave_host), carried, sent.link, sent.page_number, fresh_since,
+        due.locator_id, due.root, due.locator or "", due.root_url, due.origin, due.depth, due.priority,
+        due.may_leave_host, due.carried, sent.link, sent.page_number, due.fresh_since,
     )  # fmt: skip
     terms = HostTerms(
-        send_at, delay, state.host_concurrency, bool(state.throttled), state.is_limited,
+        send_at, delay, state.host_concurrency, state.throttled, state.is_limited,
         state.login_number if state.login != "OFF" else 0, state.login == "FAILED" and state.kind in AFTER_LOGIN,
     )  # fmt: skip
     return LeasedJob(
-        id=id_, lease=request.lease_id, run=state.run, sequence=state.id, host=state.host, kind=JobKind(state.kind),
-        group=state.group, url=url, lineage=lineage, attempts=attempts, crashes=crashes, hops=hops, target=target,
-        request=sent.request(url, root_url), defs_version=state.defs_version, terms=terms,
-        extraction=JobExtraction(links_stale=bool(state.relinking)),
+        id=due.id, lease=request.lease_id, run=state.run, sequence=state.id, host=state.host, kind=JobKind(state.kind),
+        group=state.group, url=due.url, lineage=lineage, attempts=due.attempts, crashes=due.crashes, hops=due.hops,
+        target=due.target, request=sent.request(due.url, due.root_url), defs_version=state.defs_version, terms=terms,
+        extraction=JobExtraction(links_stale=state.relinking),
     )  # fmt: skip
 
 
-def _to_leased_extract(state: SequenceState, request: LeaseRequest, row: Sequence[Any]) -> LeasedJob:
-    """The leased job of a row of `stale_pages.list_candidates`; `stored` is None if the document is gone."""
-    (
-        id_, url, depth, priority, attempts, crashes, locator_id, root, locator, root_url, page, *document, data_defs,
-        links_stale, origin, link, carried, locator_request,
-    ) = row  # fmt: skip
-    sent = SentRequest.from_rows(link, locator_request, located=origin == JobOrigin.LOCATOR)
+def _to_leased_extract(state: SequenceState, request: LeaseRequest, due: DueExtract) -> LeasedJob:
+    """A due re-extraction, leased; `stored` is None if the document is gone."""
+    sent = SentRequest.from_rows(due.link, due.locator_request, located=due.origin == JobOrigin.LOCATOR)
     # rows may depend on what the page carries, and all records tell whether it is the last of a series
-    is_alone = data_defs and carried is None and sent.page_number is None
+    is_alone = due.carried is None and sent.page_number is None
     lineage = JobLineage(
-        locator_id, root, locator or "", root_url, JobOrigin.LINK, depth, priority,
-        carried=carried, link=sent.link, page_number=sent.page_number,
+        due.locator_id, due.root, due.locator or "", due.root_url, JobOrigin.LINK, due.depth, due.priority,
+        carried=due.carried, link=sent.link, page_number=sent.page_number,
     )  # fmt: skip
-    extracted_with = tuple(orjson.loads(data_defs)) if is_alone else ()
     return LeasedJob(
-        id=id_, lease=request.lease_id, run=state.run, sequence=state.id, host=state.host, kind=JobKind.EXTRACT,
-        group=state.group, url=url, lineage=lineage, attempts=attempts, crashes=crashes, hops=0, target=None,
-        request=_PLAIN_REQUEST, defs_version=state.defs_version,
-        stored=None if document[0] is None else documents.to_stored_page(document),
-        extraction=JobExtraction(page, extracted_with, bool(links_stale or state.relinking)),
+        id=due.id, lease=request.lease_id, run=state.run, sequence=state.id, host=state.host, kind=JobKind.EXTRACT,
+        group=state.group, url=due.url, lineage=lineage, attempts=due.attempts, crashes=due.crashes, hops=0,
+        target=None, request=_PLAIN_REQUEST, defs_version=state.defs_version, stored=due.stored,
+        extraction=JobExtraction(
+            due.page_job, (due.data_defs or ()) if is_alone else (), due.links_changed or state.relinking
+        ),
     )  # fmt: skip
 
 
@@ -361,12 +350,12 @@ def _lease_extracts(db: Database, request: LeaseRequest, state: SequenceState) -
     if state.active:
         # at least one, else re-extractions would wait for the end of the crawl
         limit = min(limit, max(1, limit // (_WAITING_DIVISOR if state.others_waiting else _FETCHING_DIVISOR)))
-    chosen: list[tuple[Any, ...]] = []
+    chosen: list[DueExtract] = []
     if limit and not request.held_jobs:
         chosen = stale_pages.list_candidates(db, state.id, state.group, state.defs_version, 1, suspects=True)
     if limit and not chosen:
         chosen = stale_pages.list_candidates(db, state.id, state.group, state.defs_version, limit)
-    taken = tuple(_to_leased_extract(state, request, row) for row in chosen)
+    taken = tuple(_to_leased_extract(state, request, due) for due in chosen)
     if taken:
         jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
     return Lease(taken, ring=bool(taken) and state.ready > len(taken))
@@ -401,7 +390,7 @@ def allowed_jobs(state: SequenceState, request: LeaseRequest) -> int:
     allowed = lease_limit(**quotas, free=request.free_slots, batch=request.batch)
     if allowed < most and not state.others_waiting:
         allowed = max(allowed, min(most, quota(1, state.slots) - state.taken))
-    allowed = min(allowed, state.host_limit - int(state.host_taken))
+    allowed = min(allowed, state.host_limit - state.host_taken)
     if state.delay:
         allowed = min(allowed, max(1, int(_RESERVED_SECONDS / max(state.delay, state.longest_delay))))
     return max(0, allowed)
@@ -419,16 +408,12 @@ def _fair_share(state: SequenceState, request: LeaseRequest) -> int:
     return max(0, share_of_host - request.jobs_by_host.get(state.host, 0))
 
 
-def _distinct_pages(candidates: Sequence[list[Any]]) -> list[list[Any]]:
-    """At most one candidate per page: the page is fetched once, and the other jobs use its document."""
-    seen: set[tuple[str, str | None]] = set()
-    kept = []
-    for candidate in candidates:
-        page = candidate[2] or candidate[1], candidate[15]
-        if page not in seen:
-            seen.add(page)
-            kept.append(candidate)
-    return kept
+def _distinct_pages(due: Sequence[DueJob]) -> list[DueJob]:
+    """At most one job per page: the page is fetched once, and the other jobs use its document."""
+    pages: dict[tuple[str, str | None], DueJob] = {}
+    for job in due:
+        pages.setdefault((job.target or job.url, job.body), job)
+    return list(pages.values())
 
 
 def has_leasable_jobs(db: Database, run: int, now: float, *, more_slots: int, shared: bool = False) -> bool:

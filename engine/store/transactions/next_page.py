@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
 from engine.model.link import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.read import candidates
+from engine.store.read.candidates import DueJob
 from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.job import jobs, linked_jobs, rings
 from engine.store.tables.job.linked_jobs import ChildJob, Children
@@ -116,8 +117,20 @@ def _create_taken(
     if state is None or not may_take_new_job(state, request, commit.now):
         return None
     page = children.to_link(commit.run, outcome.job, child, place.sequence)
-    row = linked_jobs.add_taken(db, page, in_series=child.in_series, lease=request.lease_id, node=request.node)
-    return None if row is None else to_leased_job(state, request, row, None)
+    origin = JobOrigin.LINK
+    if child.in_series:
+        page, origin = page._replace(depth=0, root=None, may_leave_host=1, fresh_since=None), JobOrigin.LOCATOR
+    new = linked_jobs.add_taken(db, page, origin=origin, lease=request.lease_id, node=request.node)
+    if new is None:
+        return None
+    job = DueJob(
+        id=new.id, url=page.url, target=None, depth=page.depth, priority=page.priority, attempts=0, crashes=0, hops=0,
+        origin=origin, locator_id=page.locator, root=page.root or new.id, locator=new.locator,
+        locator_request=new.locator_request, root_url=new.root_url or page.url,
+        may_leave_host=bool(page.may_leave_host), body=None, link=page.request, carried=page.carried,
+        fresh_since=page.fresh_since,
+    )  # fmt: skip
+    return to_leased_job(state, request, job, None)
 
 
 def _is_elsewhere(db: Database, outcome: JobOutcome, place: Placement) -> bool:

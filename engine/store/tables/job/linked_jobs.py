@@ -1,9 +1,9 @@
 """Writes to the table `jobs` what links make: new jobs, the next pages of series, and what jobs carry."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from engine.model.job import JobKind
+from engine.model.job import JobKind, JobOrigin
 from engine.model.link import BODY_PATH, RELATION_PATH
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.job.jobs import NOW
@@ -49,8 +49,9 @@ WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = :run AND page_key = coalesce(:p
             AND ({_BODY} IS NULL OR t.target IS NOT NULL
                 OR coalesce(t.link_request ->> '{BODY_PATH}', l.request ->> '$.body') IS {_BODY}))
 ON CONFLICT (run, identity) DO NOTHING
-RETURNING id, (SELECT name FROM locators l WHERE l.id = locator), (SELECT request FROM locators l WHERE l.id = locator),
-    (SELECT r.url FROM jobs r WHERE r.id = jobs.root)
+RETURNING id, (SELECT name FROM locators l WHERE l.id = locator) AS locator,
+    (SELECT request FROM locators l WHERE l.id = locator) AS locator_request,
+    (SELECT r.url FROM jobs r WHERE r.id = jobs.root) AS root_url
 """
 # CROSS JOIN: each page finds its job by index; without it, the planner reads all jobs for every batch
 _MET_PAGES = f"""
@@ -193,22 +194,21 @@ def add_series_pages(db: Database, pages: Sequence[NewLink]) -> set[bytes]:
     return created
 
 
-def add_taken(db: Database, page: NewLink, *, in_series: bool, lease: int, node: int) -> list[Any] | None:
-    """Create the job of a page, leased to a node; returns the row that `read.candidates` would read of it.
+class TakenJob(NamedTuple):
+    """A new job that is leased, with what its locator and the job it descends from say of it."""
+
+    id: int
+    locator: str | None
+    locator_request: str | None
+    root_url: str | None
+
+
+def add_taken(db: Database, page: NewLink, *, origin: JobOrigin, lease: int, node: int) -> TakenJob | None:
+    """Create the job of a page, leased to a node.
 
     Returns None and writes nothing if that page has a job, or a job is fetching its URL.
     """
-    if in_series:
-        page = page._replace(depth=0, root=None, may_leave_host=1, fresh_since=None)
-    origin = "locator" if in_series else "link"
-    row = db.one(_ADD_TAKEN, page._asdict() | {"origin": origin, "lease": lease, "node": node})
-    if row is None:
-        return None
-    id_, locator, request, root_url = row
-    return [
-        id_, page.url, None, page.depth, page.priority, 0, 0, 0, origin, page.locator, page.root or id_, locator,
-        request, root_url or page.url, page.may_leave_host, None, page.request, page.carried, page.fresh_since,
-    ]  # fmt: skip
+    return db.row(TakenJob, _ADD_TAKEN, page._asdict() | {"origin": origin, "lease": lease, "node": node})
 
 
 def keep_canonical(db: Database, links: Sequence[NewLink]) -> None:
