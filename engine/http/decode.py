@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, resolve_encoding
 
-from engine.extract.documents.encodings import SINGLE_BYTE_CODECS, codec_of, web_codec
+from engine.encodings import SINGLE_BYTE_CODECS, codec_of, web_codec
 
 _FALLBACK = "cp1252"
 _DETECTABLE = (

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from multidict import CIMultiDict
 
 from engine import urls
-from engine.extract.links.form_encoding import quote_form_text
+from engine.encodings import quote_form_text
 from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest, RequestTerms
 from engine.late_regex import late_regex

@@ -15,8 +15,8 @@ from engine.defs import url_patterns
 from engine.defs.language.keys import LocatorTerm, written_urls
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
+from engine.encodings import quote_form_text
 from engine.errors import UsageError
-from engine.extract.links.form_encoding import quote_form_text
 from engine.late_regex import late_regex
 from engine.model.link import FORM_TYPE, JSON_TYPE
 

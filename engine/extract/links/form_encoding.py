@@ -6,14 +6,12 @@ from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
-from urllib.parse import quote_plus
 
+from engine.encodings import end_lines, quote_form_text
 from engine.extract.links.filled_text import Lookup, fill_runs
-from engine.late_regex import late_regex
 from engine.model.link import FORM_TYPE
 
 MULTIPART_TYPE, PLAIN_TYPE = "multipart/form-data", "text/plain"
-_LINE_BREAK = late_regex(r"\r\n?|\n")
 _FILE_TYPE = "application/octet-stream"
 _CHARSETS: Mapping[str, str] = MappingProxyType(
     {
@@ -63,12 +61,6 @@ def charset_name(codec: str) -> str:
     return _CHARSETS.get(codec, usual)
 
 
-def quote_form_text(text: str, codec: str = "utf-8") -> str:
-    """A name or value as a browser URL-encodes it: line breaks are CRLF, missing characters are references."""
-    quoted = quote_plus(_LINE_BREAK.sub("\r\n", text), safe="*", encoding=codec, errors="xmlcharrefreplace")
-    return quoted.replace("~", "%7E")
-
-
 def merge_fields(own: Sequence[FormField], written: Sequence[tuple[str, ...]]) -> list[FormField]:
     """The fields of a form; those of the defs, pairs of name and value, replace the page's."""
     left: dict[str, list[FormField]] = {}
@@ -115,4 +107,4 @@ def _encode_multipart(parts: Sequence[tuple[str, str, bool]]) -> RequestBody:
 
 def _protect(text: str) -> str:
     """The text with CRLF as line breaks, in which the sender finds no variable: it might be a secret."""
-    return _LINE_BREAK.sub("\r\n", text).replace("%{", "%%{")
+    return end_lines(text).replace("%{", "%%{")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from selectolax.lexbor import LexborNode
 
-from engine.extract.documents.encodings import codec_of
+from engine.encodings import codec_of
 from engine.extract.links.form_controls import CONTROL_TAGS, is_disabled, is_submit, kind_of, read_fields
 from engine.extract.links.form_encoding import (
     MULTIPART_TYPE,

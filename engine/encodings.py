@@ -1,8 +1,13 @@
-"""Names the encodings that browsers support, and finds Python's codec of a label."""
+"""Names the encodings that browsers support, finds Python's codec of a label, encodes the text of forms."""
+
+from urllib.parse import quote_plus
 
 from w3lib.encoding import resolve_encoding
 from webencodings import lookup  # type: ignore[import-untyped]
 
+from engine.late_regex import late_regex
+
+_LINE_BREAK = late_regex(r"\r\n?|\n")
 _WEB_CODECS = frozenset(
     {
         *("utf-8", "utf-16", "utf-16-le", "utf-16-be"),
@@ -29,3 +34,14 @@ def codec_of(label: str) -> str | None:
     """The codec of a label of the Encoding Standard (4.2); None if browsers support no such label."""
     encoding = lookup(label)
     return None if encoding is None else web_codec(_CODECS.get(encoding.name) or resolve_encoding(encoding.name))
+
+
+def end_lines(text: str) -> str:
+    """A text with the line breaks that forms send."""
+    return _LINE_BREAK.sub("\r\n", text)
+
+
+def quote_form_text(text: str, codec: str = "utf-8") -> str:
+    """A name or value as a browser URL-encodes it: line breaks are CRLF, missing characters are references."""
+    quoted = quote_plus(end_lines(text), safe="*", encoding=codec, errors="xmlcharrefreplace")
+    return quoted.replace("~", "%7E")
