@@ -1,4 +1,4 @@
-"""Names the encodings that browsers support, finds Python's codec of a label, encodes the text of forms."""
+"""Encodings that browsers support: their labels and codecs, and how forms encode text."""
 
 from urllib.parse import quote_plus
 
