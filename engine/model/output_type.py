@@ -29,6 +29,8 @@ class OutputType(Struct, frozen=True, kw_only=True):
     """Whether its files cannot grow: they are written again as a whole."""
     has_column_types: bool = False
     """Whether the settings of its outputs have `column_types`."""
+    unchecked: str = ""
+    """Why `state --verify` does not compare its files; empty: it does."""
 
 
 POSTGRESQL: Literal["postgresql"] = "postgresql"
@@ -43,7 +45,13 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
         "parquet": OutputType(name="parquet", suffixes=("parquet",), whole=True, has_column_types=True),
         SCOOPI: OutputType(name="scoopi", suffixes=("txt",), compressible=True),
         "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
-        "duckdb": OutputType(name="duckdb", suffixes=("duckdb",), shared_file=True, has_column_types=True),
+        "duckdb": OutputType(
+            name="duckdb",
+            suffixes=("duckdb",),
+            shared_file=True,
+            has_column_types=True,
+            unchecked="a DuckDB file is not compared",
+        ),
     }
 )
 _BY_SUFFIX = tuple(type_ for type_ in OUTPUT_TYPES.values() if type_.name != SCOOPI)

@@ -72,13 +72,11 @@ def run(connection: "psycopg.Connection[Any]", text: str, values: Sequence[Any])
     except psycopg.DataError as error:
         if "NUL" not in str(error):
             raise
-    return connection.execute(text, _without_nul(values))  # type: ignore[return-value]
+    return connection.execute(text, [_without_nul(value) for value in values])  # type: ignore[return-value]
 
 
-def _without_nul(values: Sequence[Any]) -> list[Any]:
-    clean: Callable[[Any], Any] = lambda value: (  # noqa: E731
-        value.replace("\0", "\ufffd") if isinstance(value, str)
-        else [clean(one) for one in value] if isinstance(value, list)
-        else value
-    )  # fmt: skip
-    return [clean(value) for value in values]
+def _without_nul(value: Any) -> Any:
+    """A value of a statement, or a list of such."""
+    if isinstance(value, list):
+        return [_without_nul(one) for one in value]
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.append.formats.projection import RowProjection, projection_of
-from engine.append.formats.writer import create_encoder
+from engine.append.formats.writer import load_format
 from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.output_dir import present_path
 from engine.errors import StorageError
@@ -103,20 +103,19 @@ class OutputChecks:
             one.skipped = f"rows that the appender '{output.appender}' sends are not compared"
         elif output.type not in OUTPUT_TYPES:
             one.skipped = "a class of your own writes it"
-        elif output.type == "duckdb":
-            one.skipped = "a DuckDB file is not compared"
+        elif reason := OUTPUT_TYPES[output.type].unchecked:
+            one.skipped = reason
         else:
             try:
-                if output.type == "sqlite":
-                    one.check = TableCheck(output, run=self._run.id)
-                else:
-                    one.check = self._open_file(output)
+                one.check = self._open_file(output)
             except (OSError, StorageError) as error:
                 self._give_up(one, error)
         return one
 
-    def _open_file(self, output: Output) -> FileCheck | WholeCheck:
-        encoder = create_encoder(output.type, {**output.settings, "compression": None})
+    def _open_file(self, output: Output) -> FileCheck | WholeCheck | TableCheck:
+        encoder = load_format(output.type).create_encoder({**output.settings, "compression": None})
+        if encoder is None:
+            return TableCheck(output, run=self._run.id)
         if encoder.has_footer:
             return WholeCheck(output, encoder)
         return FileCheck(output, encoder, is_final=self._run.state is RunState.DONE)
