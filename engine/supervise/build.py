@@ -126,14 +126,14 @@ def build_supervisor(
         parts = lead.parts if lead is not None else None
         if parts is None:
             settings = _retry(lambda: check_host_clock(db, run, options.settings), cancelled)
-            parts = build_parts(db, folder, run=run.seq, epoch=begun.epoch, settings=settings, spawner=spawner)
+            parts = build_parts(RunContext(db, folder, run, settings, begun.epoch), spawner)
         if spawner.is_refused:
             _retry(lambda: _warn(db, run, "process", _PLAIN_PROCESSES), cancelled)
     except BaseException:
         db.close()
         raise
     lock.write_holder(run.id)
-    context = RunContext(db, folder, run, parts.settings, begun.epoch)
+    context = replace(parts.run, row=run)
     checkpoints = CheckpointTracker(context, begun.steps, StateFile(db, run))
     _retry(lambda: checkpoints.update(lambda: False), cancelled)
     defs_sync = DefsSync(
@@ -154,7 +154,7 @@ def build_supervisor(
         parts=parts,
         lock=lock,
         spawner=spawner,
-        deadlines=StopDeadlines(parts.settings),
+        deadlines=StopDeadlines(context.settings),
         stages=stages,
         stats=stats,
         seeder=Seeder(context, options.definitions, published.version),
@@ -245,7 +245,6 @@ def _build_reloader(
                 arguments=options.arguments,
             ),
         ),
-        output_dir=run.folder / "output" / run.id,
         output_file=options.output,
         on_publish=checkpoints.apply_graph,
         current=defs,
@@ -317,16 +316,13 @@ def _begin_run(
             runs.set_state(db, run.seq, RunState.SEEDING)  # the run counts as unfinished now, even after a crash
         sequences.recount(db, run.seq)
         runs.recount(db, run.seq)
-        target = folder / "output" / run.id
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
         run = runs.get(db, run.seq)
+        context = RunContext(db, folder, run, options.settings, epoch)
+        context.output_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         steps = build_step_graph(options.definitions, base_url=run.base_url, output=options.output)
         published = publish_defs(
-            db,
-            run,
+            context,
             defs,
-            options.settings,
-            output_dir=target,
             output_file=options.output,
             forced_data_def=options.data_def,
             only_new=options.only_new,

@@ -31,6 +31,11 @@ class RunContext(Struct, frozen=True):
     def id(self) -> str:
         return self.row.id
 
+    @property
+    def output_dir(self) -> Path:
+        """The run's folder of outputs."""
+        return self.folder / "output" / self.id
+
     def log(self, level: Level, kind: str, text: str) -> None:
         """Add an event in the open transaction."""
         events.log(self.db, self.seq, level, kind, text)

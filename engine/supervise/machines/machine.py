@@ -338,8 +338,8 @@ class Machine:
         epoch = self._epoch
         self._guard(db, lambda: machines.check_member(db, epoch))
         settings = check_host_clock(db, run, options.settings)
-        parts = build_parts(db, self._folder, run=run.seq, epoch=epoch, settings=settings, spawner=self._spawner)
-        self._work = Standby(RunContext(db, self._folder, run, settings, epoch), parts, self._spawner)
+        parts = build_parts(RunContext(db, self._folder, run, settings, epoch), self._spawner)
+        self._work = Standby(parts, self._spawner)
         self._lock.write_holder(run.id)
         self._begin_run(run, [f"machine {leader.name} leads the run; this one works for it"])
 
@@ -364,22 +364,22 @@ class Machine:
         if not self._election.should_lead(self._options.settings.quorum) or self._election.view.exit_code is not None:
             return
         try:
-            lease = self._seize(standby.parts.db)
+            lease = self._seize(standby.parts.run.db)
         except DatabaseBusy:
             return
         if lease is not None:
             _log.warning("this machine leads the run now")
-            self._lead(standby.parts.db, lease, standby)
+            self._lead(standby.parts.run.db, lease, standby)
 
     def _step_back(self, work: Supervisor) -> Standby:
         """Give up the lead at once, and keep the nodes. Raises DatabaseBusy."""
-        db, epoch = work.parts.db, self._epoch
+        db, epoch = work.parts.run.db, self._epoch
         work.give_up()
         with db.transaction():
             machines.set_role(db, epoch, "LEAVING")
             machines.set_leader(db, None)
         self._guard(db, lambda: machines.check_member(db, epoch))
-        self._work = standby = Standby(work.run, work.parts, self._spawner)
+        self._work = standby = Standby(work.parts, self._spawner)
         return standby
 
     def _end_silent(self, work: Supervisor) -> None:
@@ -387,7 +387,7 @@ class Machine:
         silent = self._election.silent
         if not silent or work.is_finished:
             return
-        db = work.parts.db
+        db = work.parts.run.db
         try:
             with db.transaction():
                 if end_silent(db, silent, self.run.seq, time.time()) and work.stage in ACTIVE_STAGES:

@@ -14,7 +14,6 @@ from engine.store.transactions.takeover import end_machine
 from engine.supervise.commands import CommandHandlers
 from engine.supervise.log_rotation import LogRotation
 from engine.supervise.nodes.machine_parts import MachineParts
-from engine.supervise.run_context import RunContext
 from engine.supervise.stages import ACTIVE_STAGES, EXIT_CODES, ExitReason, StopDeadlines
 
 _RECORD_SECONDS = 1.0
@@ -27,8 +26,8 @@ _log = logging.getLogger(__name__)
 class Standby:
     """The work of one machine while another one leads. No method waits."""
 
-    def __init__(self, run: RunContext, parts: MachineParts, spawner: Spawner) -> None:
-        self._run = run
+    def __init__(self, parts: MachineParts, spawner: Spawner) -> None:
+        self._run = run = parts.run
         self.parts = parts
         self._spawner = spawner
         self._log_rotation = LogRotation(run.folder / "logs")

@@ -1,7 +1,8 @@
 """Starts, monitors, restarts and drains the appender process."""
 
 import time
-from pathlib import Path
+
+from msgspec import Struct
 
 from engine.model.node import NodeState, Role
 from engine.processes.heartbeat import (
@@ -14,49 +15,43 @@ from engine.processes.heartbeat import (
 )
 from engine.processes.spawner import Spawner
 from engine.runtime.process_identity import identity_of
-from engine.settings import Settings
-from engine.store.db.connector import Database
 from engine.store.tables.run import events, nodes
-from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run.events import Level
+from engine.supervise.run_context import RunContext
 
 APPENDER_ENTRY = "engine.append.process:main"
 
 
-class AppenderProcess:
-    def __init__(
-        self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings, spawner: Spawner
-    ) -> None:
-        self._db = db
-        self._folder = folder
-        self._run = run
-        self._supervisor = supervisor
-        self._settings = settings
-        self._spawner = spawner
-        self.child: MonitoredChild | None = None
-        self._restart_at: float | None = None
-        self._crashes = 0
-        self._recorded_problem = ""
-        self.failure: str | None = None
-        """Why the appender is no longer restarted; None while it runs."""
+class AppenderProcess(Struct):
+    """The appender of one run."""
+
+    run: RunContext
+    spawner: Spawner
+    child: MonitoredChild | None = None
+    failure: str | None = None
+    """Why the appender is no longer restarted; None while it runs."""
+    _restart_at: float | None = None
+    _crashes: int = 0
+    _recorded_problem: str = ""
 
     def start(self) -> None:
         """Insert its row, then start its process. Raises DatabaseBusy, with nothing started."""
-        with self._db.transaction():
-            epoch = nodes.insert_appender(self._db, self._run, self._supervisor, time.time())
-            beat_path = self._folder / "beats" / f"a{epoch}"
+        with self.run.db.transaction():
+            epoch = nodes.insert_appender(self.run.db, self.run.seq, self.run.epoch, time.time())
+            beat_path = self.run.folder / "beats" / f"a{epoch}"
             create_beat_file(beat_path)
-        process = self._spawner.spawn(
+        process = self.spawner.spawn(
             APPENDER_ENTRY,
             "appender",
             {
-                "data": str(self._folder), "run": self._run, "epoch": epoch, "supervisor": self._supervisor,
-                "settings": self._settings.to_json(),
+                "data": str(self.run.folder), "run": self.run.seq, "epoch": epoch, "supervisor": self.run.epoch,
+                "settings": self.run.settings.to_json(),
             },
-            log=self._folder / "logs" / "appender.log",
+            log=self.run.folder / "logs" / "appender.log",
         )  # fmt: skip
         self.child = MonitoredChild(
             "appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic(),
-            HeartbeatMonitor.from_settings(self._settings),
+            HeartbeatMonitor.from_settings(self.run.settings),
         )  # fmt: skip
         self._restart_at = None
 
@@ -76,9 +71,9 @@ class AppenderProcess:
         crashes = count_crash(self._crashes, child.started_at)
         final = crashes >= CRASH_LIMIT
         outcome = child.kill_reason or f"died: {code}"
-        with self._db.transaction():
-            nodes.end_appender(self._db, child.epoch, NodeState.FAILED if final else NodeState.DEAD, time.time())
-            self._add_event("ERROR", f"appender {outcome}" + ("" if final else "; restarting"))
+        with self.run.db.transaction():
+            nodes.end_appender(self.run.db, child.epoch, NodeState.FAILED if final else NodeState.DEAD, time.time())
+            self.run.log("ERROR", "node", f"appender {outcome}" + ("" if final else "; restarting"))
         self._close_child()
         self._crashes = crashes
         if final:
@@ -100,8 +95,8 @@ class AppenderProcess:
     def end(self, state: NodeState) -> None:
         """Record its end; no other appender follows."""
         if self.child is not None:
-            with self._db.transaction():
-                nodes.end_appender(self._db, self.child.epoch, state, time.time())
+            with self.run.db.transaction():
+                nodes.end_appender(self.run.db, self.child.epoch, state, time.time())
             self._close_child()
         self._restart_at = None
 
@@ -110,24 +105,22 @@ class AppenderProcess:
         if self.child is None or self.child.heartbeat.beat is None:
             return
         monitor, beat = self.child.heartbeat, self.child.heartbeat.beat
-        nodes.record_appender_beat(self._db, self.child.epoch, monitor.age(time.monotonic()), beat.flush_ms)
+        nodes.record_appender_beat(self.run.db, self.child.epoch, monitor.age(time.monotonic()), beat.flush_ms)
         problem = beat.now
         if problem != self._recorded_problem:
-            self._add_event("ERROR" if problem else "INFO", problem or "the outputs can be written again", "appender")
+            text = problem or "the outputs can be written again"
+            level: Level = "ERROR" if problem else "INFO"
+            events.log(self.run.db, self.run.seq, level, "appender", text, source="appender")
             self._recorded_problem = problem
 
     def _record_pid(self, child: MonitoredChild) -> None:
         pid = child.recorded_pid = child.pid
         if pid is not None:
-            self._db.best_effort_write(
-                lambda: nodes.record_spawn(self._db, child.epoch, pid, identity_of(pid), table="appenders")
+            self.run.db.best_effort_write(
+                lambda: nodes.record_spawn(self.run.db, child.epoch, pid, identity_of(pid), table="appenders")
             )
 
     def _close_child(self) -> None:
         if self.child is not None:
             self.child.close()
             self.child = None
-
-    def _add_event(self, level: Level, text: str, kind: str = "node") -> None:
-        source = "appender" if kind == "appender" else "supervisor"
-        events.add(self._db, self._run, [Event(time.time(), level, source, kind, text)])

@@ -7,9 +7,10 @@ from pathlib import Path
 from engine.errors import StorageError
 from engine.queue import Doorbells
 from engine.runtime.clock import store_time
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.connector import DatabaseBusy
 from engine.store.db.location import read_location
 from engine.store.tables.job import jobs, rings
+from engine.supervise.run_context import RunContext
 
 _log = logging.getLogger(__name__)
 
@@ -20,11 +21,9 @@ _LATE_SECONDS = 0.05
 class QueueMaintainer:
     """Keeps the queue consistent with the jobs table, for one supervisor."""
 
-    def __init__(self, db: Database, folder: Path, run: int) -> None:
-        self._db = db
-        self._folder = folder
+    def __init__(self, run: RunContext) -> None:
         self._run = run
-        self._doorbells = _open_queue(folder)
+        self._doorbells = _open_queue(run.folder)
         self._repaired_at = 0.0
 
     def ring(self, rung: Sequence[int]) -> None:
@@ -35,7 +34,7 @@ class QueueMaintainer:
     def tick(self) -> None:
         """Repair due jobs and rings. Raises DatabaseBusy; the next tick retries."""
         now = store_time()
-        due = jobs.next_due(self._db, self._run)
+        due = jobs.next_due(self._run.db, self._run.seq)
         late = due is not None and due + _LATE_SECONDS <= now
         if not late and now - self._repaired_at < _REPAIR_SECONDS:
             return
@@ -43,13 +42,13 @@ class QueueMaintainer:
         pending = self._doorbells.has_pending()
         if pending is None:
             self._recreate_queue()
-        with self._db.transaction():
+        with self._run.db.transaction():
             if late:
-                jobs.promote(self._db, self._run, now)
-            rung = rings.ring_all(self._db, self._run, now)
+                jobs.promote(self._run.db, self._run.seq, now)
+            rung = rings.ring_all(self._run.db, self._run.seq, now)
             # another machine may have left a host to this one, and has rung its own nodes alone
-            since = now if self._db.is_shared else now - _REPAIR_SECONDS
-            is_lost = not pending and rings.has_waited(self._db, self._run, since)
+            since = now if self._run.db.is_shared else now - _REPAIR_SECONDS
+            is_lost = not pending and rings.has_waited(self._run.db, self._run.seq, since)
         if rung or is_lost:
             self._doorbells.ring()
 
@@ -57,11 +56,11 @@ class QueueMaintainer:
         _log.warning("the queue is missing, damaged or out of reach; opening it again")
         self._doorbells.close()
         try:
-            self._doorbells = _open_queue(self._folder)
+            self._doorbells = _open_queue(self._run.folder)
         except (StorageError, OSError) as error:  # for example on a full disk: the next tick retries
             raise DatabaseBusy(str(error)) from error
-        with self._db.transaction():
-            rings.clear_rings(self._db, self._run)
+        with self._run.db.transaction():
+            rings.clear_rings(self._run.db, self._run.seq)
 
     def close(self) -> None:
         self._doorbells.close()

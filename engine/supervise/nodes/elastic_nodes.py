@@ -8,12 +8,10 @@ from msgspec import Struct
 from engine.model.node import NodeRange, NodeState, Role
 from engine.processes.heartbeat import MonitoredChild
 from engine.runtime.clock import store_time
-from engine.settings import Settings, usable_cpus
-from engine.store.db.connector import Database
-from engine.store.tables.run import events
-from engine.store.tables.run.events import Event
+from engine.settings import usable_cpus
 from engine.store.transactions.lease import has_leasable_jobs
 from engine.supervise.nodes.node_pool import NodePool
+from engine.supervise.run_context import RunContext
 
 
 class NodeLoad(Struct, frozen=True, kw_only=True):
@@ -47,26 +45,28 @@ class ScalingDecision(Struct, frozen=True):
     retire: tuple[int, ...] = ()
 
 
-class NodeScaler:
+class NodeScaler(Struct, kw_only=True):
     """Judges the load of the runners at each look. Starts no process and reads no clock."""
 
-    def __init__(self, *, wait: float, idle: float, slots: int, cpus: int) -> None:
-        """`wait` and `idle`: the settings `node_wait` and `node_idle`; `slots` of one node; `cpus` that may be used."""
-        self._wait = wait
-        self._idle = idle
-        self._slots = slots
-        self._cpus = cpus
-        self._load = PoolLoad(nodes=())
-        self._range = NodeRange(1, 1)
-        self._active_at: dict[int, float] = {}
-        self._wait_began: tuple[float, dict[int, float]] | None = None
-        """When jobs began to wait, and the CPU seconds of each node then."""
+    wait: float
+    """The setting `node_wait`."""
+    idle: float
+    """The setting `node_idle`."""
+    slots: int
+    """Of one node."""
+    cpus: int
+    """That may be used."""
+    _load: PoolLoad = PoolLoad(nodes=())
+    _range: NodeRange = NodeRange(1, 1)
+    _active_at: dict[int, float] = {}
+    _wait_began: tuple[float, dict[int, float]] | None = None
+    """When jobs began to wait, and the CPU seconds of each node then."""
 
     def is_cpu_bound(self, load: PoolLoad, nodes: NodeRange) -> bool:
         """Whether one more node is allowed, and has a CPU, and the present ones have more work than theirs can do."""
         return (
             _allows_more(load, nodes)
-            and 0 < len(load.nodes) < self._cpus
+            and 0 < len(load.nodes) < self.cpus
             and all(node.is_cpu_bound for node in load.nodes)
         )
 
@@ -84,7 +84,7 @@ class NodeScaler:
         self._active_at = {node.number: self._active_at[node.number] for node in load.nodes}
         is_stalled = _leased_jobs(load) == _leased_jobs(self._load) and before.keys() == self._active_at.keys()
         self._load, self._range = load, nodes
-        is_full = sum(node.held for node in load.nodes) >= self._slots * len(load.nodes) or all(
+        is_full = sum(node.held for node in load.nodes) >= self.slots * len(load.nodes) or all(
             node.runs_alone for node in load.nodes
         )
         return _allows_more(load, nodes) and (is_full or is_stalled)
@@ -96,7 +96,7 @@ class NodeScaler:
             return ScalingDecision(retire=self._idle_nodes(now))
         if self._wait_began is None:
             self._wait_began = (now, self._cpu_seconds())
-        elif now - self._wait_began[0] >= self._wait:
+        elif now - self._wait_began[0] >= self.wait:
             if self._has_free_cpu(now):
                 return ScalingDecision(start=True)
             self._wait_began = (now, self._cpu_seconds())
@@ -109,7 +109,7 @@ class NodeScaler:
     def _idle_nodes(self, now: float) -> tuple[int, ...]:
         """Nodes without a job for long enough, the highest numbers first; the least number of nodes stays."""
         spare = len(self._load.nodes) + self._load.starting - self._range.least
-        idle = [number for number, active_at in self._active_at.items() if now - active_at >= self._idle]
+        idle = [number for number, active_at in self._active_at.items() if now - active_at >= self.idle]
         return tuple(sorted(idle, reverse=True)[: max(0, spare)])
 
     def _has_free_cpu(self, now: float) -> bool:
@@ -119,7 +119,7 @@ class NodeScaler:
         used = [
             min(1.0, max(0.0, node.cpu - earlier.get(node.number, 0.0)) / (now - began_at)) for node in self._load.nodes
         ]
-        return not used or sum(used) + sum(used) / len(used) <= self._cpus
+        return not used or sum(used) + sum(used) / len(used) <= self.cpus
 
     def _cpu_seconds(self) -> dict[int, float]:
         return {node.number: node.cpu for node in self._load.nodes}
@@ -141,12 +141,10 @@ _TAKING_STATES = (NodeState.READY, NodeState.DONE)
 class ElasticNodes:
     """Scales the runners of one pool. Does nothing if their number is fixed."""
 
-    def __init__(self, db: Database, run: int, node_pool: NodePool, settings: Settings) -> None:
-        self._db = db
+    def __init__(self, run: RunContext, node_pool: NodePool) -> None:
         self._run = run
         self._node_pool = node_pool
-        self._slots = settings.concurrency
-        self._idle = settings.node_idle
+        settings = run.settings
         self._scaler = NodeScaler(
             wait=settings.node_wait, idle=settings.node_idle, slots=settings.concurrency, cpus=usable_cpus()
         )
@@ -173,10 +171,12 @@ class ElasticNodes:
             name = f"n{number}"
             if (idle := self._node_pool.find_node(name)) is not None:
                 idle.stop()
-                self._add_event(f"{name} is retired: no job for {self._idle:g} s")
+                self._add_event(f"{name} is retired: no job for {self._run.settings.node_idle:g} s")
 
     def _has_jobs(self, *, shared: bool) -> bool:
-        return has_leasable_jobs(self._db, self._run, store_time(), more_slots=self._slots, shared=shared)
+        return has_leasable_jobs(
+            self._run.db, self._run.seq, store_time(), more_slots=self._run.settings.concurrency, shared=shared
+        )
 
     def _start(self, reason: str) -> None:
         child = self._node_pool.start_node(Role.RUNNER)
@@ -184,8 +184,7 @@ class ElasticNodes:
         self._add_event(f"{child.name} starts because {reason}")
 
     def _add_event(self, text: str) -> None:
-        event = Event(time.time(), "INFO", "supervisor", "node", text)
-        self._db.best_effort_write(lambda: events.add(self._db, self._run, [event]))
+        self._run.db.best_effort_write(lambda: self._run.log("INFO", "node", text))
 
 
 def _read_load(node_pool: NodePool) -> PoolLoad:

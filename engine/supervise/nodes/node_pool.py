@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from engine.errors import plural
 from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
@@ -21,14 +20,14 @@ from engine.processes.heartbeat import (
 from engine.processes.spawner import Spawner
 from engine.runtime.clock import store_time
 from engine.runtime.process_identity import identity_of
-from engine.settings import Settings, usable_cpus
-from engine.store.db.connector import Database
+from engine.settings import usable_cpus
 from engine.store.tables.job import jobs, rings, sequences
-from engine.store.tables.run import events, nodes, runs
-from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run import nodes, runs
+from engine.store.tables.run.events import Level
 from engine.store.tables.run.nodes import NodeBeat
 from engine.store.transactions.takeover import give_up_gates, requeue_jobs
 from engine.supervise.nodes.appender_process import AppenderProcess
+from engine.supervise.run_context import RunContext
 
 NODE_ENTRY = "engine.node.process:main"
 _FATAL_EXIT_CODE = 3
@@ -52,19 +51,14 @@ class NodePool:
     """The nodes of one supervisor, and its appender process."""
 
     def __init__(
-        self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings,
-        ring: Callable[[list[int]], None], appender: AppenderProcess, spawner: Spawner,
-    ) -> None:  # fmt: skip
-        self._db = db
-        self._folder = folder
+        self, run: RunContext, ring: Callable[[list[int]], None], appender: AppenderProcess, spawner: Spawner
+    ) -> None:
         self._run = run
-        self._supervisor = supervisor
-        self._settings = settings
         self._ring = ring
         self._spawner = spawner
         self.appender = appender
         self.nodes: list[MonitoredChild] = []
-        self.range: NodeRange = settings.nodes
+        self.range: NodeRange = run.settings.nodes
         """How many runners there may be; commands change it."""
         self.given_up = 0
         """Runners that crashed too often and are no longer replaced."""
@@ -111,32 +105,34 @@ class NodePool:
 
     def start_node(self, role: Role, replaces: int | None = None, crashes: int = 0) -> MonitoredChild:
         """Insert the row of a node, then start its process. Raises DatabaseBusy, with nothing started."""
-        with self._db.transaction():
-            epoch, number = nodes.insert(self._db, self._run, self._supervisor, role, replaces, time.time())
-            beat_path = self._folder / "beats" / f"n{epoch}"
+        with self._run.db.transaction():
+            epoch, number = nodes.insert(self._run.db, self._run.seq, self._run.epoch, role, replaces, time.time())
+            beat_path = self._run.folder / "beats" / f"n{epoch}"
             create_beat_file(beat_path)
             self._update_slots()
-            self._add_event("INFO", f"n{number} started as {role}" + (f", replaces n{replaces}" if replaces else ""))
+            self._run.log(
+                "INFO", "node", f"n{number} started as {role}" + (f", replaces n{replaces}" if replaces else "")
+            )
         process = self._spawner.spawn(
             NODE_ENTRY,
             "node",
             {
-                "data": str(self._folder), "run": self._run, "epoch": epoch, "number": number, "role": role,
-                "settings": self._settings.to_json(),
+                "data": str(self._run.folder), "run": self._run.seq, "epoch": epoch, "number": number, "role": role,
+                "settings": self._run.settings.to_json(),
             },
-            log=self._folder / "logs" / f"n{number}.log",
+            log=self._run.folder / "logs" / f"n{number}.log",
             wakes=True,
         )  # fmt: skip
         child = MonitoredChild(
             "node", epoch, number, role, process, beat_path, time.monotonic(),
-            HeartbeatMonitor.from_settings(self._settings), replaces, crashes,
+            HeartbeatMonitor.from_settings(self._run.settings), replaces, crashes,
         )  # fmt: skip
         self.nodes.append(child)
         return child
 
     def start_missing_nodes(self) -> None:
         """Start runners and backups up to their least number."""
-        for role, count in ((Role.RUNNER, self.range.least), (Role.BACKUP_RUNNER, self._settings.backups)):
+        for role, count in ((Role.RUNNER, self.range.least), (Role.BACKUP_RUNNER, self._run.settings.backups)):
             present = sum(child.role is role for child in self.nodes) + sum(due.role is role for due in self._scheduled)
             for _ in range(count - present):
                 self._schedule_start(role)
@@ -220,7 +216,7 @@ class NodePool:
 
     def continue_jobs(self) -> None:
         """In the open transaction: jobs that a machine left INCOMPLETE are for the others, which have fewer slots."""
-        jobs.resume_incomplete(self._db, self._run)
+        jobs.resume_incomplete(self._run.db, self._run.seq)
         self._update_slots()
 
     def kill_writer(self, pid: int, stalled: float) -> bool:
@@ -242,14 +238,14 @@ class NodePool:
 
     def record_beats(self) -> None:
         now = time.monotonic()
-        with self._db.transaction():
+        with self._run.db.transaction():
             self._write_beats(self.nodes, now)
             for child in self.nodes:
                 heart = child.heartbeat.heart
-                if nodes.set_heart(self._db, child.epoch, heart) and heart is HeartbeatState.ARRHYTHMIA:
-                    self._add_event("WARNING", f"{child.name}: no heartbeat for {child.heartbeat.age(now):.1f} s")
+                if nodes.set_heart(self._run.db, child.epoch, heart) and heart is HeartbeatState.ARRHYTHMIA:
+                    self._run.log("WARNING", "node", f"{child.name}: no heartbeat for {child.heartbeat.age(now):.1f} s")
                 elif child.recorded_heart is HeartbeatState.ARRHYTHMIA and heart is HeartbeatState.HEALTHY:
-                    self._add_event("INFO", f"{child.name}: heartbeat is back")
+                    self._run.log("INFO", "node", f"{child.name}: heartbeat is back")
             self.appender.record_beat()
         for child in self.nodes:
             child.recorded_heart = child.heartbeat.heart
@@ -266,7 +262,7 @@ class NodePool:
     def _record_pid(self, child: MonitoredChild) -> None:
         pid = child.recorded_pid = child.pid
         if pid is not None:
-            self._db.best_effort_write(lambda: nodes.record_spawn(self._db, child.epoch, pid, identity_of(pid)))
+            self._run.db.best_effort_write(lambda: nodes.record_spawn(self._run.db, child.epoch, pid, identity_of(pid)))
 
     def _write_beats(self, children: list[MonitoredChild], now: float) -> None:
         beats = [
@@ -286,13 +282,13 @@ class NodePool:
             for c in children
             if (b := c.heartbeat.beat) is not None
         ]
-        nodes.record_beats(self._db, beats)
+        nodes.record_beats(self._run.db, beats)
 
     def _explain_exit(self, child: MonitoredChild, code: int) -> tuple[str, bool]:
         """Why a node ended, and whether it was a crash: a node that reported SHUTDOWN did not crash."""
         if child.kill_reason:
             return child.kill_reason, True
-        state, _ = nodes.get_state_and_role(self._db, child.epoch)
+        state, _ = nodes.get_state_and_role(self._run.db, child.epoch)
         early = code == -signal.SIGTERM and child.stop_requested and state is NodeState.STARTING
         if state is NodeState.SHUTDOWN or early:
             return _GRACEFUL_END, False
@@ -308,32 +304,34 @@ class NodePool:
         blame = crashed and not child.killed_by_operator and not child.reported_failure
         final = crashed and crashes >= CRASH_LIMIT
         missing = child.role
-        with self._db.transaction():
+        with self._run.db.transaction():
             self._write_beats([child], time.monotonic())
             clean = reason == _GRACEFUL_END
-            nodes.set_state(self._db, child.epoch, NodeState.TERMINATED if clean else NodeState.DEAD)
+            nodes.set_state(self._run.db, child.epoch, NodeState.TERMINATED if clean else NodeState.DEAD)
             heart = HeartbeatState.APPARENT_DEATH if child.stop_requested else HeartbeatState.ASYSTOLE
-            nodes.set_heart(self._db, child.epoch, heart)
+            nodes.set_heart(self._run.db, child.epoch, heart)
             if not clean:
                 dead = Role.DEAD_RUNNER if child.role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER
-                nodes.set_role(self._db, child.epoch, dead)
+                nodes.set_role(self._run.db, child.epoch, dead)
             if final:
-                nodes.set_state(self._db, child.epoch, NodeState.FAILED)
-            nodes.end(self._db, child.epoch, reason, time.time())
-            freed = requeue_jobs(self._db, self._run, child.epoch, f"{child.name} {reason}", crashed=blame)
+                nodes.set_state(self._run.db, child.epoch, NodeState.FAILED)
+            nodes.end(self._run.db, child.epoch, reason, time.time())
+            freed = requeue_jobs(self._run.db, self._run.seq, child.epoch, f"{child.name} {reason}", crashed=blame)
             if replace:  # a stopping run keeps interrupted jobs INCOMPLETE until it is resumed
-                jobs.resume_incomplete(self._db, self._run)
-            sequences.recount_taken(self._db, self._run)
+                jobs.resume_incomplete(self._run.db, self._run.seq)
+            sequences.recount_taken(self._run.db, self._run.seq)
             if blame:
-                give_up_gates(self._db, self._run)
+                give_up_gates(self._run.db, self._run.seq)
             if crashed:
-                runs.count_takeover(self._db, self._run)
+                runs.count_takeover(self._run.db, self._run.seq)
             lost = replace and crashed and not child.stop_requested
             promoted = self._promote_backup() if lost and child.role is Role.RUNNER else None
             self._update_slots()
-            rung = rings.ring_all(self._db, self._run, store_time())
+            rung = rings.ring_all(self._run.db, self._run.seq, store_time())
             level: Level = "ERROR" if crashed and not child.killed_by_operator else "INFO"
-            self._add_event(level, f"{child.name} {reason}" + (f"; {plural(freed, 'job')} requeued" if freed else ""))
+            self._run.log(
+                level, "node", f"{child.name} {reason}" + (f"; {plural(freed, 'job')} requeued" if freed else "")
+            )
         if promoted is not None:
             missing = Role.BACKUP_RUNNER
             for other in self.nodes:
@@ -357,15 +355,16 @@ class NodePool:
         if not backups:
             return None
         backup = min(backups, key=lambda c: c.number)
-        nodes.set_role(self._db, backup.epoch, Role.RUNNER)
-        state, _ = nodes.get_state_and_role(self._db, backup.epoch)
+        nodes.set_role(self._run.db, backup.epoch, Role.RUNNER)
+        state, _ = nodes.get_state_and_role(self._run.db, backup.epoch)
         if state is NodeState.STANDBY:  # else it has not registered yet
-            nodes.set_state(self._db, backup.epoch, NodeState.DONE)
-        self._add_event("INFO", f"{backup.name} takes over as runner")
+            nodes.set_state(self._run.db, backup.epoch, NodeState.DONE)
+        self._run.log("INFO", "node", f"{backup.name} takes over as runner")
         return backup.epoch
 
     def _update_slots(self) -> None:
-        runs.set_slots(self._db, self._run, nodes.count_runners(self._db, self._run) * self._settings.concurrency)
-
-    def _add_event(self, level: Level, text: str) -> None:
-        events.add(self._db, self._run, [Event(time.time(), level, "supervisor", "node", text)])
+        runs.set_slots(
+            self._run.db,
+            self._run.seq,
+            nodes.count_runners(self._run.db, self._run.seq) * self._run.settings.concurrency,
+        )

@@ -33,6 +33,7 @@ from engine.supervise.reload.diff import (
     relinked_groups,
     stale_groups,
 )
+from engine.supervise.run_context import RunContext
 
 
 class PublishHook(Protocol):
@@ -51,12 +52,9 @@ class PublishResult(Struct, frozen=True, kw_only=True):
 
 
 def publish_defs(
-    db: Database,
-    run: Run,
+    context: RunContext,
     defs: PreparedDefs,
-    settings: Settings,
     *,
-    output_dir: Path,
     output_file: Path | None,
     on_publish: PublishHook,
     graph: StepGraph,
@@ -66,15 +64,16 @@ def publish_defs(
 ) -> PublishResult:
     """Make `defs` the defs of a run, in the open transaction. Jobs in flight finish with the version of their lease.
 
-    `output_dir` is the run's output folder, `output_file` the file of `-o`. The pages of `forced_data_def` are
+    `context` has the row of the run as it is now. `output_file` is the file of `-o`. The pages of `forced_data_def` are
     re-extracted even if it did not change. `on_publish` gets `graph`, the steps of `defs`. `current` has the defs in
     force; None: they are read. The caller seeds the locators. `only_new` is as in `declare_outputs`.
     """
+    db, run, settings = context.db, context.row, context.settings
     version = versions.publish(db, defs, time.time())
     definitions, seq = defs.definitions, run.seq
     reextract, merge_columns = settings.on_reload == "reextract", settings.on_reload == "new_only"
     declared = declare_outputs(
-        db, seq, output_dir, definitions, output_file, only_new=only_new, merge_columns=merge_columns
+        db, seq, context.output_dir, definitions, output_file, only_new=only_new, merge_columns=merge_columns
     )
     on_publish(graph, version, reextract=reextract)
     if run.defs_version is None:

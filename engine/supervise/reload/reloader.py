@@ -50,8 +50,6 @@ class Reloader(Struct, kw_only=True):
 
     run: RunContext
     watcher: DefsWatcher[StepGraph]
-    output_dir: Path
-    """The run's folder of outputs."""
     output_file: Path | None
     """The file of `-o`."""
     on_publish: PublishHook
@@ -155,8 +153,8 @@ class Reloader(Struct, kw_only=True):
         with db.transaction():
             had_problems = supervisors.get_meta(db, PROBLEMS_KEY) not in (None, "[]")
             published = publish_defs(
-                db, run, defs, self.run.settings, output_dir=self.output_dir, output_file=self.output_file,
-                on_publish=self.on_publish, graph=steps, current=self.current,
+                replace(self.run, row=run), defs, output_file=self.output_file, on_publish=self.on_publish,
+                graph=steps, current=self.current,
             )  # fmt: skip
             store_problems(db, [])
             if published.changed:

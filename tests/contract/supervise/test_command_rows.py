@@ -61,13 +61,7 @@ class Console:
             self.epoch = supervisors.begin(self.db, "", self.run, 0.0)
         options, spawner = Settings(grace=1.0), Spawner(folder, [])
         context = RunContext(self.db, folder, run, options, self.epoch)
-        pool = ScaledPool(
-            self.db, folder, run=self.run, supervisor=self.epoch, settings=options, ring=lambda _: None,
-            appender=AppenderProcess(
-                self.db, folder, run=self.run, supervisor=self.epoch, settings=options, spawner=spawner
-            ),
-            spawner=spawner,
-        )  # fmt: skip
+        pool = ScaledPool(context, lambda _: None, AppenderProcess(context, spawner), spawner)
         defs_sync = DefsSync(
             run=context, ring=lambda _: None, reloader=None, planner=ReextractionPlanner(context), extract_only=False,
             notices=[],

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from engine.model.node import NodeRange, Role
 from engine.processes.child import Child
 from engine.runtime.beat_file import Beat, BeatWriter
-from engine.settings import Settings
 from engine.supervise.nodes import elastic_nodes, node_pool
 from engine.supervise.nodes.node_pool import NodePool
 from tests.contract.store.harness import StoreHarness
@@ -40,9 +40,8 @@ def pool(store: StoreHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "beats").mkdir()
     appender: Any = SimpleNamespace(watch=lambda: None, child=None, failure=None)
     pool = NodePool(
-        store.db, tmp_path, run=store.run, supervisor=store.supervisor, ring=lambda _: None, appender=appender,
-        settings=Settings(nodes=NodeRange(10, 10), backups=1),
-        spawner=cast(Any, SleepingNodes()),
+        replace(store.context(nodes=NodeRange(10, 10), backups=1), folder=tmp_path), lambda _: None, appender,
+        cast(Any, SleepingNodes()),
     )  # fmt: skip
     yield pool
     pool.kill_all()
@@ -81,7 +80,7 @@ def test_nodes_that_are_bound_by_cpu_are_helped_at_the_next_tick_while_jobs_wait
 ) -> None:
     monkeypatch.setattr(elastic_nodes, "usable_cpus", lambda: 2)
     pool.range = NodeRange(1, 3)
-    elastic = elastic_nodes.ElasticNodes(store.db, store.run, pool, Settings())
+    elastic = elastic_nodes.ElasticNodes(store.context(), pool)
     pool.start_node(Role.RUNNER)
 
     def count_after(number: int, *, is_cpu_bound: bool) -> int:

@@ -52,11 +52,10 @@ def watcher() -> StandInWatcher:
 def reloader(store: StoreHarness, watcher: StandInWatcher) -> Reloader:
     def ignore(graph: StepGraph, version: int, *, reextract: bool) -> None: ...
 
-    output = store.folder / "output" / "x"
-    output.mkdir(parents=True)
+    store.context().output_dir.mkdir(parents=True)
     return Reloader(
         run=store.context(connect(store.folder / CRAWL, busy_seconds=0.1), on_save="ask"),
-        watcher=cast("DefsWatcher[StepGraph]", watcher), output_dir=output, output_file=None, on_publish=ignore,
+        watcher=cast("DefsWatcher[StepGraph]", watcher), output_file=None, on_publish=ignore,
         current=PreparedDefs.from_definitions(DEFS),
     )  # fmt: skip
 
