@@ -3,7 +3,6 @@
 A chosen part runs over both engines of the store; CRAWL_TEST_STORE=postgresql runs all of it over PostgreSQL.
 """
 
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,9 +12,9 @@ import pytest
 
 from engine.store.db.location import Location, write_location
 from tests.contract.store.harness import StoreHarness, template
+from tests.contract.store.projects import Projects
 from tests.postgres_server import PostgresServer
 
-_projects = itertools.count(1)
 _OVER_BOTH = (
     "contract/store/db/test_named_rows.py",
     "contract/store/transactions/",
@@ -36,26 +35,30 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return template(tmp_path_factory.mktemp("prepared"))
 
 
+@pytest.fixture(scope="session")
+def projects(postgres: PostgresServer) -> Iterator[Projects]:
+    """Projects without rows on the server of the session."""
+    with closing(Projects(postgres)) as projects:
+        yield projects
+
+
 @pytest.fixture
 def settle(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], None]]:
     """Gives a new data dir its store: in SQLite, or in PostgreSQL."""
     if getattr(request, "param", os.environ.get("CRAWL_TEST_STORE")) != "postgresql":
         yield lambda folder: None
         return
-    server: PostgresServer = request.getfixturevalue("postgres")
+    projects: Projects = request.getfixturevalue("projects")
+    taken: list[Location] = []
 
     def write(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        write_location(folder, Location(server.url("postgres"), f"t{next(_projects)}"))
+        taken.append(projects.take())
+        write_location(folder, taken[-1])
 
     yield write
-    from engine.store.db import postgres  # where psycopg is installed
-
-    # each connection of the server remembers the tables of all tests; commands freeze what a collection would end
-    idle = postgres._connections(server.url("postgres"), os.getpid())._idle
-    while idle:
-        idle.pop().close()
-    postgres._connections.cache_clear()
+    for location in taken:
+        projects.give(location)
 
 
 @pytest.fixture(autouse=True)
@@ -90,10 +93,11 @@ def store(new_store: Callable[..., StoreHarness]) -> StoreHarness:
 
 
 @pytest.fixture
-def shared_store(database: str, tmp_path: Path) -> Iterator[StoreHarness]:
-    """The same in a database of PostgreSQL of its own."""
-    folder = tmp_path / "shared"
+def shared_store(projects: Projects, tmp_path: Path) -> Iterator[StoreHarness]:
+    """The same in PostgreSQL."""
+    folder, location = tmp_path / "shared", projects.take()
     folder.mkdir()
-    write_location(folder, Location(database, "shop"))
+    write_location(folder, location)
     with closing(StoreHarness(folder)) as store:
         yield store
+    projects.give(location)
