@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+summary_option = click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
+lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+object_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
+base_url_option = click.option("--base-url", metavar="U", help="Base URL of relative locators.")
+match_option = click.option(
+    "--match", metavar="FILTER", help="Only these: a regular expression for URL and reason, or terms as host:x age>5m."
+)
+_STORE_NAMES = ("store", "project")
+LIMIT_NAMES = "--older-than P30D, --keep N or --max-size BYTES"
+
+
 class FilePath(click.Path):
     """A path. An empty one, as of an unset shell variable, would mean the current folder and is refused.
 
@@ -117,17 +128,10 @@ arguments_option = click.option(
     "-a", "arguments", multiple=True, callback=_parse_arguments, metavar="NAME=VALUE",
     help="The value of %{arg.NAME} in the defs; may be repeated.",
 )  # fmt: skip
-summary_option = click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
-lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-object_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
-base_url_option = click.option("--base-url", metavar="U", help="Base URL of relative locators.")
 run_option = click.option(
     "--run", "run_id", metavar="RUN", shell_complete=complete_names("run"),
     help="This run instead of the latest one; see `runs`.",
 )  # fmt: skip
-match_option = click.option(
-    "--match", metavar="FILTER", help="Only these: a regular expression for URL and reason, or terms as host:x age>5m."
-)
 
 
 def common_options(*used: str) -> Callable[[Command], Command]:
@@ -180,10 +184,6 @@ def _names_store(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> bool:
     except (OSError, ValueError):
         return False
     return any(name in text for name in _STORE_NAMES)
-
-
-_STORE_NAMES = ("store", "project")
-LIMIT_NAMES = "--older-than P30D, --keep N or --max-size BYTES"
 
 
 def limit_options(command: Callable[..., int]) -> Callable[..., int]:

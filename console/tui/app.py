@@ -45,6 +45,23 @@ from console.tui.widgets.line_canvas import Canvas
 from engine.errors import CrawlError
 from engine.model.run import Alarm
 
+_MAX_NOTIFICATION_CHARS = 200
+Clock = Callable[[], float]
+_CSS = """
+MainScreen { layout: vertical; background: $background; overflow: hidden; }
+#body { height: 1fr; overflow: hidden; }
+View { height: 100%; width: 100%; overflow: hidden; }
+NodesView > Canvas { position: absolute; }
+Header { height: 3; }
+Tabs, HintBar { height: 1; }
+Prompt { height: 1; border: none; padding: 0 1; background: $panel; }
+Prompt:focus { border: none; }
+ToastRack { margin-bottom: 2; }
+Toast { padding: 0 1; margin: 0; width: auto; max-width: 90%; }
+.low Header { height: 2; }
+.low Tabs { display: none; }
+"""
+
 
 class TerminalDriver(LinuxDriver):
     """Drops what is written to a closed terminal.
@@ -93,9 +110,6 @@ class PollFailed(Message, namespace="console"):
         self.reason = reason
 
 
-_MAX_NOTIFICATION_CHARS = 200
-
-
 def announce(app: Any, alarms: Sequence[Alarm], config: Config) -> None:
     """Ring the bell, and send the worst of the alarms as a notification of the terminal (OSC 9)."""
     if not alarms:
@@ -106,24 +120,6 @@ def announce(app: Any, alarms: Sequence[Alarm], config: Config) -> None:
     driver = getattr(app, "_driver", None)  # private: Textual has no public way to write an escape sequence
     if config.notify and driver is not None:
         driver.write(f"\x1b]9;crawl-console: {clean(worst.text)[:_MAX_NOTIFICATION_CHARS]}\x07")
-
-
-Clock = Callable[[], float]
-
-_CSS = """
-MainScreen { layout: vertical; background: $background; overflow: hidden; }
-#body { height: 1fr; overflow: hidden; }
-View { height: 100%; width: 100%; overflow: hidden; }
-NodesView > Canvas { position: absolute; }
-Header { height: 3; }
-Tabs, HintBar { height: 1; }
-Prompt { height: 1; border: none; padding: 0 1; background: $panel; }
-Prompt:focus { border: none; }
-ToastRack { margin-bottom: 2; }
-Toast { padding: 0 1; margin: 0; width: auto; max-width: 90%; }
-.low Header { height: 2; }
-.low Tabs { display: none; }
-"""
 
 
 class MainScreen(Screen[None], inherit_bindings=False):

@@ -11,6 +11,26 @@ from typing import NamedTuple
 from textual.binding import Binding, BindingType
 from textual.keys import key_to_character
 
+ASCII_KEY_LABELS = {"↵": "enter", "⇧tab": "S-tab", "↓ j": "j", "↑ k": "k"}
+"""Labels for terminals without UTF-8."""
+SCREEN_NAMES = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots", "runs")
+SUPERVISOR_KEYS = (
+    "cancel", "kill", "drain", "add", "retire", "pause", "host_delay", "host_concurrency", "host_reset", "reload",
+)  # fmt: skip
+"""Keys that do nothing without a supervisor."""
+READ_ONLY_ACTIONS = ("mark", "mark_all")
+"""Keys of the group `Act` that change nothing in the run."""
+_UNBOUND = "unbound"
+"""A key that no terminal sends: for an action whose keys all moved to others."""
+_NAMED_CHARACTERS = {
+    "slash": "/",
+    "plus": "+",
+    "minus": "-",
+    "vertical_line": "|",
+    "equals_sign": "=",
+    "exclamation_mark": "!",
+}
+
 
 class Key(NamedTuple):
     """A key. `id`: its name in a user's keymap. `keys`: Textual's key names, separated by commas."""
@@ -89,27 +109,7 @@ KEYS: tuple[Key, ...] = (
     Key("quit", "q,ctrl+c", "q", "quit: detach, stop, kill", QUIT),
 )
 
-ASCII_KEY_LABELS = {"↵": "enter", "⇧tab": "S-tab", "↓ j": "j", "↑ k": "k"}
-"""Labels for terminals without UTF-8."""
 KEYS_BY_ID = {key.id: key for key in KEYS}
-SCREEN_NAMES = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots", "runs")
-SUPERVISOR_KEYS = (
-    "cancel", "kill", "drain", "add", "retire", "pause", "host_delay", "host_concurrency", "host_reset", "reload",
-)  # fmt: skip
-"""Keys that do nothing without a supervisor."""
-READ_ONLY_ACTIONS = ("mark", "mark_all")
-"""Keys of the group `Act` that change nothing in the run."""
-
-_UNBOUND = "unbound"
-"""A key that no terminal sends: for an action whose keys all moved to others."""
-_NAMED_CHARACTERS = {
-    "slash": "/",
-    "plus": "+",
-    "minus": "-",
-    "vertical_line": "|",
-    "equals_sign": "=",
-    "exclamation_mark": "!",
-}
 
 
 def key_bindings(namespace: Mapping[str, object]) -> list[BindingType]:

@@ -19,6 +19,9 @@ from console.tui.host import AppHost
 _MAX_COPY_CHARS = 100_000
 
 
+_FILE_LINE = re.compile(r"(\S+\.ya?ml):(\d+)")
+
+
 class DesktopActions:
     """Each reports its result as a toast."""
 
@@ -139,9 +142,6 @@ def _editor_args(editor: str, path: Path, line: int) -> list[str]:
     if name in ("vi", "vim", "nvim", "nano", "emacs", "emacsclient", "kak", "joe", "mg", "ee", "ne"):
         return [f"+{line}", str(path)]
     return [str(path)]
-
-
-_FILE_LINE = re.compile(r"(\S+\.ya?ml):(\d+)")
 
 
 def find_file_line(text: str) -> tuple[Path, int] | None:

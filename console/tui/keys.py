@@ -16,6 +16,19 @@ from console.tui.host import AppHost
 from console.tui.navigation import Navigation
 from console.tui.widgets.pane import Pane
 
+_ASK_FOR_TEXT = ("filter", "log_filter", "exclude", "host_delay", "host_concurrency")
+_ELSEWHERE = {
+    "kill": "kills on screen 1 (Nodes): a node, or the whole run",
+    "add": "adds a node on screen 1 (Nodes)",
+    "retire": "retires a node on screen 1 (Nodes)",
+    "exclude": "excludes queued jobs on screen 2 (Jobs)",
+    "host_delay": "sets the delay of a host on screen 3 (Hosts)",
+    "host_concurrency": "sets the concurrency of a host on screen 3 (Hosts)",
+    "host_reset": "goes back to the defs' values of a host on screen 3 (Hosts)",
+    "log_filter": "filters the lines of the log on screen 6 (Log)",
+}
+"""Keys that act on one screen only; on other screens they name it."""
+
 
 class UnhandledKeys:
     """`handlers`: what the app does, by the key's id."""
@@ -73,20 +86,6 @@ class UnhandledKeys:
             self._app.prompt.close()
         else:
             self._navigation.pop_view()
-
-
-_ASK_FOR_TEXT = ("filter", "log_filter", "exclude", "host_delay", "host_concurrency")
-_ELSEWHERE = {
-    "kill": "kills on screen 1 (Nodes): a node, or the whole run",
-    "add": "adds a node on screen 1 (Nodes)",
-    "retire": "retires a node on screen 1 (Nodes)",
-    "exclude": "excludes queued jobs on screen 2 (Jobs)",
-    "host_delay": "sets the delay of a host on screen 3 (Hosts)",
-    "host_concurrency": "sets the concurrency of a host on screen 3 (Hosts)",
-    "host_reset": "goes back to the defs' values of a host on screen 3 (Hosts)",
-    "log_filter": "filters the lines of the log on screen 6 (Log)",
-}
-"""Keys that act on one screen only; on other screens they name it."""
 
 
 def app_handlers(app: AppHost) -> Mapping[str, Callable[[], object]]:

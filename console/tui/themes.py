@@ -9,6 +9,8 @@ from textual.theme import Theme
 
 from console.terminal import to_ascii
 
+DEFAULT_THEME = "night"
+
 
 class Colours(Struct, frozen=True, kw_only=True):
     """A theme's colours by meaning. No meaning is shown by colour alone: every state has a glyph and a word."""
@@ -45,8 +47,6 @@ THEMES: dict[str, Colours] = {
     ),
 }  # fmt: skip
 """`clear` is for colour blindness, `plain` has no colours."""
-
-DEFAULT_THEME = "night"
 
 
 def textual_theme(name: str) -> Theme:

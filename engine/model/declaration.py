@@ -14,6 +14,16 @@ from msgspec.structs import fields
 
 from engine.model import bounds
 
+Delay = Annotated[float, bounds.DELAY]
+BatchSize = Annotated[int, bounds.SENDER_BATCH]
+NonNegativeInteger = Annotated[int, bounds.DEF_COUNT]
+PositiveInteger = Annotated[int, bounds.POSITIVE_DEF_COUNT]
+Concurrency = Annotated[int, bounds.CONCURRENCY]
+Priority = Annotated[int, bounds.PRIORITY]
+Workers = Annotated[int, Meta(ge=1, le=64)]
+Attempts = Annotated[int, bounds.ATTEMPTS]
+HttpStatus = Annotated[int, Meta(ge=100, le=599)]
+
 
 class DefKey(Struct, frozen=True):
     """A key of the defs."""
@@ -94,15 +104,6 @@ Seconds = Annotated[float, Kind("seconds")]
 Duration = Annotated[float, Kind("duration")]
 Percentage = Annotated[float, Kind("percentage")]
 """Its value is a share of 1."""
-Delay = Annotated[float, bounds.DELAY]
-BatchSize = Annotated[int, bounds.SENDER_BATCH]
-NonNegativeInteger = Annotated[int, bounds.DEF_COUNT]
-PositiveInteger = Annotated[int, bounds.POSITIVE_DEF_COUNT]
-Concurrency = Annotated[int, bounds.CONCURRENCY]
-Priority = Annotated[int, bounds.PRIORITY]
-Workers = Annotated[int, Meta(ge=1, le=64)]
-Attempts = Annotated[int, bounds.ATTEMPTS]
-HttpStatus = Annotated[int, Meta(ge=100, le=599)]
 
 
 class TypeHint(Struct, frozen=True):

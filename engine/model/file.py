@@ -16,22 +16,6 @@ FILES_FOLDER = "files"
 """The folder of the files in the output folder of a run."""
 
 
-class StoredFile(Struct, frozen=True):
-    """A complete file."""
-
-    path: str
-    """Relative to the output folder of the run."""
-    size: int
-    hash: str
-    """SHA-256 of the content, in hex."""
-    type: str
-    """Content type, without parameters; empty: the site sent none."""
-
-    def to_value(self) -> dict[str, Any]:
-        """The value of a field, in the order in which it is written."""
-        return {"path": self.path, "size": self.size, "hash": self.hash, "type": self.type or None}
-
-
 _EXTENSIONS = {
     "application/epub+zip": "epub",
     "application/gzip": "gz",
@@ -108,6 +92,29 @@ _GENERIC = frozenset(
 _CLEAN = late_regex(r"[a-z0-9]{1,10}")
 _PASSWORD = late_regex(rb"<input\b[^>]{0,500}\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
 _MAX_TYPE = 100
+MAX_FILES = 5_000
+"""Files of one page, and of one field of a record: each is a job, and a row waits for it."""
+FieldPath = tuple[str, ...]
+"""The names that lead to a field of the type `file`."""
+Place = tuple[str | int, ...]
+_decoder = json.JSONDecoder(parse_float=orjson.Fragment, parse_int=orjson.Fragment, strict=False)
+"""Numbers keep all their digits as written."""
+
+
+class StoredFile(Struct, frozen=True):
+    """A complete file."""
+
+    path: str
+    """Relative to the output folder of the run."""
+    size: int
+    hash: str
+    """SHA-256 of the content, in hex."""
+    type: str
+    """Content type, without parameters; empty: the site sent none."""
+
+    def to_value(self) -> dict[str, Any]:
+        """The value of a field, in the order in which it is written."""
+        return {"path": self.path, "size": self.size, "hash": self.hash, "type": self.type or None}
 
 
 def bare_type(content_type: str) -> str:
@@ -162,17 +169,6 @@ def refuse_page(url: str, content_type: str, start: bytes) -> str | None:
 
 def _is_binary(head: bytes) -> bool:
     return head.startswith(b"%pdf") or b"\0" in head
-
-
-MAX_FILES = 5_000
-"""Files of one page, and of one field of a record: each is a job, and a row waits for it."""
-
-FieldPath = tuple[str, ...]
-"""The names that lead to a field of the type `file`."""
-Place = tuple[str | int, ...]
-
-_decoder = json.JSONDecoder(parse_float=orjson.Fragment, parse_int=orjson.Fragment, strict=False)
-"""Numbers keep all their digits as written."""
 
 
 def list_file_fields(data_def: DataDef) -> tuple[FieldPath, ...]:

@@ -44,6 +44,34 @@ def product_token(user_agent: str) -> str:
 AuthKind = Literal["basic", "bearer", "digest"]
 
 
+CookieJarMode = Literal["shared", "perNode", "off"]
+"""Who keeps the cookies that a site sets: all nodes, the node that got them, or nobody."""
+SAFE_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "cache-control",
+        "dnt",
+        "pragma",
+        "save-data",
+        "upgrade-insecure-requests",
+        "user-agent",
+    }
+)
+"""Headers that are safe to send to any origin and to store as written. Any other header may hold a secret."""
+FIXED_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding",
+                           "upgrade", "proxy-connection", "proxy-authorization"})  # fmt: skip
+"""Headers that defs cannot set: they depend on the URL, the body or one connection."""
+STATUS_CLASSES = ("2xx", "3xx", "4xx", "429", "5xx", "none")
+"""`4xx` is without 429; `none`: a request without an answer."""
+_SHORTEST = 0.001
+"""Seconds: the upper bound of bucket 0."""
+_PER_DOUBLING = 8
+_LAST_BUCKET = 160
+"""The bucket of 1000 seconds and more."""
+
+
 class HostAuth(Struct, frozen=True):
     """The authentication for the pages of a host."""
 
@@ -127,10 +155,6 @@ def seconds_until_open(hours: str, now: float) -> float:
     return max(1.0, opening - now)
 
 
-CookieJarMode = Literal["shared", "perNode", "off"]
-"""Who keeps the cookies that a site sets: all nodes, the node that got them, or nobody."""
-
-
 class LoginRule(Struct, frozen=True, kw_only=True):
     """How to log in to a host, before its first page and when the login is lost."""
 
@@ -175,30 +199,6 @@ class LoginRule(Struct, frozen=True, kw_only=True):
     ] = "relogin"
 
 
-SAFE_HEADERS = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "accept-language",
-        "cache-control",
-        "dnt",
-        "pragma",
-        "save-data",
-        "upgrade-insecure-requests",
-        "user-agent",
-    }
-)
-"""Headers that are safe to send to any origin and to store as written. Any other header may hold a secret."""
-
-FIXED_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding",
-                           "upgrade", "proxy-connection", "proxy-authorization"})  # fmt: skip
-"""Headers that defs cannot set: they depend on the URL, the body or one connection."""
-
-
-STATUS_CLASSES = ("2xx", "3xx", "4xx", "429", "5xx", "none")
-"""`4xx` is without 429; `none`: a request without an answer."""
-
-
 def _status_class(status: int) -> str:
     """The class of a status; 0: there was no answer."""
     if status == 429:
@@ -212,13 +212,6 @@ def count_by_class(answers: Mapping[int, int]) -> dict[str, int]:
     for status, count in answers.items():
         counts[_status_class(status)] += count
     return {name: count for name, count in counts.items() if count}
-
-
-_SHORTEST = 0.001
-"""Seconds: the upper bound of bucket 0."""
-_PER_DOUBLING = 8
-_LAST_BUCKET = 160
-"""The bucket of 1000 seconds and more."""
 
 
 def bucket_of(seconds: float) -> int:

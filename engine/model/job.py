@@ -13,6 +13,8 @@ from engine.model.file import FieldPath
 from engine.model.host import LoginRule, RetryRule
 from engine.model.link import PLAIN_LINK, LinkRequest
 
+KEY_BYTES = 16
+
 
 class JobState(StrEnum):
     """READY covers both due jobs and jobs that wait for a deadline."""
@@ -236,9 +238,6 @@ class LeasedJob(NamedTuple):
     def page_id(self) -> int:
         """The job of its page: for a re-extraction another one, else the job itself."""
         return self.extraction.page_job or self.id
-
-
-KEY_BYTES = 16
 
 
 def _key(*parts: str) -> bytes:

@@ -30,6 +30,17 @@ NO_BUTTON = "none"
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
+BODY_PATH = "$[1]"
+"""Where the stored form of a request holds its body."""
+RELATION_PATH = "$[3]"
+MAX_CARRIED_BYTES = 4_096
+"""Bytes of the values that a job carries, as JSON."""
+_MAX_DIGEST = 64
+_MAX_CARRIED = MAX_CARRIED_BYTES + 2 * _MAX_DIGEST
+Relation = Literal["link", "next", "canonical"]
+"""How a page leads to another: a link to follow, its next page, or its canonical URL."""
+
+
 class RequestTemplate(Struct, frozen=True, kw_only=True):
     """A request whose texts hold `%{…}` variables, filled with values of a page."""
 
@@ -133,16 +144,6 @@ class NextPage(Struct, frozen=True, kw_only=True):
     place: SourcePosition = NO_POSITION
 
 
-BODY_PATH = "$[1]"
-"""Where the stored form of a request holds its body."""
-RELATION_PATH = "$[3]"
-MAX_CARRIED_BYTES = 4_096
-"""Bytes of the values that a job carries, as JSON."""
-_MAX_DIGEST = 64
-_MAX_CARRIED = MAX_CARRIED_BYTES + 2 * _MAX_DIGEST
-
-Relation = Literal["link", "next", "canonical"]
-"""How a page leads to another: a link to follow, its next page, or its canonical URL."""
 METHODS, RELATIONS = get_args(Method), get_args(Relation)
 
 

@@ -7,6 +7,12 @@ from msgspec import Struct
 
 from engine.late_regex import late_regex
 
+KILLED_BY_OPERATOR = "killed by an operator"
+"""The reason for the end of a node that an operator ordered."""
+STALE = "stale"
+"""The word for a live node whose beat is late."""
+_TEXT = late_regex(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
+
 
 class NodeState(StrEnum):
     """What a node is doing. READY while it holds a job or may lease one now, else DONE; it may return to READY."""
@@ -83,26 +89,17 @@ HEARTBEAT_TRANSITIONS: dict[HeartbeatState, frozenset[HeartbeatState]] = {
 }
 
 
-KILLED_BY_OPERATOR = "killed by an operator"
-"""The reason for the end of a node that an operator ordered."""
-
-
 STATE_WORDS: dict[NodeState, str] = {
     _S.STARTING: "starting", _S.READY: "ready", _S.DONE: "done", _S.STANDBY: "standby", _S.DRAINING: "stopping",
     _S.SHUTDOWN: "stopping", _S.TERMINATED: "stopped", _S.DEAD: "dead", _S.FAILED: "dead",
 }  # fmt: skip
 """The word for each state on screens and in texts, as the glossary explains it."""
-STALE = "stale"
-"""The word for a live node whose beat is late."""
 
 
 def state_word(state: str, heart: str) -> str:
     """The word for a node in this state, with this heartbeat."""
     late = heart == HeartbeatState.ARRHYTHMIA and state in ALIVE_STATES
     return STALE if late else STATE_WORDS[NodeState(state)]
-
-
-_TEXT = late_regex(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
 class NodeRange(Struct, frozen=True):

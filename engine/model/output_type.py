@@ -15,6 +15,22 @@ from engine.model.stored_form import NO_POSITION, SourcePosition
 OutputTypeName = Literal["csv", "jsonl", "json", "parquet", "scoopi", "sqlite", "duckdb"]
 
 
+POSTGRESQL: Literal["postgresql"] = "postgresql"
+SCOOPI: Literal["scoopi"] = "scoopi"
+"""Lines without header and quotes, as Scoopi writes them."""
+STORE_SCHEMES: tuple[str, ...] = ("s3", "gs", "az", "file")
+"""What the URL of an object may begin with."""
+SENDER_TYPES: tuple[str, ...] = ("http", "command", POSTGRESQL)
+"""Types without a file: rows are sent to a URL, to a program, or to a database."""
+DATABASE_URL_STARTS = ("postgresql://", "postgres://")
+DATA_DEF = "{dataDef}"
+PATH_NAMES = (DATA_DEF, "{run.id}", "{run.date}", "{run.time}")
+"""What a `path` may hold, in its order."""
+PATH_NAME = late_regex(r"\{[^{}]*\}")
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
+
+
 class OutputType(Struct, frozen=True, kw_only=True):
     """The part of a type that the program uses without the type's implementation."""
 
@@ -32,10 +48,6 @@ class OutputType(Struct, frozen=True, kw_only=True):
     unchecked: str = ""
     """Why `state --verify` does not compare its files; empty: it does."""
 
-
-POSTGRESQL: Literal["postgresql"] = "postgresql"
-SCOOPI: Literal["scoopi"] = "scoopi"
-"""Lines without header and quotes, as Scoopi writes them."""
 
 OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
     {
@@ -56,16 +68,6 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
 )
 _BY_SUFFIX = tuple(type_ for type_ in OUTPUT_TYPES.values() if type_.name != SCOOPI)
 """Types that a suffix stands for; `.txt` may be anything."""
-STORE_SCHEMES: tuple[str, ...] = ("s3", "gs", "az", "file")
-"""What the URL of an object may begin with."""
-SENDER_TYPES: tuple[str, ...] = ("http", "command", POSTGRESQL)
-"""Types without a file: rows are sent to a URL, to a program, or to a database."""
-DATABASE_URL_STARTS = ("postgresql://", "postgres://")
-DATA_DEF = "{dataDef}"
-PATH_NAMES = (DATA_DEF, "{run.id}", "{run.date}", "{run.time}")
-"""What a `path` may hold, in its order."""
-PATH_NAME = late_regex(r"\{[^{}]*\}")
-_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
 def default_delimiter(type_: str) -> str:
@@ -139,9 +141,6 @@ def expand_path(path: str, *, data_def: str, run: str, created_at: float) -> str
     values = (data_def, run, created.strftime("%Y-%m-%d"), created.strftime("%H%M%S"))
     by_name = dict(zip(PATH_NAMES, values, strict=True))
     return PATH_NAME.sub(lambda name: by_name.get(name[0], name[0]), path)
-
-
-AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
 
 
 class AppenderDef(Struct, frozen=True, kw_only=True):

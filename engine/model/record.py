@@ -59,6 +59,9 @@ def _json_string(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
 class Texts(Protocol):
     """A known number of texts; a long text may be a view of its memory in UTF-8."""
 
@@ -105,9 +108,6 @@ class ExtractedLink(Struct, frozen=True):
     """Whether its redirects may lead to any host: `sameHost: false`."""
     details: LinkDetails | None = None
     """What it sends and carries besides its URL; None: nothing."""
-
-
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class RecordCounts(NamedTuple):

@@ -7,6 +7,10 @@ from msgspec import Struct
 
 from engine.model.host import HostState
 
+AlarmLevel = Literal["warn", "bad"]
+_REPORTED = ("code", "text", "host", "data_def", "field", "since", "acknowledged")
+"""The keys of `alarms` in `status --json`."""
+
 
 class RunState(StrEnum):
     """The state of a run. Every state but DONE can be resumed."""
@@ -187,12 +191,6 @@ NO_JUDGEMENT = Judgement()
 def mean_rate(count: float, seconds: float) -> float:
     """The mean rate over the time under a supervisor; 0 before it began."""
     return round(count / seconds, 2) if seconds > 0 else 0.0
-
-
-AlarmLevel = Literal["warn", "bad"]
-
-_REPORTED = ("code", "text", "host", "data_def", "field", "since", "acknowledged")
-"""The keys of `alarms` in `status --json`."""
 
 
 class Alarm(Struct, frozen=True):

@@ -23,6 +23,11 @@ from engine.store.read.snapshot import Snapshot
 _MAX_SHOWN = 200
 
 
+_MAX_HOSTS = 200
+_OFFERED_KEYS = ("help", "freeze", "zoom", "export", "theme", "filter")
+_ENDED = ("TERMINATED", "DEAD", "FAILED")
+
+
 class PaletteCommand(Struct, frozen=True):
     name: str
     description: str
@@ -113,11 +118,6 @@ def _rank(words: list[str], command: PaletteCommand) -> int | None:
 def _is_subsequence(word: str, name: str) -> bool:
     letters = iter(name)
     return all(letter in letters for letter in word)
-
-
-_MAX_HOSTS = 200
-_OFFERED_KEYS = ("help", "freeze", "zoom", "export", "theme", "filter")
-_ENDED = ("TERMINATED", "DEAD", "FAILED")
 
 
 def palette_commands(app: AppHost) -> list[PaletteCommand]:

@@ -34,6 +34,10 @@ _EMPTY = "(empty)"
 _MARKS = {"added": ("+", "good"), "changed": ("~", "warn"), "vanished": ("−", "bad"), "same": (" ", "dim")}
 
 
+_MAX_CHANGES = 5
+"""Changed rows that are shown of a page."""
+
+
 class LivePreview:
     """Previews one dataDef. `evaluate` may take some hundred milliseconds: for a worker thread, one at a time."""
 
@@ -137,10 +141,6 @@ def change_lines(change: RowChange, columns: Sequence[str]) -> Iterator[Span]:
     row = after if change.after is not None else before
     values = "  ".join(f"{name}={row[name]}" for name in columns if row.get(name))
     yield f"  {mark} {values or _EMPTY}", style
-
-
-_MAX_CHANGES = 5
-"""Changed rows that are shown of a page."""
 
 
 class SavedPreview(Struct, frozen=True):

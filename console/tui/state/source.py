@@ -33,6 +33,10 @@ _MAX_PAGE_RATES = 240
 LogLines = list[tuple[int, Event]]
 
 
+ViewQuery = Callable[["DataSource", Snapshot], Any]
+"""A view's query beyond the snapshot: runs on the poller's thread with source and snapshot; touches no widget."""
+
+
 class AcceptedDefs(Struct, frozen=True):
     """A def version: its number, when it was accepted (wall clock), and its definitions."""
 
@@ -46,10 +50,6 @@ class SupervisorBeat(Struct, frozen=True):
 
     age: float
     tick: float
-
-
-ViewQuery = Callable[["DataSource", Snapshot], Any]
-"""A view's query beyond the snapshot: runs on the poller's thread with source and snapshot; touches no widget."""
 
 
 class PollResult(Struct, frozen=True):

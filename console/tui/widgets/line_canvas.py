@@ -18,6 +18,9 @@ Span = tuple[str, str]
 """A text and its role, which selects the style. The text is never parsed as markup."""
 
 
+_FILLERS = " ─━"
+
+
 class Line(NamedTuple):
     """One line: its spans and the role of its background."""
 
@@ -26,7 +29,6 @@ class Line(NamedTuple):
 
 
 BLANK = Line(())
-_FILLERS = " ─━"
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:

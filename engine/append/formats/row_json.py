@@ -13,6 +13,9 @@ _INTEGER_DIGITS = 18
 """Every integer with this many digits fits in 64 bits."""
 
 
+_text_decoder = json.JSONDecoder(parse_float=str, parse_int=str, strict=False)
+
+
 class NumberLiteral(str):
     """A JSON number as it was written."""
 
@@ -26,7 +29,6 @@ class NumberLiteral(str):
         return number if repr(number) == self else str(self)
 
 
-_text_decoder = json.JSONDecoder(parse_float=str, parse_int=str, strict=False)
 _number_decoder = json.JSONDecoder(parse_float=NumberLiteral, parse_int=NumberLiteral, strict=False)
 
 

@@ -55,6 +55,13 @@ from engine.model.link import Link, Method, NextPage, RequestTemplate
 from engine.model.locator import SitemapRules
 from engine.model.output_type import AppenderDef
 
+Axes = Annotated[tuple[Axis, ...], Wrapper("item", "{name: …}")]
+AXES = ("items", "dims", "facts")
+"""Any of these keys puts a dataDef in axis mode."""
+MARKED_TYPES = {"decimalMark": ("float", "decimal", "price"), "groupMark": ("int", "float", "decimal", "price")}
+"""By key, the types of numbers that may be written with it."""
+AUTH_KINDS: tuple[AuthKind, ...] = get_args(AuthKind)
+
 
 class SitemapTerm(Struct, frozen=True, kw_only=True):
     """A sitemap, and which of its entries to follow."""
@@ -236,11 +243,6 @@ class AxisTerm(Axis, frozen=True, kw_only=True):
         return Axis(**(written | {"first": first, "last": last}))
 
 
-Axes = Annotated[tuple[Axis, ...], Wrapper("item", "{name: …}")]
-AXES = ("items", "dims", "facts")
-"""Any of these keys puts a dataDef in axis mode."""
-
-
 class DataDefTerm(Struct, frozen=True, kw_only=True):
     """What to extract from a page, and which links to follow."""
 
@@ -311,9 +313,6 @@ TERMS: Mapping[type, type[Struct]] = {
     Axis: AxisTerm,
 }
 """The structs that are written in another form, each with the struct that declares its keys."""
-MARKED_TYPES = {"decimalMark": ("float", "decimal", "price"), "groupMark": ("int", "float", "decimal", "price")}
-"""By key, the types of numbers that may be written with it."""
-AUTH_KINDS: tuple[AuthKind, ...] = get_args(AuthKind)
 
 
 def term_of(struct: type[Struct]) -> type[Struct]:

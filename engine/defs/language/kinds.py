@@ -32,6 +32,9 @@ Check = tuple[str, Callable[[Any], str | None]]
 """The code of a problem, and a function that returns its message, or None for a valid value."""
 
 
+_CONSTANT = {"type": ["string", "number", "boolean"]}
+
+
 class ValueInvalid(Exception):
     """A value cannot be read; holds the code and the message of the problem."""
 
@@ -337,7 +340,6 @@ _VARIABLES: Check = ("unknown-variable", _request_text_problem)
 _HEADER = (_VARIABLES, ("bad-header", _header_problem))
 _SECRET = (*_HEADER, ("empty-text", lambda text: None if text.strip() else "is empty"))
 _PAIR = (*_SECRET, ("bad-auth", _pair_problem))
-_CONSTANT = {"type": ["string", "number", "boolean"]}
 
 
 def _constant(*checks: Check) -> ValueKind:

@@ -15,6 +15,9 @@ _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fal
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
+Keys = tuple[str, ...]
+
+
 class WrittenInt(int):
     """An integer with its source text, for keys that take a text."""
 
@@ -108,9 +111,6 @@ class Entry(Struct, frozen=True):
 
     place: SourcePosition
     node: YamlNode
-
-
-Keys = tuple[str, ...]
 
 
 def iter_scalars(node: YamlNode, keys: Keys = ()) -> Iterator[tuple[Keys, YamlNode]]:
