@@ -8,11 +8,12 @@ from itertools import chain
 from typing import TypeVar
 
 import zstandard
+from msgspec import Struct
 
-from engine.model.record import Texts, as_text
+from engine.model.record import Count, Texts, as_text
 
 _BLOCK_BYTES = 256 * 1024
-_EAGER_BYTES = 64 * 1024
+_EAGER_CHARACTERS = 64 * 1024
 _PACKED_FROM = 1_000_000
 """Bytes from which lines are compressed: most then take a tenth of the memory."""
 _LEAST_GAIN = 4
@@ -27,38 +28,39 @@ _CHARACTERS_OF_OBJECT = 60
 Item = TypeVar("Item")
 
 
-class Lines:
+class Lines(Struct, frozen=True):
     """Lines, each ended by a line feed. A line longer than a block is a view of its memory in UTF-8."""
 
-    __slots__ = ("_count", "_packed", "_part", "_size")
-
-    def __init__(self, part: memoryview, count: int, size: int) -> None:
-        """`size`: bytes of the lines when unpacked."""
-        self._part = part
-        self._count = count
-        self._size = size
-        self._packed = size != len(part)
+    part: memoryview
+    count: Count
+    size: Count
+    """Bytes of the lines when unpacked."""
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __iter__(self) -> Iterator[str | memoryview]:
         """Decode block by block. Raises ValueError for an unfinished line, invalid UTF-8, or damaged compression."""
-        return self._unpacked_lines() if self._packed else self._lines_in_place()
+        return self._lines_in_place() if self.size == len(self.part) else self._unpacked_lines()
+
+    def check(self) -> None:
+        """Raise ValueError if they cannot be read, or are not as many as they say."""
+        if sum(map(_is_utf8, self)) != self.count:
+            raise ValueError("lines are missing")
 
     def _lines_in_place(self) -> Iterator[str | memoryview]:
         start = 0
-        while start < self._size:
-            block = bytes(self._part[start : start + _BLOCK_BYTES])
+        while start < self.size:
+            block = bytes(self.part[start : start + _BLOCK_BYTES])
             end = block.rfind(_LINE_FEED)
             if end >= 0:
                 yield from _decode(memoryview(block)[:end])
                 start += end + 1
                 continue
-            ended = _LINE_END.search(self._part, start + len(block))
+            ended = _LINE_END.search(self.part, start + len(block))
             if ended is None:
                 raise ValueError("a line is not ended")
-            yield from _decode(self._part[start : ended.start()])
+            yield from _decode(self.part[start : ended.start()])
             start = ended.end()
 
     def _unpacked_lines(self) -> Iterator[str | memoryview]:
@@ -80,9 +82,9 @@ class Lines:
             raise ValueError("a line is not ended")
 
     def _unpacked_blocks(self) -> Iterator[bytes]:
-        left = self._size
+        left = self.size
         try:
-            with zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(self._part) as reader:
+            with zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(self.part) as reader:
                 while left and (block := reader.read(min(_BLOCK_BYTES, left))):
                     left -= len(block)
                     yield block
@@ -90,6 +92,9 @@ class Lines:
                     raise ValueError("packed lines have another size")
         except (zstandard.ZstdError, MemoryError) as error:
             raise ValueError("lines cannot be unpacked") from error
+
+
+PackedTexts = tuple[str, ...] | Lines
 
 
 class LineWriter:
@@ -112,7 +117,7 @@ class LineWriter:
         if self._left <= 0:
             self._flush()
 
-    def finish(self) -> Texts:
+    def finish(self) -> PackedTexts:
         if not self._part:
             return tuple(self._lines)
         self._flush()
@@ -124,29 +129,22 @@ class LineWriter:
         self._lines, self._left = [], _PIECE_CHARACTERS
 
 
-def pack_lines(texts: Texts) -> tuple[bytes, int]:
-    """The lines as bytes, compressed if they are many, and their size before."""
+def pack_lines(texts: Texts) -> PackedTexts:
+    """The texts, which hold no line feed: as they are if they are short, as lines otherwise, compressed if many."""
+    if sum(map(len, texts)) < _EAGER_CHARACTERS:
+        return tuple(map(as_text, texts))
     text = "\n".join(map(as_text, texts))
-    joined = f"{text}\n".encode() if len(texts) else b""
+    joined = f"{text}\n".encode()
     size = len(joined)
     if size >= _PACKED_FROM:
         packed = zstandard.ZstdCompressor(level=_PACKED_LEVEL).compress(joined)
         joined = packed if len(packed) * _LEAST_GAIN <= size else joined
-    return joined, size
+    return Lines(memoryview(joined), len(texts), size)
 
 
-def read_lines(part: memoryview, count: int, size: int) -> Texts:
-    """The lines of a part from `pack_lines`; a small part is decoded at once. Raises ValueError for a misfit."""
-    if size == len(part) <= _EAGER_BYTES:
-        text = str(part, "utf-8")
-        texts = tuple(text.split("\n"))[:-1]
-        if len(texts) != count or (text and not text.endswith("\n")):
-            raise ValueError("lines are missing")
-        return texts
-    lines = Lines(part, count, size)
-    if sum(map(_is_utf8, lines)) != count:
-        raise ValueError("lines are missing")
-    return lines
+def unpacked_size(texts: PackedTexts) -> int:
+    """The bytes of the texts, each with a line feed."""
+    return texts.size if isinstance(texts, Lines) else sum([len(text.encode()) + 1 for text in texts])
 
 
 def cut_in_pieces(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:

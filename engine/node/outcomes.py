@@ -12,7 +12,9 @@ from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
 from engine.model.retry_policy import retry_wait
-from engine.node.extraction.result import PageExtraction
+from engine.model.step import StepResult
+from engine.node.extraction.extractor import PageExtraction
+from engine.node.extraction.result import PageResult
 from engine.runtime.clock import store_time
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.job.jobs import PRIORITY_RANGE
@@ -20,7 +22,8 @@ from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import Effect, JobOutcome
-from engine.store.tables.row.rows import RejectedRecords
+from engine.store.tables.row.health import NewWarnings, PageCounts
+from engine.store.tables.row.rows import NewRows, RejectedRecords
 from engine.store.tables.run.events import URL_FOLLOWS, Event, Level
 from engine.store.tables.run.page_repeats import PageSeen
 from engine.store.transactions.logins import LoginNews
@@ -50,37 +53,42 @@ class OutcomeBuilder:
         has_surplus: bool = False,
     ) -> JobOutcome:
         """DONE, with the results of extraction. `fetch_time`: for the event, such as `12 ms` or `stored`."""
-        rows = sum([len(made.texts) for made in extraction.rows])
-        if extraction.held:
-            rows += sum(len(held.texts) for held in extraction.held)
+        result, units = extraction.result, extraction.units
+        rows = sum([len(texts) for _, texts in result.rows]) + sum([len(held.texts) for held in extraction.held])
         text = _describe_page(status, fetch_time, size, rows)
         problems = [] if size else ["empty page"]
-        if extraction.damaged:
-            problems.append(f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced")
+        if result.damaged:
+            problems.append(f"{result.damaged:,} byte{'s' if result.damaged > 1 else ''} replaced")
         if has_surplus:
             problems.append("more bytes than its length says")
-        notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
+        notes = [*problems, "noindex"] if result.noindex else problems  # counted in the run's end
         if notes or url != job.url or job.kind is not JobKind.PAGE:
             text = "; ".join([text + url, *notes])
-        effects: list[Effect] = [*extraction.rows, *extraction.held, *extraction.counts, *extraction.results]
+        made = [(units[index], texts) for index, texts in result.rows if len(texts)]
+        effects: list[Effect] = [NewRows(unit.data_def, unit.id, texts, unique=unit.unique_key) for unit, texts in made]
+        effects += extraction.held
+        counted = [(units[index], counts) for index, counts in result.counts]
+        effects += [PageCounts(unit.id, counts, unit.extractor.defaulted_fields) for unit, counts in counted]
+        effects += [UnitResult(units[index].id, job.group, step_result) for index, step_result in result.results]
         effects.append(self.event(job, "WARNING" if problems else "INFO", text))
-        if extraction.rejected_counts:
-            effects += [self.event(job, "WARNING", text, "row") for text in describe_rejections(extraction, url)]
-        effects += [self.event(job, "WARNING", f"{warning}: {url}", "row") for warning in extraction.warnings]
-        if extraction.dropped_links:
-            links = plural(extraction.dropped_links, "link")
+        if result.rejected_counts:
+            effects += [self.event(job, "WARNING", text, "row") for text in describe_rejections(result, url)]
+        effects += [self.event(job, "WARNING", f"{note}: {url}", "row") for note in extraction.notes]
+        if result.dropped_links:
+            links = plural(result.dropped_links, "link")
             effects.append(self.event(job, "WARNING", f"{links} beyond max_links dropped on {url}"))
-        reason = describe_step_errors(extraction.results) if extraction.results else None
+        reason = describe_step_errors([step_result for _, step_result in result.results]) if result.results else None
         if reason is not None:
             effects.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))
-        if extraction.digest:
-            effects.append(PageSeen(extraction.digest, self._max_repeats))
-        if extraction.new_warnings is not None:
-            effects.append(extraction.new_warnings)
-        effects += [RejectedRecords(name, count) for name, count in extraction.rejected_counts]
+        if result.digest:
+            effects.append(PageSeen(result.digest, self._max_repeats))
+        if result.warnings:
+            ids = {unit.data_def: unit.id for unit in units}
+            effects.append(NewWarnings(tuple([(ids[warning.data_def], warning) for warning in result.warnings])))
+        effects += [RejectedRecords(name, count) for name, count in result.rejected_counts]
         if extraction.children or extraction.later_children is not None:
             effects.append(Children(extraction.children, extraction.later_children))
-        if extraction.ran_plugins:  # a retry would store the values again
+        if extraction.stored_values is not None:  # a retry would store the values again
             effects.append(PluginRun(extraction.stored_values if reason is None else {}))
         outcome = JobOutcome(
             job=job,
@@ -90,7 +98,7 @@ class OutcomeBuilder:
             effects=tuple(effects),
         )
         # a re-extraction is not counted again
-        outcome.stats.noindex = extraction.noindex and job.extraction.page_job is None
+        outcome.stats.noindex = result.noindex and job.extraction.page_job is None
         if extraction.share is not None:
             outcome.release_when_settled(extraction.share.release)
         return outcome
@@ -103,7 +111,7 @@ class OutcomeBuilder:
     def replaced(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
         """SKIPPED in favour of the canonical URL; a re-extraction deletes the page's rows and leaves it DONE."""
         state = JobState.DONE if job.extraction.page_job is not None else JobState.SKIPPED
-        outcome = self.ended(job, state, f"its canonical URL is {extraction.replaced_by}", url, hops=hops)
+        outcome = self.ended(job, state, f"its canonical URL is {extraction.result.replaced_by}", url, hops=hops)
         return outcome.add(Children(extraction.children))
 
     def logged_out(
@@ -216,9 +224,9 @@ class OutcomeBuilder:
         return Event(time.time(), level, self._source, kind, text, job.page_id)
 
 
-def describe_step_errors(results: Sequence[UnitResult]) -> str | None:
+def describe_step_errors(results: Sequence[StepResult]) -> str | None:
     """`TASK/STEP: text` of the first error, and the number of further ones; None: no step failed."""
-    errors = [unit.result for unit in results if unit.result.outcome == "error"]
+    errors = [result for result in results if result.outcome == "error"]
     if not errors:
         return None
     more = f" (+{len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -235,9 +243,9 @@ def _describe_page(status: int, fetch_time: str, size: int, rows: int) -> str:
     return f"{status} {fetch_time:>7} {size / 1000:4.0f} kB {rows:3} row{' ' if rows == 1 else 's'}{URL_FOLLOWS}"
 
 
-def describe_rejections(extraction: PageExtraction, url: str) -> list[str]:
+def describe_rejections(result: PageResult, url: str) -> list[str]:
     """Texts of events about the first rejected records of a page, and the number of further ones."""
-    shown = extraction.rejected[:_MAX_REJECTION_EVENTS]
+    shown = result.rejected[:_MAX_REJECTION_EVENTS]
     texts = [f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}" for r in shown]
-    more = sum(count for _, count in extraction.rejected_counts) - len(shown)
+    more = sum(count for _, count in result.rejected_counts) - len(shown)
     return [*texts, f"{more} more records rejected on {url}"] if more else texts

@@ -21,12 +21,10 @@ from engine.extract.records import RecordExtractor
 from engine.extract.select.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
 from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
-from engine.model.record import as_text
 from engine.node.extraction import wire
 from engine.node.extraction.inline import INLINE_SECONDS, is_plain, may_be_inline
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import (
-    ExtractedPage,
     ExtractionUnavailable,
     UnreadablePage,
     UnsupportedContent,
@@ -34,6 +32,7 @@ from engine.node.extraction.page_extraction import (
     parse_page,
 )
 from engine.node.extraction.request import ExtractionRequest
+from engine.node.extraction.result import PageResult
 from engine.node.extraction.task import PageTask
 from engine.processes.launcher import OwnTemplate
 from engine.settings import Settings
@@ -97,8 +96,8 @@ class ExtractionClient:
 
     def extract(
         self, document: TrialDocument, definitions: Definitions, data_def: DataDef, context: Context
-    ) -> tuple[str, ExtractedPage]:
-        """The kind of the page, and the results of the dataDef. Raises PageUnavailable, also at a limit.
+    ) -> PageResult:
+        """The results of the dataDef. Raises PageUnavailable, also at a limit.
 
         If several tasks of the context's group apply it with chains of their own, the rows of all.
         """
@@ -112,23 +111,23 @@ class ExtractionClient:
                 query_stripper=QueryStripper.from_rules(list_query_rules(definitions)),
             )  # fmt: skip
             if may_be_inline(document.body, document.content_type):
-                page, _ = parse_page(
+                page = parse_page(
                     document.body, document.content_type, url=document.url, status=document.status,
                     fetched_at=document.fetched_at, headers=document.headers,
                 )  # fmt: skip
                 if is_plain(page, document.body, [extractor.speed]):
                     with contextlib.suppress(OutOfTime):
-                        return page.kind, apply_data_defs(
+                        return apply_data_defs(
                             page, context, [(extractor, True)], self._limits.links, patience=INLINE_SECONDS
                         )
             answer = self._work(self._request(document, definitions, data_def.name, context))
-        assert isinstance(answer, wire.PageAnswer)
-        return answer.page_kind, _to_extracted(answer)
+        assert isinstance(answer, PageResult)
+        return answer
 
     def _run_plugins(
         self, document: TrialDocument, definitions: Definitions, data_def: DataDef, context: Context,
         tasks: Sequence[str],
-    ) -> tuple[str, ExtractedPage]:  # fmt: skip
+    ) -> PageResult:  # fmt: skip
         key = self._key_of(definitions)
         task = _page_task(document, key, [data_def.name] * len(tasks), tasks, context)
         runner, pool = self._start()
@@ -138,8 +137,7 @@ class ExtractionClient:
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="crawl-console-plugins-")))
             self._worker = PluginWorker(pool, folder)
         with _explained(document.url):
-            answer = runner.run(self._worker.extract(task, Body(document.body), (key, definitions)))
-        return answer.page_kind, _to_extracted(answer)
+            return runner.run(self._worker.extract(task, Body(document.body), (key, definitions)))
 
     def select(self, document: TrialDocument, selection: Selection) -> SelectionResult:
         """The matches of a selector, always in a process of its own.
@@ -196,15 +194,6 @@ def _page_task(
         defs=defs, data_defs=tuple((name, True) for name in data_defs), url=document.url,
         content_type=document.content_type, status=document.status, fetched_at=document.fetched_at, context=context,
         headers=document.headers, max_rejections=_MAX_REJECTIONS, tasks=tuple(tasks),
-    )  # fmt: skip
-
-
-def _to_extracted(answer: wire.PageAnswer) -> ExtractedPage:
-    links = tuple(answer.links.to_links())
-    rows = tuple([(index, tuple(map(as_text, texts))) for index, texts in answer.rows])
-    return ExtractedPage(
-        rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex, answer.counts,
-        answer.results, faults=answer.faults, warnings=answer.warnings,
     )  # fmt: skip
 
 

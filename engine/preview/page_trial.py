@@ -20,7 +20,7 @@ from engine.http.decode import is_pdf
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.host import LoginRule, product_token
 from engine.model.link import Carried
-from engine.model.record import ExtractedLink, RecordCounts, Rejection
+from engine.model.record import ExtractedLink, RecordCounts, Rejection, as_text
 from engine.model.step import StepResult
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
 from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient, TrialDocument
@@ -138,7 +138,7 @@ def parse_document(document: TrialDocument, client: ExtractionClient) -> Page:
             fetched_at=document.fetched_at,
         )
     try:
-        page, _ = parse_page(
+        page = parse_page(
             document.body,
             document.content_type,
             url=document.url,
@@ -168,20 +168,21 @@ class PageTrial:
         group = self._definitions.task_group(origin.group)
         tasks = group.tasks if group is not None else ()
         task = next((task.name for task in tasks if task.data_def == self._data_def.name), "")
-        kind, extracted = self._client.extract(document, self._definitions, self._data_def, context)
+        extracted = self._client.extract(document, self._definitions, self._data_def, context)
         warnings = [warning.text for warning in extracted.warnings]
-        rows = tuple(row for _, rows in extracted.rows for row in rows)
+        rows = tuple(as_text(row) for _, rows in extracted.rows for row in rows)
+        links = tuple(extracted.links)
         counts = tuple(counted for _, counted in extracted.counts)
         if self._explains_links:
             warnings += filter(None, [self.describe_unmatched(document, counts)])
         faults = [fault for fault in extracted.faults if not fault.startswith(NOT_FOLLOWED)]
         unfollowed = [fault.removeprefix(NOT_FOLLOWED) for fault in extracted.faults if fault.startswith(NOT_FOLLOWED)]
-        too_deep = [link for link in extracted.links if not self._is_within_depth(link, origin)]
+        too_deep = [link for link in links if not self._is_within_depth(link, origin)]
         unfollowed += [f"{link.url}: deeper than `maxDepth` of {link.group}" for link in too_deep]
         return TrialResult(
-            page_kind=kind,
+            page_kind=extracted.page_kind,
             rows=rows,
-            links=tuple(link for link in extracted.links if self._is_within_depth(link, origin)),
+            links=tuple(link for link in links if self._is_within_depth(link, origin)),
             rejected=extracted.rejected,
             filtered=extracted.filtered,
             results=tuple(result if result.task else result._replace(task=task) for _, result in extracted.results),

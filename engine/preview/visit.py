@@ -151,7 +151,7 @@ class _PageFetch:
         if not self._settings.meta_refresh or classify_status(response.status) != "ok":
             return None
         try:
-            page, _ = parse_page(
+            page = parse_page(
                 response.body, response.content_type, url=chain.url, status=response.status, fetched_at=0.0,
                 headers=response.headers,
             )  # fmt: skip

@@ -126,6 +126,8 @@ class Page:
         """Python's name of the codec in which the page was sent; empty: UTF-8, or as a `<meta>` says."""
         self.json_values: dict[str, Any] = {}
         """Results of selectors of embedded JSON on the whole page, by their text."""
+        self.damaged = 0
+        """Bytes that are invalid in its encoding, and were replaced."""
         self.faults: dict[str, None] = {}
         """Skipped parts that cannot be read; each text once."""
         self.wrong_type = ""

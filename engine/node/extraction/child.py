@@ -34,7 +34,9 @@ from engine.node.extraction.page_extraction import (
     parse_page,
     read_sitemap_text,
 )
-from engine.node.extraction.task import PageTask
+from engine.node.extraction.result import MAX_SITEMAP_URLS, AnswerTooLarge, PageResult, SitemapResult
+from engine.node.extraction.task import SHOWN_REJECTIONS, PageTask
+from engine.node.lines import unpacked_size
 from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap, tune_garbage_collection
 from engine.plugins.plugin_errors import StepError
 from engine.processes.child_limits import ignore_stop_signals, limit_memory
@@ -91,7 +93,6 @@ class ExtractionChild:
         self._inbox = Inbox(connection)
         self._slot = slot
         self._limits = limits
-        self._answer_limits = {"max_bytes": limits.answer, "max_rows_bytes": limits.rows}
         self._base = base
         self._page_class = tracked_page(slot)
         self._defs: dict[int, Definitions] = {}
@@ -158,7 +159,7 @@ class ExtractionChild:
                 signal.setitimer(signal.ITIMER_REAL, left)
 
     def _exchange(self, call: str, key: str, value: Any) -> Any:
-        call_frame = wire.encode(wire.NodeCallRequest(call=call, key=key, value=value))
+        call_frame = wire.encode(wire.NodeCallRequest.from_value(call, key, value))
         self._connection.sendall(b"".join(number_frame(call_frame, self._question)))
         while (sizes := self._inbox.read_header()) is not None:
             number, header, size = sizes
@@ -179,7 +180,7 @@ class ExtractionChild:
             if (needed := estimate_tree_bytes(body.read(), self._limits.memory)) > self._limits.memory:
                 raise MemoryError(needed)
             return self._handlers[header["kind"]](header, body)
-        except wire.AnswerTooLarge as large:
+        except AnswerTooLarge as large:
             failure = wire.Failure(kind="unreadable", reason=str(large))
         except UnsupportedContent as error:
             failure = wire.Failure(kind="unsupported", reason=str(error))
@@ -216,43 +217,43 @@ class ExtractionChild:
         task = PageTask.from_header(header)
         if task.tasks:
             return self._run_plugins(task, body)
-        page, damaged = parse_page(
+        page = parse_page(
             body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
             headers=task.headers, page_class=self._page_class,
             only_tree=task.defs not in self._xpath_defs and XPATH_PREFIX not in task.context.check, reads_pdf=True,
         )  # fmt: skip
         body.forget()  # the page has what it needs of it
-        extracted = apply_data_defs(
+        result = apply_data_defs(
             page,
             task.context,
             [(self._extractor(task.defs, name), wants_rows) for name, wants_rows in task.data_defs],
             self._limits.links,
             self._slot,
         )
-        self._slot.enter(Phase.ANSWER)
-        return wire.encode_page(page.kind, damaged, extracted, task.max_rejections, **self._answer_limits)
+        return self._encode_page(result, task.max_rejections)
 
     def _run_plugins(self, task: PageTask, body: Body) -> list[bytes]:
         """Extract a page whose rows go through plugin code; only plugin parsers read what is not text."""
         content = body.read()
-        page, damaged = None, 0
+        page = None
         try:
-            page, damaged = parse_page(
+            page = parse_page(
                 content, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
                 headers=task.headers, page_class=self._page_class, reads_pdf=True,
             )  # fmt: skip
         except (UnsupportedContent, UnreadablePage):
             if not self._plugins_of(task.defs).has_parser(task):
                 raise
-        extracted = self._plugins_of(task.defs).apply(task, page, content)
-        self._slot.enter(Phase.ANSWER)
-        kind = "binary" if page is None else page.kind
-        return wire.encode_page(kind, damaged, extracted, task.max_rejections, **self._answer_limits)
+        return self._encode_page(self._plugins_of(task.defs).apply(task, page, content), task.max_rejections)
 
     def _resume_steps(self, header: dict[str, Any], body: Body) -> list[bytes]:
         """The steps behind a command."""
-        extracted = self._plugins_of(header["defs"]).resume(header, body.read())
-        return wire.encode_page("rows", 0, extracted, **self._answer_limits)
+        return self._encode_page(self._plugins_of(header["defs"]).resume(header, body.read()))
+
+    def _encode_page(self, result: PageResult, max_rejections: int = SHOWN_REJECTIONS) -> list[bytes]:
+        self._slot.enter(Phase.ANSWER)
+        result.pack(max_rejections, max_bytes=self._limits.answer, max_rows_bytes=self._limits.rows)
+        return wire.encode(result)
 
     def _plugins_of(self, defs: int) -> "PluginSteps":
         from engine.node.extraction.steps.apply import PluginSteps  # slow: only runs with plugin code pay
@@ -273,12 +274,11 @@ class ExtractionChild:
         self._slot.enter(Phase.PARSING)
         entries = parse_sitemap(text, header.get("now"))
         self._slot.enter(Phase.ANSWER)
-        kept, dropped = entries.cut(wire.MAX_SITEMAP_URLS, MAX_URL_CHARACTERS)
-        answer = wire.SitemapAnswer(
-            pages=tuple(kept.pages), sitemaps=tuple(kept.sitemaps), dropped=dropped, modified=kept.modified,
-            is_cut_short=kept.is_cut_short,
-        )  # fmt: skip
-        return wire.encode_sitemap(answer, max_bytes=self._limits.answer)
+        kept, dropped = entries.cut(MAX_SITEMAP_URLS, MAX_URL_CHARACTERS)
+        answer = SitemapResult.from_entries(kept, dropped)
+        if unpacked_size(answer.pages) + unpacked_size(answer.sitemaps) > self._limits.answer:
+            raise AnswerTooLarge(self._limits.answer)
+        return wire.encode(answer)
 
     def _judge_urls(self, header: dict[str, Any], body: Body) -> list[bytes]:
         from engine.robots.rules import RobotsRules
@@ -296,7 +296,7 @@ class ExtractionChild:
         return wire.encode(answer)
 
     def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:
-        page, _ = parse_page(
+        page = parse_page(
             body.read(), header["content_type"], url=header["url"], status=200, fetched_at=0.0,
             page_class=self._page_class, reads_pdf=True,
         )  # fmt: skip

@@ -10,7 +10,7 @@ from engine.model.record import ExtractedLink
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.page_extraction import within_depth
-from engine.node.extraction.wire import LinkColumns
+from engine.node.extraction.result import LinkColumns
 from engine.node.lines import cut_in_pieces
 from engine.node.seen_set import SeenSet
 from engine.store.tables.job.linked_jobs import ChildJob
@@ -73,22 +73,26 @@ class ChildJobs:
         return self._series[locator]
 
     def of_links(
-        self, job: LeasedJob, links: Sequence[ExtractedLink], *, have_details: bool = False
-    ) -> tuple[ChildJob, ...]:
-        """The jobs of a page's links. `have_details`: whether any of them may send or carry something."""
-        new = links if job.extraction.links_stale else self._seen_set.filter_new(links)
-        if have_details and len(new) < len(links):
-            is_new = self._seen_set.is_new
-            new = [link for link in links if (link.details is not None and link.details.carried) or is_new(link.key)]
-        return self._make(job, new)
+        self, job: LeasedJob, links: LinkColumns | Sequence[ExtractedLink], *, have_details: bool = False
+    ) -> Iterator[tuple[ChildJob, ...]]:
+        """The jobs of a page's links, in pieces that are not empty; links that were made here are one piece.
 
-    def pieces(self, job: LeasedJob, columns: LinkColumns) -> Iterator[tuple[ChildJob, ...]]:
-        """The jobs of a page's links, in pieces that are not empty."""
-        links = columns.to_links(None if job.extraction.links_stale else self._seen_set.is_new)
-        for links_of_piece in cut_in_pieces(_first_carrying(links), lambda link: len(link.url), CHILDREN_PER_PIECE):
-            children = self._make(job, links_of_piece)
-            if children:
-                yield children
+        `have_details`: whether any of them may send or carry something.
+        """
+        if isinstance(links, LinkColumns):
+            new = links.list_new(None if job.extraction.links_stale else self._seen_set.is_new)
+            for piece in cut_in_pieces(_first_carrying(new), lambda link: len(link.url), CHILDREN_PER_PIECE):
+                if children := self._make(job, piece):
+                    yield children
+            return
+        new_links = links if job.extraction.links_stale else self._seen_set.filter_new(links)
+        if have_details and len(new_links) < len(links):
+            is_new = self._seen_set.is_new
+            new_links = [
+                link for link in links if (link.details is not None and link.details.carried) or is_new(link.key)
+            ]
+        if children := self._make(job, new_links):
+            yield children
 
     def _make(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
         children: dict[bytes, ChildJob] = {}

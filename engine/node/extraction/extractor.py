@@ -1,7 +1,10 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from msgspec import Struct
 
 from engine.extract.documents.sitemap import parse_sitemap
 from engine.extract.page.context import Context
@@ -10,21 +13,17 @@ from engine.extract.page.patterns import OutOfTime
 from engine.extract.select.login_check import compile_check
 from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.http.decode import content_type_at
-from engine.model.definition import Definitions
 from engine.model.host import product_token
 from engine.model.job import JobKind, LeasedJob
 from engine.model.link import Carried
-from engine.model.record import PageWarning, RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import CompiledDataDef
-from engine.node.extraction import wire
 from engine.node.extraction.child_jobs import ChildJobs
 from engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_SITEMAP_BYTES, is_plain, may_be_inline
 from engine.node.extraction.node_calls import NodeCalls
 from engine.node.extraction.page_extraction import (
     REPEATED,
-    ExtractedPage,
     UnreadablePage,
     apply_data_defs,
     check_supported,
@@ -35,7 +34,7 @@ from engine.node.extraction.page_extraction import (
 from engine.node.extraction.plugin_worker import PluginWorker
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
-from engine.node.extraction.result import PageExtraction, SitemapUrls
+from engine.node.extraction.result import PageResult, SitemapResult
 from engine.node.extraction.task import PageTask
 from engine.node.lines import take_first
 from engine.node.node_context import NodeContext
@@ -43,9 +42,33 @@ from engine.node.seen_set import SeenSet
 from engine.node.tuning import LARGE_PAGE_BYTES, HeapTrimmer
 from engine.store.pages.body import Body
 from engine.store.tables.job.linked_jobs import ChildJob
-from engine.store.tables.job.results import UnitResult
-from engine.store.tables.row.health import NewWarnings, PageCounts
-from engine.store.tables.row.rows import NewRows
+from engine.store.tables.row.held_rows import HeldRows
+
+
+class PageExtraction(Struct):
+    """The result of a page, and what its node adds for the commit."""
+
+    result: PageResult
+    units: Sequence[CompiledDataDef] = ()
+    """The dataDefs by index."""
+    children: tuple[ChildJob, ...] = ()
+    """The first child jobs."""
+    later_children: Iterator[tuple[ChildJob, ...]] | None = None
+    """Further children in pieces, made at the commit."""
+    held: tuple[HeldRows, ...] = ()
+    """Rows that wait for files, whose jobs are among the children."""
+    notes: tuple[str, ...] = ()
+    """Warnings for the operator about these dataDefs."""
+    share: BodyShare | None = None
+    """The part of the budget of answers that this holds, released after the commit."""
+    stored_values: Mapping[str, str] | None = None
+    """What plugin steps store with the job's commit: JSON by key. None: no plugin code ran."""
+
+    def add_children(self, pieces: Iterator[tuple[ChildJob, ...]]) -> None:
+        first, later = take_first(pieces)
+        self.children += first
+        if later is not None:
+            self.later_children = chain(self.later_children or (), later)
 
 
 class SelectorWarnings:
@@ -126,68 +149,74 @@ class PageExtractor:
         `check`: the selector of an element that a page has while the login to its host lasts.
         """
         if job.lineage.link.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
-            return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
+            return PageExtraction(PageResult(page_kind="", replaced_by=REPEATED))
         context = self._create_context(job)
         context.check = check
         compiled = self._applicable_data_defs(job)
         without_rows = self.unchanged_data_defs(job)
         runs_plugins = any(c.is_plugin for c in compiled)
+        extraction = None
         if not runs_plugins and may_be_inline(body.read(), content_type):
-            page, damaged = parse_page(
-                body.read(), content_type, url=url, status=status, fetched_at=fetched_at, headers=headers
+            page = parse_page(body.read(), content_type, url=url, status=status, fetched_at=fetched_at, headers=headers)
+            result = self._extract_here(compiled, without_rows, context, page, body.read())
+            if result is not None:
+                extraction = PageExtraction(result, compiled)
+        if extraction is None:
+            self._heap_trimmer.record_page(body.size)
+            if not runs_plugins:
+                check_supported(body.read(), content_type_at(content_type, url))
+            task = PageTask(
+                defs=job.defs_version,
+                data_defs=tuple([(c.data_def, c.id not in without_rows) for c in compiled]),
+                url=url,
+                content_type=content_type,
+                status=status,
+                fetched_at=fetched_at,
+                context=context,
+                headers=headers,
+                tasks=tuple([c.task for c in compiled]) if runs_plugins else (),
             )
-            extraction = self._extract_here(job, compiled, without_rows, context, page, body.read(), damaged=damaged)
-            if extraction is not None:
-                return extraction
-        self._heap_trimmer.record_page(body.size)
-        if not runs_plugins:
-            check_supported(body.read(), content_type_at(content_type, url))
-        task = PageTask(
-            defs=job.defs_version,
-            data_defs=tuple([(c.data_def, c.id not in without_rows) for c in compiled]),
-            url=url,
-            content_type=content_type,
-            status=status,
-            fetched_at=fetched_at,
-            context=context,
-            headers=headers,
-            tasks=tuple([c.task for c in compiled]) if runs_plugins else (),
-        )
+            extraction = await self._extract_elsewhere(job, task, body, compiled)
+        result = extraction.result
+        try:
+            have_details = any(data_def.extractor.sends_values for data_def in compiled)
+            extraction.add_children(self._child_jobs.of_links(job, result.links, have_details=have_details))
+            extraction.children = (*self._child_jobs.of_series(job, result.blocks), *extraction.children)
+        except BaseException:
+            if extraction.share is not None:
+                extraction.share.release()
+            raise
+        extraction.notes = self._selector_warnings.warn(compiled, result.page_kind, result.faults)
+        if result.results:
+            result.results = self._name_tasks(job, compiled, result.results)
+        return extraction
+
+    async def _extract_elsewhere(
+        self, job: LeasedJob, task: PageTask, body: Body, compiled: Sequence[CompiledDataDef]
+    ) -> PageExtraction:
+        """Extract a page in an extraction process."""
         await _pack_large(body)
         share = self._answer_budget.open_share()
         definitions = (job.defs_version, self._def_cache.definitions(job.defs_version))
-        calls = NodeCalls(self._db_access, job)
+        stored_values = None
         try:
-            if runs_plugins:
-                answer = await self._plugin_worker.extract(task, body, definitions, share=share, on_call=calls)
+            if task.tasks:
+                calls = NodeCalls(self._db_access, job)
+                result = await self._plugin_worker.extract(task, body, definitions, share=share, on_call=calls)
+                stored_values = calls.stored_values
             else:
-                answer = await self._extract_elsewhere(task, body, definitions, share)
-            share.finish_reading()
-            children, later_children = take_first(self._child_jobs.pieces(job, answer.links))
-            children = (*self._child_jobs.of_series(job, answer.blocks), *children)
+                names = [name for name, _ in task.data_defs]
+                request = ExtractionRequest(
+                    header=task.to_header(), body=body, definitions=definitions, data_defs=names, share=share
+                )
+                answer = await self._pool.work(request)
+                assert isinstance(answer, PageResult)
+                result = answer
         except BaseException:
             share.release()
             raise
-        return PageExtraction(
-            _stored_rows(compiled, answer.rows),
-            children,
-            answer.rejected,
-            answer.rejected_counts,
-            answer.damaged,
-            answer.dropped_links,
-            answer.noindex,
-            share,
-            _page_counts(compiled, answer.counts),
-            later_children,
-            self._selector_warnings.warn(compiled, answer.page_kind, answer.faults),
-            self._unit_results(job, compiled, answer.results),
-            runs_plugins,
-            calls.stored_values,
-            answer.replaced_by,
-            answer.refresh_to,
-            new_warnings=_new_warnings(compiled, answer.warnings),
-            digest=answer.digest,
-        )
+        share.finish_reading()
+        return PageExtraction(result, compiled, share=share, stored_values=stored_values)
 
     def _create_context(self, job: LeasedJob) -> Context:
         """What extraction knows of a job."""
@@ -216,18 +245,6 @@ class PageExtractor:
             context.canonical, context.requested_url = True, job.url
         return context
 
-    async def _extract_elsewhere(
-        self, task: PageTask, body: Body, definitions: tuple[int, Definitions], share: BodyShare
-    ) -> wire.PageAnswer:
-        """Extract a page without plugin code in an extraction process."""
-        names = [name for name, _ in task.data_defs]
-        request = ExtractionRequest(
-            header=task.to_header(), body=body, definitions=definitions, data_defs=names, share=share
-        )
-        answer = await self._pool.work(request)
-        assert isinstance(answer, wire.PageAnswer)
-        return answer
-
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
         if not job.extraction.extracted_with:
@@ -237,27 +254,25 @@ class PageExtractor:
             return ()
         return tuple(data_def.id for data_def in compiled if data_def.id in job.extraction.extracted_with)
 
-    async def read_sitemap(self, body: Body, now: float | None = None) -> SitemapUrls:
-        """The URLs of an unpacked sitemap, with `now` also when they were modified. Raises UnreadablePage."""
+    async def read_sitemap(self, body: Body, now: float | None = None) -> tuple[SitemapResult, BodyShare]:
+        """The URLs of an unpacked sitemap, with `now` also when they were modified. Raises UnreadablePage.
+
+        With it the part of the budget of answers that they hold: the caller releases it.
+        """
         self._heap_trimmer.record_page(body.size)
+        share = self._answer_budget.open_share()
         if body.size <= MAX_INLINE_SITEMAP_BYTES and may_be_inline(body.read(), _SITEMAP_TYPE):
-            entries = parse_sitemap(read_sitemap_text(body.read(), _SITEMAP_TYPE), now)
-            return SitemapUrls(
-                entries.pages, entries.sitemaps, 0, modified=entries.modified, is_cut_short=entries.is_cut_short
-            )
+            return SitemapResult.from_entries(parse_sitemap(read_sitemap_text(body.read(), _SITEMAP_TYPE), now)), share
         await _pack_large(body)
         header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE} | ({} if now is None else {"now": now})
-        share = self._answer_budget.open_share()
         try:
             answer = await self._pool.work(ExtractionRequest(header=header, body=body, share=share))
         except BaseException:
             share.release()
             raise
-        assert isinstance(answer, wire.SitemapAnswer)
+        assert isinstance(answer, SitemapResult)
         share.finish_reading()
-        return SitemapUrls(
-            answer.pages, answer.sitemaps, answer.dropped, share, answer.modified, answer.is_cut_short
-        )  # fmt: skip
+        return answer, share
 
     def close(self) -> None:
         """End the extraction processes and the commands."""
@@ -273,16 +288,9 @@ class PageExtractor:
         return [data_def for data_def in compiled if data_def.id not in made_before]
 
     def _extract_here(
-        self,
-        job: LeasedJob,
-        compiled: Sequence[CompiledDataDef],
-        without_rows: Container[int],
-        context: Context,
-        page: Page,
+        self, compiled: Sequence[CompiledDataDef], without_rows: Container[int], context: Context, page: Page,
         body: bytes,
-        *,
-        damaged: int,
-    ) -> PageExtraction | None:
+    ) -> PageResult | None:  # fmt: skip
         """Extract a page on the fetch loop; None: it takes too long."""
         try:
             speeds = [c.extractor.speed for c in compiled]
@@ -290,7 +298,7 @@ class PageExtractor:
                 speeds.append(compile_check(context.check).speed)
             if not is_plain(page, body, speeds):
                 return None
-            extracted = apply_data_defs(
+            return apply_data_defs(
                 page,
                 context,
                 [(c.extractor, c.id not in without_rows) for c in compiled],
@@ -301,65 +309,22 @@ class PageExtractor:
             return None
         except PageTooCostly as error:
             raise UnreadablePage(str(error)) from error
-        return PageExtraction(
-            _stored_rows(compiled, extracted.rows),
-            self._children(job, extracted, compiled),
-            extracted.rejected,
-            wire.count_rejections(extracted.rejected),
-            damaged,
-            extracted.dropped_links,
-            extracted.noindex,
-            counts=_page_counts(compiled, extracted.counts),
-            warnings=self._selector_warnings.warn(compiled, page.kind, extracted.faults),
-            results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
-            replaced_by=extracted.replaced_by,
-            refresh_to=extracted.refresh_to,
-            new_warnings=_new_warnings(compiled, extracted.warnings),
-            digest=extracted.digest,
-        )
 
-    def _children(
-        self, job: LeasedJob, extracted: ExtractedPage, compiled: Sequence[CompiledDataDef]
-    ) -> tuple[ChildJob, ...]:
-        have_details = any(data_def.extractor.sends_values for data_def in compiled)
-        children = self._child_jobs.of_links(job, extracted.links, have_details=have_details)
-        return (*self._child_jobs.of_series(job, extracted.blocks), *children) if extracted.blocks else children
-
-    def _unit_results(
+    def _name_tasks(
         self, job: LeasedJob, compiled: Sequence[CompiledDataDef], results: Sequence[tuple[int, StepResult]]
-    ) -> tuple[UnitResult, ...]:
-        """The results by unit; those of a built-in parser get the first task that uses their dataDef."""
+    ) -> tuple[tuple[int, StepResult], ...]:
+        """The results of built-in parsers get the first task that uses their dataDef."""
         group = self._def_cache.definitions(job.defs_version).task_group(job.group)
-        tasks = group.tasks if group is not None else ()
-        named = []
-        for index, result in results:
-            unit = compiled[index]
-            task = result.task or next((task.name for task in tasks if task.data_def == unit.data_def), "")
-            named.append(UnitResult(unit.id, job.group, result._replace(task=task)))
-        return tuple(named)
+        tasks = {task.data_def: task.name for task in reversed(group.tasks)} if group is not None else {}
+        return tuple(
+            [
+                (index, result if result.task else result._replace(task=tasks.get(compiled[index].data_def, "")))
+                for index, result in results
+            ]
+        )
 
 
 async def _pack_large(body: Body) -> None:
     """Compress a large body: its extraction, which may be as large, need not wait beside it."""
     if body.size >= LARGE_PAGE_BYTES:
         await asyncio.to_thread(body.pack)
-
-
-def _stored_rows(compiled: Sequence[CompiledDataDef], rows: Sequence[tuple[int, Texts]]) -> tuple[NewRows, ...]:
-    made = [(compiled[index], texts) for index, texts in rows if len(texts)]
-    return tuple([NewRows(one.data_def, one.id, texts, unique=one.unique_key) for one, texts in made])
-
-
-def _page_counts(
-    compiled: Sequence[CompiledDataDef], counts: Sequence[tuple[int, RecordCounts]]
-) -> tuple[PageCounts, ...]:
-    data_defs = [(compiled[index], counted) for index, counted in counts]
-    return tuple([PageCounts(one.id, counted, one.extractor.defaulted_fields) for one, counted in data_defs])
-
-
-def _new_warnings(compiled: Sequence[CompiledDataDef], warnings: Sequence[PageWarning]) -> NewWarnings | None:
-    """The effect of warnings; None without warnings."""
-    if not warnings:
-        return None
-    ids = {one.data_def: one.id for one in compiled}
-    return NewWarnings(tuple([(ids[warning.data_def], warning) for warning in warnings]))

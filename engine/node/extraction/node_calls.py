@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import orjson
 
 from engine.model.job import LeasedJob
@@ -34,15 +35,16 @@ class NodeCalls:
 
     async def answer(self, call: wire.NodeCallRequest) -> Any:
         """The answer to a call; None also if nothing is stored. For a `set`, the problem."""
+        value = msgspec.json.decode(call.value)
         match call.call:
             case "get":
                 text = self.stored_values.get(call.key) or self._db_access.step_value(self._job.run, call.key)
                 return None if text is None else orjson.loads(text)
             case "set":
-                return self._set(call.key, orjson.dumps(call.value))
-            case "checkpoint" if call.value is not None:
-                await self._db_access.write_checkpoint(self._job, str(call.value))
-                return str(call.value)
+                return self._set(call.key, orjson.dumps(value))
+            case "checkpoint" if value is not None:
+                await self._db_access.write_checkpoint(self._job, str(value))
+                return str(value)
             case "checkpoint":
                 return self._db_access.checkpoint(self._job.page_id)
         return None

@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 import orjson
-from msgspec import Struct
 
 from engine import urls
 from engine.errors import quote_text
@@ -26,8 +25,9 @@ from engine.extract.select.page_blocks import read_blocks, read_digest, read_for
 from engine.http.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type, sent_codec
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
-from engine.model.record import ExtractedLink, Extraction, PageWarning, RecordCounts, Rejection
+from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 from engine.model.step import StepResult
+from engine.node.extraction.result import PageResult, count_rejections
 from engine.runtime.extras import has_extra, install_hint
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
@@ -63,38 +63,6 @@ class UnsupportedContent(Exception):
     """The body is not text, such as an image or an archive; the message names its type and the reason if known."""
 
 
-class ExtractedPage(Struct):
-    """The results of several dataDefs on one page."""
-
-    rows: tuple[tuple[int, tuple[str, ...]], ...]
-    """Rows as JSON objects, by index of their dataDef."""
-    links: Sequence[ExtractedLink]
-    dropped_links: int
-    """Links beyond the limit of a page."""
-    rejected: tuple[Rejection, ...]
-    filtered: int
-    """Records that a filter dropped, also where `counts` are left out."""
-    noindex: bool = False
-    """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
-    counts: tuple[tuple[int, RecordCounts], ...] = ()
-    """How the records were filled, by index of their dataDef."""
-    results: tuple[tuple[int, StepResult], ...] = ()
-    """Results of plugin steps, and of parsers that failed, by index of their dataDef."""
-    stops: tuple[tuple[int, int], ...] = ()
-    """DataDefs whose rows a command works on next: their index, and the command's index in the chain."""
-    faults: tuple[str, ...] = ()
-    """Parts of the page that were skipped because they cannot be read."""
-    warnings: tuple[PageWarning, ...] = ()
-    blocks: PageBlocks | None = None
-    """Blocks of a page in a series that ends with an empty page."""
-    replaced_by: str = ""
-    """The canonical URL for which the page is skipped, `REPEATED`, `LOGGED_OUT`, or empty."""
-    refresh_to: str = ""
-    """The URL to which the page leads by itself: its own, or the one for which it is skipped; empty: it stays."""
-    digest: int = 0
-    """A number for the text of the page and its fields, without those with a `value`; 0: unknown or not wanted."""
-
-
 class DataDefProgress(RecordProgress, Protocol):
     """Notes the part of a page in progress."""
 
@@ -120,21 +88,21 @@ def apply_data_defs(
     *,
     patience: float | None = None,
     extract: Callable[[int, RecordExtractor], Extraction] | None = None,
-) -> ExtractedPage:
+) -> PageResult:
     """Apply each dataDef; one that is paired with False, only for its links. Raises PageTooCostly and MemoryError.
 
     `patience`: seconds after which OutOfTime is raised; None: no limit. `extract` replaces the extractors.
     """
     refresh_to = (context.meta_refresh and find_refresh(page)) or ""
     if refresh_to and refresh_to != urls.normalize(page.url):
-        return ExtractedPage((), [], 0, (), 0, refresh_to=refresh_to)
+        return PageResult(page_kind=page.kind, damaged=page.damaged, refresh_to=refresh_to)
     if context.check and is_logged_out(page, context.check):
-        return ExtractedPage((), [], 0, (), 0, replaced_by=LOGGED_OUT)
+        return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=LOGGED_OUT)
     canonical = None
     if context.canonical and data_defs:
         canonical = find_canonical(page, context, data_defs[0][0].query_stripper)
     if canonical is not None:
-        return ExtractedPage((), [canonical], 0, (), 0, replaced_by=canonical.url)
+        return PageResult(page_kind=page.kind, damaged=page.damaged, links=(canonical,), replaced_by=canonical.url)
     if page.wrong_type and data_defs:
         name = data_defs[0][0].name
         kind = "JSON" if page.kind == "json" else "XML"
@@ -186,15 +154,26 @@ def apply_data_defs(
         extractors = [extractor for extractor, _ in data_defs]
         blocks, next_pages = _continue_series(page, context, extractors, values, kept, TimeBudget(_time_left(stop_at)))
         if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
-            return ExtractedPage((), [], 0, (), 0, blocks=blocks, replaced_by=REPEATED)
+            return PageResult(page_kind=page.kind, damaged=page.damaged, blocks=blocks, replaced_by=REPEATED)
         kept = [*next_pages, *kept]
-    return ExtractedPage(
-        tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts),
-        tuple(results), faults=tuple(page.faults), warnings=tuple(page.warnings.values()),
+    return PageResult(
+        page_kind=page.kind,
+        damaged=page.damaged,
+        rows=tuple(rows),
+        links=tuple(kept),
+        dropped_links=dropped + more,
+        rejected=tuple(rejected),
+        rejected_counts=count_rejections(rejected),
+        filtered=filtered,
+        noindex=noindex,
+        counts=tuple(counts),
+        results=tuple(results),
+        faults=tuple(page.faults),
+        warnings=tuple(page.warnings.values()),
         blocks=blocks if context.until_empty else None,
         refresh_to=refresh_to,
         digest=read_digest(page, given) if context.wants_digest else 0,
-    )  # fmt: skip
+    )
 
 
 def _time_left(stop_at: float | None) -> float | None:
@@ -239,8 +218,8 @@ def parse_page(
     page_class: type[Page] = Page,
     only_tree: bool = False,
     reads_pdf: bool = False,
-) -> tuple[Page, int]:
-    """The page of a body, and the number of its invalid bytes, which were replaced. Raises UnsupportedContent.
+) -> Page:
+    """The page of a body. Raises UnsupportedContent.
 
     `only_tree`: no XPath will be used. `reads_pdf`: only for an extraction process, since a PDF may crash it; raises
     UnreadablePage for a PDF beyond a limit.
@@ -283,7 +262,8 @@ def parse_page(
         page.faults["what stands in front of the feed was skipped"] = None
     if unreadable:
         page.faults["a page of the PDF cannot be read and was skipped"] = None
-    return page, document.damaged
+    page.damaged = document.damaged
+    return page
 
 
 def _find_feed(text: bytes) -> int | None:

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,15 @@ from msgspec.structs import replace
 
 from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.model.definition import Definitions, Task, TaskGroup
-from engine.model.record import RecordCounts, Texts, as_text
+from engine.model.record import RecordCounts, Texts
 from engine.model.step import BAD_ANSWER, ChainStep, StepResult
-from engine.node.extraction import wire
 from engine.node.extraction.death import LONGER_THAN_LIMIT
 from engine.node.extraction.node_calls import NodeCalls
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest, StepDied
+from engine.node.extraction.result import LinkColumns, PageResult
 from engine.node.extraction.steps.command import CommandFailed, CommandPool, StepCommand
 from engine.node.extraction.task import PageTask
-from engine.node.extraction.wire import LinkColumns
 from engine.plugins.files import resolve_arguments
 from engine.store.pages.body import Body
 
@@ -44,7 +42,7 @@ class PluginWorker:
     async def extract(
         self, task: PageTask, body: Body, definitions: tuple[int, Definitions], *, share: BodyShare | None = None,
         on_call: NodeCalls | None = None,
-    ) -> wire.PageAnswer:  # fmt: skip
+    ) -> PageResult:  # fmt: skip
         """Extract a page. A unit whose step failed has an `error` among the results, and no rows.
 
         Raises UnsupportedContent and UnreadablePage.
@@ -64,7 +62,7 @@ class PluginWorker:
                     died.append((death.unit, self._describe_death(definitions[1], task, tasks[death.unit], death)))
                 task = _without_plugins(task, death.unit)
                 tasks[death.unit] = None
-        assert isinstance(answer, wire.PageAnswer)
+        assert isinstance(answer, PageResult)
         if share is not None:
             share.finish_reading()  # the answers of commands have shares of their own
         finished = await asyncio.gather(
@@ -119,13 +117,13 @@ class PluginWorker:
         return StepResult(name, step.name if step is not None else PARSER, "error", "died", 0.0, text)
 
     async def _finish(
-        self, task: PageTask, unit: int, chain: Task | None, at: int, answer: wire.PageAnswer,
+        self, task: PageTask, unit: int, chain: Task | None, at: int, answer: PageResult,
         definitions: tuple[int, Definitions], on_call: NodeCalls | None,
-    ) -> wire.PageAnswer:  # fmt: skip
+    ) -> PageResult:  # fmt: skip
         """Finish the chain of a unit that stopped before a command."""
         assert chain is not None
         rows = next((texts for index, texts in answer.rows if index == unit), ())
-        parts: list[wire.PageAnswer] = []
+        parts: list[PageResult] = []
         while True:
             step = chain.chain[at]
             line = _command_line(chain, task.url, rows)
@@ -141,22 +139,22 @@ class PluginWorker:
                     names, body = [task.data_defs[unit][0]], Body(line + b"\n" + reply)
                     request = self._extraction(header, body, definitions, names, [chain], None, on_call)
                     end = await self._pool.work(request)
-                    assert isinstance(end, wire.PageAnswer)
+                    assert isinstance(end, PageResult)
                     if any(result.code == BAD_ANSWER for _, result in end.results):
                         process.is_usable = False  # what it writes next may belong to this page
             except (CommandFailed, OSError) as error:
                 milliseconds = round((time.perf_counter() - began) * 1000, 3)
                 result = StepResult(chain.name, step.name, "error", "command", milliseconds, str(error))
-                return _join([*parts, _empty_answer([(0, result)])])
+                return _join_chain([*parts, PageResult(page_kind="rows", results=((0, result),))])
             except StepDied as death:
                 result = self._describe_death(definitions[1], task, chain, death)
-                return _join([*parts, _empty_answer([(0, result)])])
+                return _join_chain([*parts, PageResult(page_kind="rows", results=((0, result),))])
             finally:
                 if share is not None:
                     share.release()
             parts.append(end)
             if not end.stops:
-                return _join(parts)
+                return _join_chain(parts)
             [(_, at)] = end.stops
             rows = next((texts for _, texts in end.rows), ())
 
@@ -186,20 +184,29 @@ def _without_plugins(task: PageTask, unit: int) -> PageTask:
     return replace(task, data_defs=tuple(data_defs), tasks=tuple(tasks))
 
 
-def _join(parts: Sequence[wire.PageAnswer]) -> wire.PageAnswer:
-    """Join the parts of a chain: the rows of the last part, everything else of all parts."""
-    last = parts[-1]
+def _join(parts: Sequence[PageResult], **changes: Any) -> PageResult:
+    """The first of these parts with changes; links, problems and results of steps are those of all."""
+    links = [part.links for part in parts if len(part.links)]
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(dict(part.rejected_counts))
     return replace(
-        last,
-        links=_join_links([part.links for part in parts]),
+        parts[0],
+        links=links[0] if len(links) == 1 else LinkColumns.from_links([link for of_part in links for link in of_part]),
         rejected=tuple(rejection for part in parts for rejection in part.rejected),
-        rejected_counts=_add_counts([part.rejected_counts for part in parts]),
+        rejected_counts=tuple(counts.items()),
         filtered=sum(part.filtered for part in parts),
         results=tuple(result for part in parts for result in part.results),
+        **changes,
     )
 
 
-def _merge(answer: wire.PageAnswer, unit: int, end: wire.PageAnswer) -> wire.PageAnswer:
+def _join_chain(parts: Sequence[PageResult]) -> PageResult:
+    """Join the parts of a chain, whose rows are those of the last part."""
+    return _join(parts, rows=parts[-1].rows, counts=parts[-1].counts, stops=())
+
+
+def _merge(answer: PageResult, unit: int, end: PageResult) -> PageResult:
     """The answer, with the results of a unit's chain behind a command in the place of those before it."""
     rows = tuple((index, texts) for index, texts in answer.rows if index != unit)
     counts = []
@@ -211,42 +218,6 @@ def _merge(answer: wire.PageAnswer, unit: int, end: wire.PageAnswer) -> wire.Pag
             rejected = min(records, before.rejected + after.rejected)
             before = RecordCounts(records, rejected, tuple(missing.items()), before.filtered + after.filtered)
         counts.append((index, before))
-    return replace(
-        answer,
-        rows=(*rows, *((unit, texts) for _, texts in end.rows)),
-        links=_join_links([answer.links, end.links]),
-        rejected=(*answer.rejected, *end.rejected),
-        rejected_counts=_add_counts([answer.rejected_counts, end.rejected_counts]),
-        filtered=answer.filtered + end.filtered,
-        counts=tuple(counts),
-        results=(*answer.results, *((unit, result) for _, result in end.results)),
-    )
-
-
-def _empty_answer(results: Sequence[tuple[int, StepResult]]) -> wire.PageAnswer:
-    return wire.PageAnswer(
-        page_kind="html", damaged=0, rows=(), links=LinkColumns(), dropped_links=0, rejected=(),
-        rejected_counts=(), filtered=0, counts=(), noindex=False, results=tuple(results),
-    )  # fmt: skip
-
-
-def _join_links(columns: Sequence[LinkColumns]) -> LinkColumns:
-    """The links of several columns, one after the other."""
-    with_links = [column for column in columns if column.runs]
-    if len(with_links) <= 1:
-        return with_links[0] if with_links else LinkColumns()
-    details = tuple(as_text(line) for column in with_links for line in column.details or repeat("", len(column.urls)))
-    return LinkColumns(
-        urls=tuple(as_text(url) for column in with_links for url in column.urls),
-        keys=b"".join(column.keys for column in with_links),
-        runs=tuple(run for column in with_links for run in column.runs),
-        details=details if any(details) else (),
-    )
-
-
-def _add_counts(counts: Sequence[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
-    """The sums of counts by name."""
-    sums: Counter[str] = Counter()
-    for of_part in counts:
-        sums.update(dict(of_part))
-    return tuple(sums.items())
+    end = replace(end, results=tuple((unit, result) for _, result in end.results))
+    rows = (*rows, *((unit, texts) for _, texts in end.rows))
+    return _join([answer, end], rows=rows, counts=tuple(counts))

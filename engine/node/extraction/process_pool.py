@@ -102,8 +102,8 @@ class _Attempt(Question[wire.Answer]):
     def encode(self, number: int) -> list[bytes]:
         return encode_frame(self._request.header, self._request.read_body(), number)
 
-    def read(self, header: memoryview, body: memoryview) -> wire.Answer | None:
-        answer = wire.decode_answer(header, body, self._pool.limits.answer)
+    def read(self, _header: memoryview, body: memoryview) -> wire.Answer | None:
+        answer = wire.decode_answer(body, self._pool.limits.answer)
         if isinstance(answer, wire.NodeCallRequest):
             replying = asyncio.get_running_loop().create_task(self._reply(answer))
             self._pool.replying.add(replying)

@@ -13,6 +13,7 @@ from engine.node.extraction import wire
 from engine.node.extraction.board import CONVERTERS
 from engine.node.extraction.node_calls import NodeCalls
 from engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage, UnsupportedContent
+from engine.node.extraction.result import LinkColumns, PageResult, SitemapResult
 from engine.processes.frames import InvalidAnswer
 from engine.store.pages.body import Body
 
@@ -60,7 +61,7 @@ class ExtractionRequest:
 
 
 _ANSWERS: dict[str, type[wire.Answer]] = {
-    "page": wire.PageAnswer, "steps": wire.PageAnswer, "sitemap": wire.SitemapAnswer, "select": SelectionResult,
+    "page": PageResult, "steps": PageResult, "sitemap": SitemapResult, "select": SelectionResult,
     "robots": wire.RobotsAnswer,
 }  # fmt: skip
 
@@ -74,31 +75,32 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         return
     if not isinstance(answer, _ANSWERS[kind]):
         raise InvalidAnswer(f"no answer to a {kind}")
-    if isinstance(answer, wire.SitemapAnswer) and bool(answer.modified) != bool(
-        answer.pages and "now" in request.header
-    ):
+    if isinstance(answer, SitemapResult) and bool(answer.modified) != bool(answer.pages and "now" in request.header):
         raise InvalidAnswer("other moments than those that were asked for")
     if isinstance(answer, wire.RobotsAnswer) and len(answer.rules) != len(request.header["urls"]):
         raise InvalidAnswer("other URLs than those that were asked for")
-    if not isinstance(answer, wire.PageAnswer):
+    if not isinstance(answer, PageResult):
         return
-    data_defs = request.header["task" if kind == "steps" else "data_defs"]
-    data_defs = data_defs["data_defs"] if kind == "steps" else data_defs
-    with_rows = {index for index, (_, wants_rows) in enumerate(data_defs) if wants_rows}
+    task = request.header["task"] if kind == "steps" else request.header
+    with_rows = {index for index, (_, wants_rows) in enumerate(task["data_defs"]) if wants_rows}
     indexes = [index for index, _ in answer.rows]
     if not with_rows.issuperset(indexes) or len(set(indexes)) < len(indexes):
         raise InvalidAnswer("rows of a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in answer.counts]) or not _has_possible_counts(request, answer):
         raise InvalidAnswer("counts that no dataDef makes")
-    if not set(request.data_defs).issuperset(
-        [*[name for name, _ in answer.rejected_counts], *[warning.data_def for warning in answer.warnings]]
-    ):
+    named = [*[name for name, _ in answer.rejected_counts], *[rejection.data_def for rejection in answer.rejected]]
+    if not set(request.data_defs).issuperset([*named, *[warning.data_def for warning in answer.warnings]]):
         raise InvalidAnswer("rejections or warnings of a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in (*answer.results, *answer.stops)]):
         raise InvalidAnswer("results of a task that was not asked for")
+    if answer.results and not _tasks_of(request, task["context"]["group"]).issuperset(
+        [result.task for _, result in answer.results]
+    ):
+        raise InvalidAnswer("results of a task that the group does not have")
     if not all(_has_step(request, unit, step, "command") for unit, step in answer.stops):
         raise InvalidAnswer("a stop where the chain has no command")
-    if answer.links.runs and not _possible_links(request).issuperset([(run[1], run[4]) for run in answer.links.runs]):
+    runs = answer.links.runs if isinstance(answer.links, LinkColumns) else ()
+    if runs and not _possible_links(request).issuperset([(run[1], run[4]) for run in runs]):
         raise InvalidAnswer("links that no dataDef makes")
 
 
@@ -112,7 +114,7 @@ def _has_step(request: ExtractionRequest, unit: int, step: int, kind: StepKind |
     return step < len(chain) and chain[step].is_plugin and kind in (None, chain[step].kind)
 
 
-def _has_possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) -> bool:
+def _has_possible_counts(request: ExtractionRequest, answer: PageResult) -> bool:
     assert request.definitions is not None
     for index, (records, rejected, missing, _) in answer.counts:
         data_def = request.definitions[1].data_def(request.data_defs[index])
@@ -120,6 +122,12 @@ def _has_possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) ->
         if rejected > records or not all(name in names and count <= records for name, count in missing):
             return False
     return True
+
+
+def _tasks_of(request: ExtractionRequest, group: str) -> set[str]:
+    """The tasks whose results a page of the group may have; a built-in parser names none."""
+    found = None if request.definitions is None else request.definitions[1].task_group(group)
+    return {"", *[task.name for task in found.tasks]} if found is not None else {""}
 
 
 def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from itertools import chain
 
 import orjson
 
@@ -11,13 +10,12 @@ from engine.extract.page.page import resolve_url
 from engine.model.file import MAX_FILES, FieldPath, number_urls
 from engine.model.job import KEY_BYTES, JobKind, LeasedJob, file_key
 from engine.model.record import Texts, as_text
-from engine.node.def_cache import DefCache
+from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE
-from engine.node.extraction.result import PageExtraction
-from engine.node.lines import LineWriter, cut_in_pieces, take_first
+from engine.node.extraction.extractor import PageExtraction
+from engine.node.lines import LineWriter, PackedTexts, cut_in_pieces
 from engine.store.tables.job.linked_jobs import ChildJob
 from engine.store.tables.row.held_rows import HeldRows
-from engine.store.tables.row.rows import NewRows
 from engine.urls import QueryStripper
 
 _ROWS_PER_STEP = 200
@@ -92,38 +90,35 @@ class FileRows:
 
         `url`: of the page, for relative URLs that plugin steps fill in.
         """
-        fields = job.plan.file_fields
-        if not any(made.data_def in fields for made in extraction.rows):
+        fields, units = job.plan.file_fields, extraction.units
+        if not any(units[index].data_def in fields for index, _ in extraction.result.rows):
             return
         limit = min(self._def_cache.max_links, MAX_FILES)
         files = _PageFiles(url, limit, self._def_cache.query_stripper(job.defs_version))
-        rows = list[NewRows]()
-        waiting = list[tuple[NewRows, Texts, Texts]]()
-        for made in extraction.rows:
-            if made.data_def not in fields:
-                rows.append(made)
+        rows = list[tuple[int, PackedTexts]]()
+        waiting = list[tuple[CompiledDataDef, Texts, Texts]]()
+        for index, made in extraction.result.rows:
+            unit = units[index]
+            if unit.data_def not in fields:
+                rows.append((index, made))
                 continue
-            others, texts, places = await _split(made.texts, fields[made.data_def], files)
-            if len(others):
-                rows.append(NewRows(made.data_def, made.data_def_id, others, unique=made.unique))
+            others, texts, places = await _split(made, fields[unit.data_def], files)
+            rows.append((index, others))
             if len(texts):
-                waiting.append((made, texts, places))
+                waiting.append((unit, texts, places))
         file_urls, keys = files.finish()
-        first, later = take_first(_make_jobs(job, file_urls, keys))
-        extraction.rows = tuple(rows)
+        extraction.result.rows = tuple(rows)
         extraction.held = tuple(
             [
-                HeldRows(made.data_def, made.data_def_id, texts, places, keys, unique=made.unique)
-                for made, texts, places in waiting
+                HeldRows(unit.data_def, unit.id, texts, places, keys, unique=unit.unique_key)
+                for unit, texts, places in waiting
             ]
         )
-        extraction.children = (*extraction.children, *first)
-        if later is not None:
-            extraction.later_children = chain(extraction.later_children or (), later)
-        extraction.warnings = (*extraction.warnings, *files.describe())
+        extraction.add_children(_make_jobs(job, file_urls, keys))
+        extraction.notes = (*extraction.notes, *files.describe())
 
 
-async def _split(rows: Texts, paths: tuple[FieldPath, ...], files: _PageFiles) -> tuple[Texts, Texts, Texts]:
+async def _split(rows: Texts, paths: tuple[FieldPath, ...], files: _PageFiles) -> tuple[PackedTexts, Texts, Texts]:
     """Split into rows without files, rows with files, and the places and file numbers of the latter."""
     others, waiting, places = LineWriter(), LineWriter(), LineWriter()
     for count, text in enumerate(rows, 1):

@@ -19,9 +19,9 @@ class FollowRefresh(PageStage, frozen=True):
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         extraction, chain, problem = page.extraction, page.chain, ""
-        if extraction is None or chain is None or not extraction.refresh_to:
+        if extraction is None or chain is None or not extraction.result.refresh_to:
             return page
-        target, own_url = extraction.refresh_to, urls.normalize(page.url) or page.url
+        target, own_url = extraction.result.refresh_to, urls.normalize(page.url) or page.url
         cookies = None if page.response is None else page.response.cookie_header
         try:
             if urls.is_file_url(target):

@@ -15,10 +15,10 @@ from engine.model.host import LoginRule
 from engine.model.job import LeasedJob
 from engine.model.link import Link, RequestTemplate
 from engine.model.record import ExtractedLink
-from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import LOGGED_OUT, check_supported
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
+from engine.node.extraction.result import PageResult
 from engine.node.extraction.task import PageTask
 from engine.store.pages.body import Body
 from engine.store.transactions.logins import login_page_url
@@ -62,7 +62,7 @@ class LoginPageReader:
 
     async def _extract(
         self, url: str, response: FetchResponse, body: Body, link: Link, check: str = ""
-    ) -> tuple[wire.PageAnswer, list[HtmlForm]]:
+    ) -> tuple[PageResult, list[HtmlForm]]:
         check_supported(body.read(), content_type_at(response.content_type, url))
         definitions = Definitions(data_defs=(DataDef(name=_NAME, links=(link,)),))
         key = -1 - crc32(repr(link).encode())  # def versions are positive
@@ -84,8 +84,8 @@ class LoginPageReader:
                 header=task.to_header(), body=body, definitions=(key, definitions), data_defs=[_NAME], share=share
             )
             answer = await self._pool.work(request)
-            assert isinstance(answer, wire.PageAnswer)
-            return answer, [_to_form(found) for found in answer.links.to_links()]
+            assert isinstance(answer, PageResult)
+            return answer, [_to_form(found) for found in answer.links]
         finally:
             share.release()
 

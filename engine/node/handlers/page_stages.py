@@ -127,11 +127,11 @@ class CheckReplaced(PageStage, frozen=True):
     outcomes: OutcomeBuilder
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
-        if page.extraction is None or not page.extraction.replaced_by:
+        if page.extraction is None or not page.extraction.result.replaced_by:
             return page
-        if page.extraction.replaced_by == LOGGED_OUT and page.login is not None:
+        if page.extraction.result.replaced_by == LOGGED_OUT and page.login is not None:
             return self.outcomes.logged_out(job, page.url, "the page lacks `check`", page.login.on_lost)
-        if page.extraction.replaced_by == REPEATED:
+        if page.extraction.result.replaced_by == REPEATED:
             return page.complete(self.outcomes.repeated(job, page.url, page.hops))
         return page.complete(self.outcomes.replaced(job, page.extraction, page.url, page.hops))
 

@@ -24,8 +24,7 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage
-from engine.node.extraction.result import SitemapUrls
-from engine.node.extraction.wire import MAX_SITEMAP_URLS
+from engine.node.extraction.result import MAX_SITEMAP_URLS, SitemapResult
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.lines import cut_in_pieces, take_first
 from engine.node.outcomes import OutcomeBuilder
@@ -135,7 +134,7 @@ class SitemapChildren(Struct, frozen=True):
     """Entries that the rules of the locator do not follow."""
     dropped: int
     """Entries beyond the protocol's limit."""
-    share: BodyShare | None
+    share: BodyShare
     """The part of the budget of answers that the URLs hold, released after the commit."""
     is_cut_short: bool = False
     """Whether the sitemap ends too early."""
@@ -171,6 +170,7 @@ class SitemapHandler(PageStage, frozen=True):
         except UnreadablePage as error:
             return self.outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
         if children.is_empty:
+            children.share.release()
             return self.outcomes.ended(job, JobState.SKIPPED, "no sitemap: it has no entry", url, hops=hops)
         text, dropped = f"{job.url}: {children.entries} entries", children.dropped
         if children.denied:
@@ -185,8 +185,7 @@ class SitemapHandler(PageStage, frozen=True):
             job=job, state=JobState.DONE, attempts=1, hops=hops,
             effects=(Children(children.first, children.later), event),
         )  # fmt: skip
-        if children.share is not None:
-            outcome.release_when_settled(children.share.release)
+        outcome.release_when_settled(children.share.release)
         return outcome
 
     async def list_children(self, job: LeasedJob, url: str, body: bytes, share: BodyShare) -> SitemapChildren:
@@ -201,7 +200,7 @@ class SitemapHandler(PageStage, frozen=True):
         # the rules at the creation of the job; after an edit of them the sitemap is read again
         rules = None if job.lineage.locator_id is None else self.db_access.sitemap_rules(job.lineage.locator_id)
         now = time.time() if rules is not None and rules.since is not None else None
-        sitemap = await self.page_extractor.read_sitemap(content, now)
+        sitemap, held = await self.page_extractor.read_sitemap(content, now)
         try:
             stripper = self.def_cache.query_stripper(job.defs_version)
             routing = None if rules is None else self._routing(job, rules, stripper)
@@ -209,13 +208,12 @@ class SitemapHandler(PageStage, frozen=True):
             chosen = None if routing is None else await asyncio.to_thread(routing.choose, url, sitemap.pages)
             first, later = take_first(_pieces(job, url, sitemap, routing, chosen, stripper))
         except BaseException:
-            if sitemap.share is not None:
-                sitemap.share.release()
+            held.release()
             raise
         denied = 0 if chosen is None else chosen.count(NOT_FOLLOWED)
         entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps) - denied
         return SitemapChildren(
-            first, later, entries, denied, sitemap.dropped, sitemap.share, sitemap.is_cut_short,
+            first, later, entries, denied, sitemap.dropped, held, sitemap.is_cut_short,
             is_empty=not (len(sitemap.pages) or len(sitemap.sitemaps) or sitemap.dropped),
         )  # fmt: skip
 
@@ -240,7 +238,7 @@ class SitemapHandler(PageStage, frozen=True):
 
 
 def _pieces(
-    job: LeasedJob, url: str, sitemap: SitemapUrls, routing: SitemapRouting | None, chosen: Sequence[int] | None,
+    job: LeasedJob, url: str, sitemap: SitemapResult, routing: SitemapRouting | None, chosen: Sequence[int] | None,
     query_stripper: QueryStripper | None,
 ) -> Iterator[tuple[ChildJob, ...]]:  # fmt: skip
     """The jobs of the entries, in pieces that are not empty. `chosen`: the route of each page."""

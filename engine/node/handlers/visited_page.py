@@ -10,7 +10,7 @@ from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.model.host import LoginRule
 from engine.model.job import HostPlan, JobKind, LeasedJob, StoredPage
-from engine.node.extraction.result import PageExtraction
+from engine.node.extraction.extractor import PageExtraction
 from engine.node.handlers.freshness import StoredVersion
 from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.pages.page_store import StoredBody

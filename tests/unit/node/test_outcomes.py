@@ -5,24 +5,25 @@ import pytest
 from engine.http.response import FetchResponse
 from engine.model.record import Rejection
 from engine.model.retry_policy import OVERLOAD_STATUSES
-from engine.node.extraction.result import PageExtraction
+from engine.node.extraction.extractor import PageExtraction
+from engine.node.extraction.result import PageResult
 from engine.node.outcomes import OutcomeBuilder, describe_rejections
 from engine.store.tables.run.events import Event
 from tests.unit.node.leased_jobs import leased
 
 
-def extraction(rejected: int) -> PageExtraction:
+def result(rejected: int) -> PageResult:
     shown = tuple(
         Rejection(data_def="d", field="f", reason=f"no {n}", place="x.yml:1:2") for n in range(min(rejected, 5))
     )
-    return PageExtraction((), (), shown, (("d", rejected),), 0)
+    return PageResult(page_kind="html", rejected=shown, rejected_counts=(("d", rejected),))
 
 
 def test_five_rejections_are_described_and_the_rest_counted() -> None:
-    assert describe_rejections(extraction(0), "http://a/") == []
-    assert describe_rejections(extraction(1), "http://a/") == ["d.f: no 0 x.yml:1:2 on http://a/"]
-    assert len(describe_rejections(extraction(5), "http://a/")) == 5
-    assert describe_rejections(extraction(9), "http://a/")[5:] == ["4 more records rejected on http://a/"]
+    assert describe_rejections(result(0), "http://a/") == []
+    assert describe_rejections(result(1), "http://a/") == ["d.f: no 0 x.yml:1:2 on http://a/"]
+    assert len(describe_rejections(result(5), "http://a/")) == 5
+    assert describe_rejections(result(9), "http://a/")[5:] == ["4 more records rejected on http://a/"]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_a_retry_says_when_it_comes(status: int, retry_after: float | None, when
     ],
 )
 def test_the_event_of_a_page_repeats_no_url_of_its_job(url: str, size: int, text: str) -> None:
-    page = PageExtraction((), (), (), (), 0)
+    page = PageExtraction(PageResult(page_kind="html"))
     outcome = OutcomeBuilder(source="n1", max_attempts=3).extracted(
         leased(1), page, status=200, url=url, fetch_time="12 ms", size=size, hops=0
     )

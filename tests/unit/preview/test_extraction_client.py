@@ -24,9 +24,9 @@ def test_a_page_that_takes_long_is_extracted_within_the_limits_of_a_process(
 ) -> None:
     monkeypatch.setattr(extraction_client, "INLINE_SECONDS", patience)
     with ExtractionClient(Settings()) as client:
-        kind, page = client.extract(PAGE, Definitions(data_defs=(DATA_DEF,)), DATA_DEF, CONTEXT)
+        page = client.extract(PAGE, Definitions(data_defs=(DATA_DEF,)), DATA_DEF, CONTEXT)
         assert len(client._pool.pids if client._pool else []) == processes
-    assert (kind, page.rows) == ("html", ((0, ('{"h":"a"}',)),))
+    assert (page.page_kind, page.rows) == ("html", ((0, ('{"h":"a"}',)),))
     assert [link.url for link in page.links] == ["http://h/x"]
 
 

@@ -20,7 +20,8 @@ from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejecti
 from engine.model.step import StepResult
 from engine.node.extraction.board import Phase, ProgressSlot
 from engine.node.extraction.limits import ExtractionLimits
-from engine.node.extraction.page_extraction import ExtractedPage, apply_data_defs, encode_row, failed_parser
+from engine.node.extraction.page_extraction import apply_data_defs, encode_row, failed_parser
+from engine.node.extraction.result import PageResult, count_rejections
 from engine.node.extraction.steps.chain import ChainWork, TaskChain, TimeLimit, needs_late_filters
 from engine.node.extraction.steps.context import PageContext
 from engine.node.extraction.task import PageTask
@@ -53,7 +54,7 @@ class PluginSteps:
         self._page_context: PageContext | None = None
         self._unit = 0
 
-    def apply(self, task: PageTask, page: Page | None, body: bytes) -> ExtractedPage:
+    def apply(self, task: PageTask, page: Page | None, body: bytes) -> PageResult:
         """The results of all units. `page`: None if the content is not text; then only plugin parsers read it."""
         results: list[tuple[int, StepResult]] = []
         stops: list[tuple[int, int]] = []
@@ -128,7 +129,7 @@ class PluginSteps:
         tasks = [name for *_, name in task.units if name]
         return any(self._chain(task.context.group, name).parser is not None for name in tasks)
 
-    def resume(self, header: Mapping[str, Any], body: bytes) -> ExtractedPage:
+    def resume(self, header: Mapping[str, Any], body: bytes) -> PageResult:
         """Continue after the answer of a command. `body`: the line sent to it, and the line of its answer."""
         sent_line, _, answer_line = body.partition(b"\n")
         task = PageTask.from_header(dict(header["task"]))
@@ -150,11 +151,12 @@ class PluginSteps:
         self._slot.enter(Phase.ANSWER)
         records, missing = max(work.counts.records, len(work.rejected)), work.counts.missing
         counts = RecordCounts(records, len(work.rejected), missing, work.filtered)
-        return ExtractedPage(
+        return PageResult(
+            page_kind="rows",
             rows=((0, tuple(encode_row(row) for row in _sendable(work))),),
             links=tuple(context.links.values()),
-            dropped_links=0,
             rejected=tuple(work.rejected),
+            rejected_counts=count_rejections(work.rejected),
             filtered=work.filtered,
             counts=((0, counts),),
             results=tuple((0, result) for result in work.results),
@@ -164,7 +166,7 @@ class PluginSteps:
     def _apply_to_bytes(
         self, task: PageTask, pairs: Sequence[tuple[RecordExtractor, bool]],
         extract: Callable[[int, RecordExtractor], Extraction],
-    ) -> ExtractedPage:  # fmt: skip
+    ) -> PageResult:  # fmt: skip
         """Run plugin parsers on content that is not a page; its headers may ask not to be indexed."""
         rows: list[tuple[int, tuple[str, ...]]] = []
         links: list[ExtractedLink] = []
@@ -183,7 +185,10 @@ class PluginSteps:
         if noindex and task.context.meta_noindex:
             rows, rejected, counts = [], [], []
         kept, dropped = limit_links([tuple(links)], self._limits.links)
-        return ExtractedPage(tuple(rows), kept, dropped, tuple(rejected), filtered, noindex, tuple(counts))
+        return PageResult(
+            page_kind="binary", rows=tuple(rows), links=tuple(kept), dropped_links=dropped, rejected=tuple(rejected),
+            rejected_counts=count_rejections(rejected), filtered=filtered, noindex=noindex, counts=tuple(counts),
+        )  # fmt: skip
 
     def _new_context(self, task: PageTask, data_def: str, task_name: str, page: Page | None) -> PageContext:
         definition = self._definitions.data_def(data_def)

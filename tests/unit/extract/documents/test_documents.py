@@ -21,7 +21,7 @@ CSV_FAULT = "a row of the CSV does not fit its header"
 
 def document(body: bytes | str, content_type: str, url: str = "https://shop.example/list") -> Page:
     data = body.encode() if isinstance(body, str) else body
-    return parse_page(data, content_type, url=url, status=200, fetched_at=0.0)[0]
+    return parse_page(data, content_type, url=url, status=200, fetched_at=0.0)
 
 
 Found = tuple[list[tuple[Any, ...]], list[str]]

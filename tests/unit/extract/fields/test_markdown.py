@@ -137,7 +137,7 @@ def test_a_hostile_page_ends_its_process_and_no_other(html: str, seconds: float,
                 with pytest.raises(PageUnavailable, match=problem):
                     client.extract(document, Definitions(data_defs=(DATA_DEF,)), DATA_DEF, CONTEXT)
             else:
-                _, found = client.extract(document, Definitions(data_defs=(DATA_DEF,)), DATA_DEF, CONTEXT)
+                found = client.extract(document, Definitions(data_defs=(DATA_DEF,)), DATA_DEF, CONTEXT)
                 assert found.rows == ((0, ('{"text":"b"}',)),)
 
 

@@ -13,7 +13,8 @@ from engine.model.definition import DataDef, Field
 from engine.model.job import link_key, request_key
 from engine.model.link import Carried, Link, LinkRequest, NextPage, RequestTemplate
 from engine.model.record import ExtractedLink
-from engine.node.extraction.page_extraction import REPEATED, ExtractedPage, apply_data_defs
+from engine.node.extraction.page_extraction import REPEATED, apply_data_defs
+from engine.node.extraction.result import PageResult
 from engine.urls import QueryStripper
 from tests.unit.extract.pages import CONTEXT, page
 
@@ -25,7 +26,7 @@ def apply(
     text: str, next_page: NextPage | None = CURSOR, *, kind: PageKind = "json", url: str = API,
     block: str | None = None, links: tuple[Link, ...] = (), fields: tuple[Field, ...] = (Field(name="f"),),
     **context: Any,
-) -> ExtractedPage:  # fmt: skip
+) -> PageResult:  # fmt: skip
     data_def = DataDef(name="d", block=block, fields=fields, links=links, next=next_page)
     extractor = RecordExtractor(data_def, {"books": 3})
     return apply_data_defs(page(text, kind=kind, url=url), replace(CONTEXT, **context), [(extractor, True)], 100)

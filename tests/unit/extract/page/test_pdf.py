@@ -105,9 +105,9 @@ def test_pages_that_cannot_be_read_are_counted() -> None:
     html, unreadable = read_pdf(body)
     assert unreadable == 1
     assert html.count(b"<p>") == 2
-    page, damaged = parse_page(body, "", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
+    page = parse_page(body, "", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
     assert list(page.faults) == ["a page of the PDF cannot be read and was skipped"]
-    assert damaged == 0
+    assert page.damaged == 0
 
 
 def test_pages_and_characters_are_limited() -> None:
@@ -123,7 +123,7 @@ def test_pages_and_characters_are_limited() -> None:
 
 def test_selectors_match_and_links_work_on_it() -> None:
     body = pdf(["Invoice 2026-17", "Total: 1,250.00 EUR"], ["Terms"], links=["terms.pdf"])
-    page, _ = parse_page(body, "application/octet-stream", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
+    page = parse_page(body, "application/octet-stream", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
     fields = (
         Field(name="number", selector="section[data-page='1'] p:first-child", match=r"\d+-\d+"),
         Field(name="total", selector="xpath: //p[starts-with(., 'Total')]", match=r"[\d.,]+"),

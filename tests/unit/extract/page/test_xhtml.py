@@ -15,7 +15,7 @@ PAGE = """<?xml version="1.0" encoding="UTF-8"?>
 
 @pytest.mark.parametrize("content_type", ["application/xhtml+xml", "text/xml", "application/xml; charset=utf-8"])
 def test_elements_without_content_end_where_they_stand(content_type: str) -> None:
-    page, _ = parse_page(PAGE.encode(), content_type, url="http://h/", status=200, fetched_at=0.0)
+    page = parse_page(PAGE.encode(), content_type, url="http://h/", status=200, fetched_at=0.0)
     assert page.kind == "html"
     assert page.tree is not None
     assert [node.text() for node in page.tree.css("body > p")] == ["one", "two", "a < b & c"]
@@ -23,7 +23,7 @@ def test_elements_without_content_end_where_they_stand(content_type: str) -> Non
 
 
 def test_as_html_the_same_page_is_read_as_html() -> None:
-    page, _ = parse_page(PAGE.encode(), "text/html", url="http://h/", status=200, fetched_at=0.0)
+    page = parse_page(PAGE.encode(), "text/html", url="http://h/", status=200, fetched_at=0.0)
     assert page.tree is not None
     assert page.tree.css("body > p") == [], "the title never ends"
 

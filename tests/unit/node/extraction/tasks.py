@@ -7,10 +7,10 @@ from engine.extract.page.context import Context
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
 from engine.model.record import as_text
-from engine.node.extraction import wire
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
+from engine.node.extraction.result import PageResult
 from engine.node.extraction.task import PageTask
 from engine.processes.launcher import TemplateLink
 from engine.store.pages.body import Body
@@ -57,7 +57,7 @@ def request(body: bytes = PAGE, content_type: str = "text/html") -> ExtractionRe
 
 def title(answer: object) -> str:
     """The rows of a page of the right kind."""
-    assert isinstance(answer, wire.PageAnswer)
+    assert isinstance(answer, PageResult)
     [(_, (row,))] = answer.rows
     return as_text(row)
 

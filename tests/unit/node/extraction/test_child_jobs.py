@@ -10,12 +10,10 @@ from engine.model.job import LeasedJob, Request, link_key, locator_key, request_
 from engine.model.link import PLAIN_LINK, Carried, LinkDetails, LinkRequest, PageBlocks
 from engine.model.locator import Series
 from engine.model.record import ExtractedLink
-from engine.node.extraction import wire
 from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE, ChildJobs
-from engine.node.extraction.page_extraction import ExtractedPage
 from engine.node.seen_set import SeenSet
-from engine.processes.frames import PREFIX
 from engine.store.tables.job.linked_jobs import ChildJob
+from tests.unit.node.extraction.messages import read_back, with_links
 from tests.unit.node.leased_jobs import change, leased
 
 
@@ -60,14 +58,11 @@ def link(url: str = "http://a/x", details: LinkDetails | None = None, max_depth:
 
 def made(jobs: ChildJobs, *links: ExtractedLink, job: LeasedJob = JOB) -> tuple[ChildJob, ...]:
     """The children, which must be the same where their links come from a process."""
-    message = b"".join(wire.encode_page("html", 0, ExtractedPage((), links, 0, (), 0)))
-    header = PREFIX.size + PREFIX.unpack_from(message)[1]
-    answer = wire.decode_answer(message[PREFIX.size : header], memoryview(message[header:]))
-    assert isinstance(answer, wire.PageAnswer)
-    pieces = tuple(child for piece in jobs.pieces(job, answer.links) for child in piece)
-    children = jobs.of_links(job, links, have_details=True)
-    assert children == pieces
-    return children
+    sent = read_back(with_links(*links)).links
+    from_process = [child for piece in jobs.of_links(job, sent) for child in piece]
+    children = [child for piece in jobs.of_links(job, links, have_details=True) for child in piece]
+    assert children == from_process
+    return tuple(children)
 
 
 @pytest.mark.parametrize(("relation", "depth"), [("link", 3), ("next", 2), ("canonical", 2)])
@@ -151,7 +146,8 @@ def test_many_known_links_beside_carrying_ones_take_little_time() -> None:
     links = [link(f"http://a/{n}", carrying if n == 0 else None) for n in range(20_000)]
     seen.add(one.key for one in links[::2])
     watch = Stopwatch()
-    assert len(child_jobs(seen).of_links(JOB, links, have_details=True)) == 10_001
+    [children] = child_jobs(seen).of_links(JOB, links, have_details=True)
+    assert len(children) == 10_001
     assert watch.seconds() < 2
 
 

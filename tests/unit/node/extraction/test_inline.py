@@ -39,7 +39,7 @@ def is_inline(body: str, content_type: str = "text/html", selector: str = "b") -
     data = body.encode()
     if not may_be_inline(data, content_type):
         return False
-    page, _ = parse_page(data, content_type, url="http://h.example/", status=200, fetched_at=0.0)
+    page = parse_page(data, content_type, url="http://h.example/", status=200, fetched_at=0.0)
     return is_plain(page, data, [extractor(selector).speed])
 
 
@@ -93,7 +93,7 @@ def test_a_pdf_is_not_read_where_it_could_crash_a_node() -> None:
     for content_type in ("application/pdf", "text/plain; charset=utf-16", "text/html"):
         url = "http://h.example/x.csv"
         with contextlib.suppress(UnsupportedContent):
-            page, _ = parse_page(pdf(["x"]) + b"\0", content_type, url=url, status=200, fetched_at=0.0)
+            page = parse_page(pdf(["x"]) + b"\0", content_type, url=url, status=200, fetched_at=0.0)
             assert "<section" not in page.text
 
 
@@ -131,7 +131,7 @@ def test_all_selectors_of_a_data_def_count() -> None:
         {"axis": AxisTable(block="table", items=(Axis(name="item", selector="td"),))},
     ):
         given = RecordExtractor(DataDef(name="d", **parts))  # type: ignore[arg-type]
-        page, _ = parse_page(b"<b>", "text/html", url="http://h.example/", status=200, fetched_at=0.0)
+        page = parse_page(b"<b>", "text/html", url="http://h.example/", status=200, fetched_at=0.0)
         assert not is_plain(page, b"<b>", [given.speed]), parts
 
 
@@ -234,7 +234,7 @@ def lets_loop_go_on(body: str, content_type: str, given: RecordExtractor) -> boo
 
     def extract() -> float:
         started = time.thread_time()
-        page, _ = parse_page(data, content_type, url="http://h.example/", status=200, fetched_at=0.0)
+        page = parse_page(data, content_type, url="http://h.example/", status=200, fetched_at=0.0)
         assert is_plain(page, data, [given.speed])
         with contextlib.suppress(OutOfTime):
             apply_data_defs(page, CONTEXT, [(given, True)], 50_000, patience=INLINE_SECONDS)
@@ -283,6 +283,6 @@ def test_json_and_csv_hold_the_loop_half_a_second_at_most(body: str, content_typ
     ],
 )
 def test_extraction_stops_when_the_caller_cannot_wait(given: RecordExtractor, body: str) -> None:
-    page, _ = parse_page(body.encode(), "text/html", url="http://h.example/", status=200, fetched_at=0.0)
+    page = parse_page(body.encode(), "text/html", url="http://h.example/", status=200, fetched_at=0.0)
     with pytest.raises(OutOfTime):
         apply_data_defs(page, CONTEXT, [(given, True)], 100, patience=INLINE_SECONDS)

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction.process_pool import BUSY_SECONDS, QUEUED_SMALL, ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
+from engine.node.extraction.result import PageResult, SitemapResult
 from engine.runtime.beat_file import resident_bytes
 from engine.store.pages.body import Body
 from tests.templates import template, template_pid
+from tests.unit.node.extraction.messages import columns
 from tests.unit.node.extraction.tasks import PAGE, SLOW_FIELD, STORM, extraction_pool, limits, request, title
 
 pytestmark = pytest.mark.timeout(90)
@@ -52,11 +53,11 @@ def has_ended(pid: int) -> bool:
 async def test_a_page_gives_rows_links_and_rejections() -> None:
     async with extraction_pool() as pool:
         answer = await pool.work(request())
-    assert isinstance(answer, wire.PageAnswer)
+    assert isinstance(answer, PageResult)
     assert title(answer) == TITLE
-    [link] = list(answer.links.to_links())
+    [link] = list(answer.links)
     assert (link.url, link.group, len(link.key)) == ("http://a/x", "g", 16)
-    assert list(answer.links.to_links(lambda _: False)) == []
+    assert list(columns(answer).list_new(lambda _: False)) == []
 
 
 async def test_a_page_that_leads_on_by_itself_gives_nothing_else() -> None:
@@ -66,8 +67,8 @@ async def test_a_page_that_leads_on_by_itself_gives_nothing_else() -> None:
             page = request(body % target)
             page.header["context"]["meta_refresh"] = True
             answer = await pool.work(page)
-            assert isinstance(answer, wire.PageAnswer)
-            found = answer.refresh_to, len(answer.rows), len(list(answer.links.to_links()))
+            assert isinstance(answer, PageResult)
+            found = answer.refresh_to, len(answer.rows), len(list(answer.links))
             assert found == (f"http://a{target.decode()}", rows, links)
 
 
@@ -79,7 +80,7 @@ async def test_what_is_no_page_is_refused_and_a_sitemap_is_read_up_to_the_limit_
         with pytest.raises(UnsupportedContent, match="image/png"):
             await pool.work(request(b"\x89PNG" + bytes(100), "image/png"))
         answer = await pool.work(ExtractionRequest(header=header, body=Body(f"<urlset>{urls}</urlset>".encode())))
-    assert isinstance(answer, wire.SitemapAnswer)
+    assert isinstance(answer, SitemapResult)
     assert (len(answer.pages), next(iter(answer.pages)), answer.dropped) == (50_000, "http://a/0", 10)
 
 
@@ -92,7 +93,7 @@ async def test_a_sitemap_is_read_with_the_moments_of_its_pages() -> None:
     header = {"kind": "sitemap", "content_type": "application/xml", "now": 1_700_000_000.0}
     async with extraction_pool() as pool:
         answer = await pool.work(ExtractionRequest(header=header, body=Body(f"<urlset>{urls}</urlset>".encode())))
-    assert isinstance(answer, wire.SitemapAnswer)
+    assert isinstance(answer, SitemapResult)
     assert (tuple(answer.pages), answer.dropped) == (("http://a/2", "http://a/3"), 1)
     assert list(answer.modified) == [1_578_009_600, 1_578_096_000]
 

@@ -13,25 +13,26 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from engine.http.byte_budget import ByteBudget
+from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.http.errors import FetchFailed
 from engine.model.definition import DataDef, Definitions, HostRule, Locator, LocatorGroup, TaskGroup
 from engine.model.link import Link
-from engine.model.record import RecordCounts, Rejection
+from engine.model.record import PageWarning, RecordCounts, Rejection
+from engine.model.step import StepResult
 from engine.node.extraction import process_pool as process
 from engine.node.extraction import wire
 from engine.node.extraction.inline import may_be_inline
 from engine.node.extraction.limits import ExtractionLimits
-from engine.node.extraction.page_extraction import ExtractedPage, ExtractionUnavailable, UnreadablePage
+from engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage
 from engine.node.extraction.request import ExtractionRequest, check_answer, encode_defs
-from engine.node.extraction.result import SitemapUrls
-from engine.node.extraction.wire import LinkColumns
+from engine.node.extraction.result import LinkColumns, PageResult, SitemapResult, count_rejections
+from engine.node.extraction.task import SHOWN_REJECTIONS
 from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.processes.clock import QuestionClock
-from engine.processes.frames import PREFIX
 from engine.processes.launcher import OwnTemplate
 from engine.settings import Settings
 from engine.store.pages.body import Body
+from tests.unit.node.extraction.messages import columns, message_of, read_back
 from tests.unit.node.extraction.tasks import DEFINITIONS, extraction_pool, limits, request, title
 from tests.unit.node.leased_jobs import leased
 
@@ -171,20 +172,24 @@ def test_a_process_learns_no_locator_and_of_hosts_the_query_keys_to_drop_alone()
     assert learned.hosts == (HostRule(name="a", drop=("sid",)), HostRule(name="a:81"))
 
 
-VALID = wire.PageAnswer(
-    page_kind="html", damaged=0, rows=((0, ("{}",)),), links=LinkColumns(runs=((1, "g", 0, None, False),)),
-    dropped_links=0, rejected=(), rejected_counts=(("book", 2),), filtered=0,
-    counts=((0, RecordCounts(1, 0, (("title", 1),))),), noindex=False,
+VALID = PageResult(
+    page_kind="html", rows=((0, ("{}",)),), links=LinkColumns(runs=((1, "g", 0, None, False),)),
+    rejected_counts=(("book", 2),), counts=((0, RecordCounts(1, 0, (("title", 1),))),),
+    results=((0, StepResult("", "parser", "error", "", 0.0, "")),),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        wire.SitemapAnswer(pages=(), sitemaps=(), dropped=0),
+        SitemapResult(pages=()),
         replace(VALID, rows=((1, ("{}",)),)),
         replace(VALID, rows=((0, ("{}",)), (0, ("{}",)))),
         replace(VALID, rejected_counts=(("other", 1),)),
+        replace(VALID, rejected=(Rejection(data_def="other", field="f", reason="", place=""),)),
+        replace(VALID, warnings=(PageWarning("other", "f", "", ""),)),
+        replace(VALID, results=((1, StepResult("", "parser", "error", "", 0.0, "")),)),
+        replace(VALID, results=((0, StepResult("other", "parser", "error", "", 0.0, "")),)),
         replace(VALID, counts=((1, RecordCounts()),)),
         replace(VALID, counts=((0, RecordCounts(1, 0, (("other", 1),))),)),
         replace(VALID, counts=((0, RecordCounts(1, 2)),)),
@@ -201,7 +206,7 @@ def test_an_answer_to_another_question_is_refused(answer: wire.Answer) -> None:
 def test_moments_of_a_sitemap_are_accepted_only_where_they_were_asked_for() -> None:
     plain = ExtractionRequest(header={"kind": "sitemap", "content_type": "application/xml"}, body=Body(b""))
     dated = ExtractionRequest(header={**plain.header, "now": 1.0}, body=Body(b""))
-    without = wire.SitemapAnswer(pages=("/x",), sitemaps=(), dropped=0)
+    without = SitemapResult(pages=("/x",))
     for asked, answer, other in (
         (plain, without, replace(without, modified=(1,))), (dated, replace(without, modified=(1,)), without)
     ):  # fmt: skip
@@ -253,12 +258,11 @@ async def test_a_job_that_is_cancelled_while_its_answer_waits_blocks_nothing() -
 
 
 async def test_the_first_rejections_are_described_and_all_are_counted() -> None:
-    rejections = [Rejection(data_def="book", field="f", reason="x" * 10_000, place="p")] * 1_000
-    header, *_ = wire.encode_page("html", 0, ExtractedPage((), (), 0, tuple(rejections), 0))
-    assert len(header) < 5_000
-    answer = wire.decode_answer(header[PREFIX.size :], memoryview(b""))
-    assert isinstance(answer, wire.PageAnswer)
-    assert len(answer.rejected) == wire.SHOWN_REJECTIONS
+    rejections = (Rejection(data_def="book", field="f", reason="x" * 10_000, place="p"),) * 1_000
+    page = PageResult(page_kind="html", rejected=rejections, rejected_counts=count_rejections(rejections))
+    assert len(message_of(page)) < 5_000
+    answer = read_back(page)
+    assert len(answer.rejected) == SHOWN_REJECTIONS
     assert answer.rejected_counts == (("book", 1_000),)
 
 
@@ -272,8 +276,8 @@ async def test_links_alone_never_pass_the_limit_of_an_answer() -> None:
     page.definitions = (1, definitions)
     async with extraction_pool(ExtractionLimits.from_settings(Settings(max_body=1_000_000))) as pool:
         answer = await pool.work(page)
-    assert isinstance(answer, wire.PageAnswer)
-    assert sum(map(len, answer.links.urls)) > 19_000_000
+    assert isinstance(answer, PageResult)
+    assert sum(map(len, columns(answer).urls)) > 19_000_000
 
 
 def test_what_has_to_be_detected_is_not_decoded_on_the_loop() -> None:
@@ -288,9 +292,9 @@ async def test_a_packed_sitemap_counts_as_it_is_unpacked_and_leaves_the_loop_fre
     share, read = budget.open_share(), Mock()
     seen: list[int] = []
 
-    async def read_sitemap(body: Body, _: float | None) -> SitemapUrls:
+    async def read_sitemap(body: Body, _: float | None) -> tuple[SitemapResult, BodyShare]:
         seen.append(body.size)
-        return SitemapUrls((), (), 0)
+        return SitemapResult(pages=()), budget.open_share()
 
     async def count_turns() -> None:
         while True:

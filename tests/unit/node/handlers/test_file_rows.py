@@ -1,20 +1,21 @@
 """Rows that name files wait; the jobs of the files are children of the page."""
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 from unittest.mock import Mock
 
 import orjson
 import pytest
 
+from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Definitions, Field, HostRule
 from engine.model.fingerprint import list_query_rules
 from engine.model.job import HostPlan, JobKind, LeasedJob, file_key
-from engine.node.def_cache import DefsVersion
+from engine.node.def_cache import CompiledDataDef, DefsVersion
 from engine.node.extraction.extractor import PageExtraction
+from engine.node.extraction.result import PageResult
 from engine.node.handlers.file_rows import FileRows
 from engine.node.lines import Lines
-from engine.store.tables.row.rows import NewRows
 from engine.urls import QueryStripper
 
 DEFS = Definitions(
@@ -28,8 +29,15 @@ PLAN = HostPlan(file_fields=DefsVersion(DEFS).file_fields)
 JOB = cast(LeasedJob, Mock(defs_version=1, group="g", lineage=Mock(depth=2), plan=PLAN))
 
 
-def hold(*rows: NewRows, max_links: int = 100) -> PageExtraction:
-    extraction = PageExtraction(rows=rows, children=(), rejected=(), rejected_counts=(), damaged=0)
+UNITS = [
+    CompiledDataDef(data_def=name, task="", id=number, extractor=RecordExtractor(DEFS.data_defs[index]))
+    for index, (name, number) in enumerate((("d", 7), ("plain", 8)))
+]
+
+
+def hold(*rows: tuple[int, tuple[str, ...]], max_links: int = 100) -> PageExtraction:
+    """`rows`: by index of their dataDef."""
+    extraction = PageExtraction(PageResult(page_kind="html", rows=rows), UNITS)
     cache = Mock(max_links=max_links)
     cache.query_stripper.return_value = QueryStripper.from_rules(list_query_rules(DEFS))
     asyncio.run(FileRows(cache).hold(JOB, extraction, "http://a/page/"))
@@ -41,14 +49,14 @@ def row(url: str | None) -> str:
     return f'{{"t":1.50,"f":{value}}}'
 
 
-def texts(of: Any) -> list[str]:
-    return [str(text) for one in of for text in one.texts]
+def rows_of(extraction: PageExtraction) -> list[str]:
+    return [str(text) for _, texts in extraction.result.rows for text in texts]
 
 
 def test_rows_with_files_wait_and_others_do_not() -> None:
-    plain = NewRows("plain", 8, ('{"f":"http://a/x"}',))
-    extraction = hold(NewRows("d", 7, (row("http://a/x"), row(None), row("http://b:8080/y#p"))), plain)
-    assert texts(extraction.rows) == [row(None), '{"f":"http://a/x"}']
+    plain = (1, ('{"f":"http://a/x"}',))
+    extraction = hold((0, (row("http://a/x"), row(None), row("http://b:8080/y#p"))), plain)
+    assert rows_of(extraction) == [row(None), '{"f":"http://a/x"}']
     (held,) = extraction.held
     assert (held.data_def, held.data_def_id, list(held.texts)) == (
         "d", 7, [row("http://a/x"), row("http://b:8080/y#p")],
@@ -58,13 +66,13 @@ def test_rows_with_files_wait_and_others_do_not() -> None:
         JobKind.FILE, "g", "a:80", "http://a/x", file_key("http://a/x"),
     )  # fmt: skip
     assert (two.url, two.host_key, two.may_leave_host) == ("http://b:8080/y", "b:8080", True)
-    assert extraction.warnings == ()
+    assert extraction.notes == ()
 
 
 def test_pages_without_files_stay_as_they_are() -> None:
-    rows = (NewRows("plain", 8, ('{"f":"http://a/x"}',)), NewRows("d", 7, (row(None),)))
+    rows = ((1, ('{"f":"http://a/x"}',)), (0, (row(None),)))
     extraction = hold(*rows)
-    assert extraction.rows == rows
+    assert extraction.result.rows == rows
     assert (extraction.held, extraction.children) == ((), ())
 
 
@@ -78,7 +86,7 @@ def test_pages_without_files_stay_as_they_are() -> None:
     ],
 )
 def test_a_url_is_resolved_without_credentials_and_dropped_keys(written: str, url: str) -> None:
-    (child,) = hold(NewRows("d", 7, (row(written),))).children
+    (child,) = hold((0, (row(written),))).children
     assert child.url == url
 
 
@@ -86,32 +94,32 @@ def test_a_url_is_resolved_without_credentials_and_dropped_keys(written: str, ur
     "url", ["data:image/png;base64,AA", "mailto:a@b", "file:///etc/passwd", "ftp://a/x", "javascript:x"]
 )
 def test_what_is_no_http_url_is_null_with_a_warning(url: str) -> None:
-    extraction = hold(NewRows("d", 7, (row(url),)))
+    extraction = hold((0, (row(url),)))
     assert extraction.children == ()
-    assert extraction.warnings == ("files not downloaded, because their URL is not http or https: 1",)
+    assert extraction.notes == ("files not downloaded, because their URL is not http or https: 1",)
     assert extraction.held == ()
-    assert texts(extraction.rows) == [row(None)]
+    assert rows_of(extraction) == [row(None)]
 
 
 def test_files_of_a_page_are_limited_and_equal_ones_count_once() -> None:
     urls = [f"http://a/{i}" for i in (1, 2, 1, 3, 4)]
-    extraction = hold(NewRows("d", 7, tuple(map(row, urls))), max_links=2)
+    extraction = hold((0, tuple(map(row, urls))), max_links=2)
     assert [child.url for child in extraction.children] == ["http://a/1", "http://a/2"]
-    assert extraction.warnings == ("files not downloaded, because the page names more than 2: 2",)
+    assert extraction.notes == ("files not downloaded, because the page names more than 2: 2",)
     (held,) = extraction.held
     assert list(held.texts) == [row(url) for url in urls[:3]]
     assert [orjson.loads(str(places)) for places in held.places] == [[[["f"], 0]], [[["f"], 1]], [[["f"], 0]]]
     assert held.files == file_key("http://a/1") + file_key("http://a/2")
-    assert texts(extraction.rows) == [row(None)] * 2
+    assert rows_of(extraction) == [row(None)] * 2
 
 
 def test_many_files_take_little_memory_and_become_jobs_in_pieces() -> None:
     rows = tuple(row(f"http://a/{number}") for number in range(20_000))
-    extraction = hold(NewRows("d", 7, rows), max_links=50_000)
+    extraction = hold((0, rows), max_links=50_000)
     (held,) = extraction.held
     assert isinstance(held.texts, Lines)
     assert list(held.texts) == list(rows[:5_000])
-    assert len(texts(extraction.rows)) == 15_000
+    assert len(rows_of(extraction)) == 15_000
     assert extraction.later_children is not None
     pieces = [extraction.children, *extraction.later_children]
     assert [len(piece) for piece in pieces] == [2_000, 2_000, 1_000]

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.model.job import JobState, LeasedJob, Request, StoredPage
-from engine.node.extraction.result import PageExtraction
+from engine.node.extraction.extractor import PageExtraction
+from engine.node.extraction.result import PageResult
 from engine.node.handlers.follow_refresh import FollowRefresh
 from engine.node.handlers.hop_rules import KeepLogin, LeaseAgain, StayOnSite
 from engine.node.handlers.visited_page import VisitedPage
@@ -35,7 +36,7 @@ def chain(hops: int = 0, *, limit: int = 5, request: Request | None = None, cook
 def page_to(target: str, from_chain: RedirectChain, answer: FetchResponse = ANSWER) -> VisitedPage:
     page = VisitedPage.from_response(from_chain, answer)
     page.document = Mock(spec=NewDocument)
-    page.extraction = PageExtraction((), (), (), (), 0, refresh_to=target)
+    page.extraction = PageExtraction(PageResult(page_kind="html", refresh_to=target))
     return page
 
 
@@ -104,7 +105,7 @@ async def test_a_page_that_leads_to_itself_is_a_page_unless_it_set_the_first_coo
 async def test_a_stored_page_leads_on_but_never_to_itself() -> None:
     page = VisitedPage.from_stored(STORED)
     page.chain = chain(cookies="ok=1")
-    page.extraction = PageExtraction((), (), (), (), 0, refresh_to="http://a/1")
+    page.extraction = PageExtraction(PageResult(page_kind="html", refresh_to="http://a/1"))
     assert await follow(page) is page
-    page.extraction.refresh_to = "http://a/2"
+    page.extraction.result.refresh_to = "http://a/2"
     assert (await follow(page)).target == "http://a/2"

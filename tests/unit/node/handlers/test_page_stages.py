@@ -11,8 +11,9 @@ from engine.http.redirects import RedirectChain, RedirectRejected
 from engine.http.response import FetchResponse
 from engine.model.host import LoginRule
 from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
+from engine.node.extraction.extractor import PageExtraction
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
-from engine.node.extraction.result import PageExtraction
+from engine.node.extraction.result import PageResult
 from engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
 from engine.node.handlers.page_stages import (
     CheckReplaced,
@@ -58,7 +59,8 @@ def page_of(status: int = 200, *, refusal: str | None = None) -> VisitedPage:
 
 
 def extraction(replaced_by: str = "") -> PageExtraction:
-    return PageExtraction((NewRows("d", 1, ("{}",)),), (), (), (), 0, replaced_by=replaced_by)
+    result = PageResult(page_kind="html", rows=((0, ("{}",)),), replaced_by=replaced_by)
+    return PageExtraction(result, [Mock(data_def="d", id=1)])
 
 
 def fetch(response: FetchResponse, *rules: Any, before: Any = None) -> Fetch:
@@ -201,7 +203,7 @@ async def test_a_page_that_cannot_be_extracted(job: LeasedJob, error: Exception,
 async def test_an_extraction_goes_on_and_a_re_extraction_replaces_rows() -> None:
     extractor = Mock(extract=AsyncMock(return_value=extraction()), **{"unchanged_data_defs.return_value": (9,)})
     page = await run(Extract(extractor, OUTCOMES), VisitedPage(content=CONTENT))
-    assert (page.extraction.rows[0].data_def, page.effects) == ("d", ())
+    assert (len(page.extraction.result.rows), page.effects) == (1, ())
     again = await run(Extract(extractor, OUTCOMES), VisitedPage(content=CONTENT), EXTRACT)
     assert again.effects == (OldRows((9,)),)
 

@@ -9,7 +9,8 @@ import pytest
 from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.model.definition import Definitions
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
-from engine.node.extraction.result import PageExtraction
+from engine.node.extraction.extractor import PageExtraction
+from engine.node.extraction.result import PageResult
 from engine.node.pipeline import Pipeline
 from engine.settings import Settings
 from engine.store.pages.body import Body
@@ -33,12 +34,13 @@ class Extractor:
         self.other = other
 
     async def extract(self, job: LeasedJob, **page: object) -> PageExtraction:
-        rows = (NewRows("d", 1, ("{}",)),)
         self.other.release()
         large = self.budget.open_share()
         await asyncio.wait_for(large.grow(900_000), 0.5)
         large.release()
-        return PageExtraction(rows, (), (), (), 3, 1234, noindex=True)
+        rows = ((0, ("{}",)),)
+        result = PageResult(page_kind="html", rows=rows, damaged=3, dropped_links=1234, noindex=True)
+        return PageExtraction(result, [Mock(data_def="d", id=1)])
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         return (9,)

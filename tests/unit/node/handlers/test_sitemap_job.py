@@ -6,12 +6,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.http.byte_budget import FREE_BYTES, ByteBudget
+from engine.http.byte_budget import FREE_BYTES, BodyShare, ByteBudget
 from engine.http.errors import FetchFailed
-from engine.node.extraction import wire
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage
-from engine.node.extraction.result import SitemapUrls
+from engine.node.extraction.result import SitemapResult
 from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.store.pages.body import Body
 from tests.unit.node.contexts import node_context
@@ -40,10 +39,10 @@ async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> N
     budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
     share, used = budget.open_share(), []
 
-    async def read_sitemap(unpacked: Body, _: float | None) -> SitemapUrls:
+    async def read_sitemap(unpacked: Body, _: float | None) -> tuple[SitemapResult, BodyShare]:
         assert unpacked.read() == body
         used.append(budget.used)
-        return SitemapUrls(["/1"], [], 0)
+        return SitemapResult(pages=("/1",)), budget.open_share()
 
     handler = sitemap_handler(Mock(read_sitemap=read_sitemap))
     children = await handler.list_children(leased(1), "http://a/s.xml.gz", gzip.compress(body), share)
@@ -74,15 +73,15 @@ async def test_a_sitemap_that_is_no_text_is_refused(size: int) -> None:
 async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_extraction_process() -> None:
     asked = []
 
-    async def work(request: Any) -> wire.SitemapAnswer:
+    async def work(request: Any) -> SitemapResult:
         asked.append(request)
-        return wire.SitemapAnswer(pages=("/x",), sitemaps=(), dropped=0)
+        return SitemapResult(pages=("/x",))
 
     extractor = page_extractor(Mock(work=work))
     for text in ("<urlset><url><loc>http://a/é</loc></url></urlset>", "<urlset/>"):
         await extractor.read_sitemap(Body(text.encode()))
     assert asked == []
-    found = await extractor.read_sitemap(Body("<urlset><url><loc>http://a/é</loc></url></urlset>".encode("latin-1")))
+    found, _ = await extractor.read_sitemap(Body("<urlset><url><loc>http://a/é</loc></url></urlset>".encode("latin-1")))
     assert len(asked) == 1
     assert found.pages == ("/x",)
 
@@ -92,8 +91,8 @@ async def test_entries_that_raise_give_back_what_the_answer_holds(monkeypatch: p
     answer = budget.open_share()
     await answer.grow(MAX_BODY // 2)
 
-    async def read_sitemap(_: Body, __: float | None) -> SitemapUrls:
-        return SitemapUrls(["/1"], [], 0, answer)
+    async def read_sitemap(_: Body, __: float | None) -> tuple[SitemapResult, BodyShare]:
+        return SitemapResult(pages=("/1",)), answer
 
     monkeypatch.setattr("engine.node.handlers.sitemap_job._join", Mock(side_effect=RuntimeError))
     handler = sitemap_handler(Mock(read_sitemap=read_sitemap))

@@ -15,7 +15,7 @@ from engine.model.job import JobKind, link_key, sitemap_key
 from engine.model.locator import SitemapLink, SitemapRules
 from engine.node.def_cache import DefsVersion
 from engine.node.extraction.page_extraction import UnreadablePage
-from engine.node.extraction.result import SitemapUrls
+from engine.node.extraction.result import SitemapResult
 from engine.node.handlers import sitemap_job as sitemap_routing
 from engine.node.handlers.sitemap_job import NOT_FOLLOWED, SitemapChildren, SitemapHandler, SitemapRouting
 from engine.urls import QueryStripper
@@ -67,15 +67,19 @@ def test_a_url_that_is_taken_for_normalized_is() -> None:
     assert all(urls.normalize(url) == url for url in taken)
 
 
+def sitemap(*pages: str, nested: tuple[str, ...] = ()) -> SitemapResult:
+    return SitemapResult(pages=pages, sitemaps=nested)
+
+
 async def list_children(
-    rules: SitemapRules | None, sitemap: SitemapUrls | None = None, stripper: QueryStripper | None = None,
+    rules: SitemapRules | None, found: SitemapResult | None = None, stripper: QueryStripper | None = None,
     read_sitemap: Any = None,
 ) -> SitemapChildren:  # fmt: skip
 
     groups = tuple(TaskGroup(name=name, priority=priority) for name, priority in PRIORITIES.items())
     handler = SitemapHandler(
         1000,
-        Mock(read_sitemap=read_sitemap or AsyncMock(return_value=sitemap)),
+        Mock(read_sitemap=read_sitemap or AsyncMock(return_value=(found, Mock()))),
         Mock(sitemap_rules=Mock(return_value=rules)),
         Mock(
             version=Mock(return_value=DefsVersion(Definitions(task_groups=groups))),
@@ -90,7 +94,7 @@ async def list_children(
 
 
 async def test_entries_become_jobs_of_their_groups_and_files_of_an_index_are_followed_regardless() -> None:
-    children = await list_children(LINKS, SitemapUrls(["/p/1", "/x", "/s/1"], ["/old/nested.xml"], 0))
+    children = await list_children(LINKS, sitemap("/p/1", "/x", "/s/1", nested=("/old/nested.xml",)))
     made = [(child.group, child.url, child.priority, child.kind, child.depth) for child in children.first]
     group, priority = leased(1).group, leased(1).lineage.priority
     assert made == [
@@ -105,7 +109,7 @@ async def test_entries_become_jobs_of_their_groups_and_files_of_an_index_are_fol
 
 
 async def test_without_rules_all_entries_are_jobs_of_the_group_with_the_keys_of_ever() -> None:
-    children = await list_children(None, SitemapUrls(["/p/1", "/x"], ["/nested.xml"], 0))
+    children = await list_children(None, sitemap("/p/1", "/x", nested=("/nested.xml",)))
     assert {child.group for child in children.first} == {leased(1).group}
     assert (children.entries, children.denied) == (3, 0)
     assert children.first[2].identity == sitemap_key(
@@ -114,26 +118,26 @@ async def test_without_rules_all_entries_are_jobs_of_the_group_with_the_keys_of_
 
 
 async def test_pages_get_the_moment_of_their_entries_and_nested_sitemaps_none() -> None:
-    entries = SitemapUrls(["/p/1", "/x", "/s/1", "/p/2", "/p/2", "/s/2", "/s/2"], ["/n.xml"], 0)
-    entries = replace(entries, modified=[10, 20, 0, 30, 40, 50, 0])
+    entries = sitemap("/p/1", "/x", "/s/1", "/p/2", "/p/2", "/s/2", "/s/2", nested=("/n.xml",))
+    entries = replace(entries, modified=(10, 20, 0, 30, 40, 50, 0))
     children = await list_children(replace(LINKS, since="lastRun"), entries)
     made = [(child.url, child.fresh_since) for child in children.first]
     assert made == [
         ("http://a/p/1", 10.0), ("http://a/s/1", None), ("http://a/p/2", 40.0), ("http://a/s/2", None),
         ("http://a/n.xml", None),
     ]  # fmt: skip
-    everything = await list_children(SitemapRules(since="lastRun"), replace(entries, sitemaps=[]))
+    everything = await list_children(SitemapRules(since="lastRun"), replace(entries, sitemaps=()))
     assert [child.fresh_since for child in everything.first] == [10.0, 20.0, None, 40.0, None]
     assert everything.denied == 0
-    assert [child.fresh_since for child in (await list_children(None, SitemapUrls(["/x"], [], 0))).first] == [None]
+    assert [child.fresh_since for child in (await list_children(None, sitemap("/x"))).first] == [None]
 
 
 async def test_moments_are_read_only_with_since() -> None:
     asked: list[float | None] = []
 
-    async def read_sitemap(_: Any, now: float | None) -> SitemapUrls:
+    async def read_sitemap(_: Any, now: float | None) -> tuple[SitemapResult, Mock]:
         asked.append(now)
-        return SitemapUrls(["/x"], [], 0)
+        return sitemap("/x"), Mock()
 
     for rules in (None, LINKS, SitemapRules(since="lastRun")):
         await list_children(rules, read_sitemap=read_sitemap)
@@ -146,7 +150,7 @@ TRACKED = ["/p/1?utm_a=1", "/p/1?sid=2", "http://a/p/1", "/x?v=1&sid=3", "http:/
 
 
 async def test_entries_lose_the_keys_that_their_host_drops() -> None:
-    children = await list_children(None, SitemapUrls(TRACKED, ["/nested.xml?page=2&sid=5"], 0), STRIPPER)
+    children = await list_children(None, sitemap(*TRACKED, nested=("/nested.xml?page=2&sid=5",)), STRIPPER)
     group = leased(1).group
     urls_ = ["http://a/p/1", "http://a/x?v=1", "http://b/p/1?sid=4", "http://a/nested.xml?page=2"]
     assert [child.url for child in children.first] == urls_
@@ -156,7 +160,7 @@ async def test_entries_lose_the_keys_that_their_host_drops() -> None:
 
 async def test_rules_of_sitemaps_see_the_stripped_url() -> None:
     rules = SitemapRules(allow=(r"/p/\d$", "v=1$"), deny=("sid",))
-    children = await list_children(rules, SitemapUrls(TRACKED, [], 0), STRIPPER)
+    children = await list_children(rules, sitemap(*TRACKED), STRIPPER)
     assert [child.url for child in children.first] == ["http://a/p/1", "http://a/x?v=1"]
     assert children.denied == 1
 
@@ -166,7 +170,7 @@ async def test_a_large_sitemap_is_stripped_in_little_time() -> None:
     seconds = []
     for stripper in (None, STRIPPER):
         began = time.process_time()
-        children = await list_children(None, SitemapUrls(tracked, [], 0), stripper)
+        children = await list_children(None, sitemap(*tracked), stripper)
         made = list(children.first) + [child for piece in children.later or () for child in piece]
         seconds.append(time.process_time() - began)
         assert len(made) == 50_000
