@@ -34,7 +34,6 @@ from engine.store.tables.run import commands, events, machines, nodes, runs, sup
 from engine.store.tables.run.runs import Run
 from engine.store.transactions import logins, placement, robots
 from engine.supervise.analysis.run_stats import RunStats
-from engine.supervise.checkpoints import tracker
 from engine.supervise.checkpoints.state_file import StateFile
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 from engine.supervise.checkpoints.tracker import CheckpointTracker
@@ -246,7 +245,7 @@ def _build_reloader(
             ),
         ),
         output_file=options.output,
-        on_publish=checkpoints.apply_graph,
+        checkpoints=checkpoints,
         current=defs,
     )
 
@@ -326,7 +325,6 @@ def _begin_run(
             output_file=options.output,
             forced_data_def=options.data_def,
             only_new=options.only_new,
-            on_publish=partial(tracker.publish_steps, db, run.seq),
             graph=steps,
         )
         check_writable(outputs.list_outputs(db, run.seq))

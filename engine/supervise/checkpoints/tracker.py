@@ -53,13 +53,9 @@ class CheckpointTracker(Struct):
 
     run: RunContext
     graph: StepGraph
+    """The steps of the defs in force."""
     state_file: StateFile
     _last_rows: dict[str, int] = {}
-
-    def apply_graph(self, graph: StepGraph, version: int, *, reextract: bool = False) -> None:
-        """Invalidate the steps that a new def version changes. Call it inside the publishing transaction."""
-        publish_steps(self.run.db, self.run.seq, graph, version, reextract=reextract)
-        self.graph = graph
 
     def update(self, stopped: Callable[[], bool]) -> bool:
         """Complete finished steps, reopen those with new work, unless `stopped()`. True if any changed."""

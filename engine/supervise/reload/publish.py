@@ -6,7 +6,6 @@ The start of a run, a reload and `extract` all use it: it is the only place wher
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -25,6 +24,7 @@ from engine.store.tables.run import events, runs, versions
 from engine.store.tables.run.runs import Run, StaleSearch
 from engine.store.transactions import logins, placement, statistics
 from engine.supervise.checkpoints.step_graph import StepGraph
+from engine.supervise.checkpoints.tracker import publish_steps
 from engine.supervise.outputs import declare_outputs
 from engine.supervise.reload.diff import (
     changed_data_defs,
@@ -34,13 +34,6 @@ from engine.supervise.reload.diff import (
     stale_groups,
 )
 from engine.supervise.run_context import RunContext
-
-
-class PublishHook(Protocol):
-    """A callback for new defs, within the publishing transaction."""
-
-    def __call__(self, graph: StepGraph, version: int, *, reextract: bool) -> None:
-        """`graph` has the steps of the new version. `reextract`: done pages are re-extracted with it."""
 
 
 class PublishResult(Struct, frozen=True, kw_only=True):
@@ -56,7 +49,6 @@ def publish_defs(
     defs: PreparedDefs,
     *,
     output_file: Path | None,
-    on_publish: PublishHook,
     graph: StepGraph,
     current: PreparedDefs | None = None,
     forced_data_def: str | None = None,
@@ -65,7 +57,7 @@ def publish_defs(
     """Make `defs` the defs of a run, in the open transaction. Jobs in flight finish with the version of their lease.
 
     `context` has the row of the run as it is now. `output_file` is the file of `-o`. The pages of `forced_data_def` are
-    re-extracted even if it did not change. `on_publish` gets `graph`, the steps of `defs`. `current` has the defs in
+    re-extracted even if it did not change. `graph` has the steps of `defs`. `current` has the defs in
     force; None: they are read. The caller seeds the locators. `only_new` is as in `declare_outputs`.
     """
     db, run, settings = context.db, context.row, context.settings
@@ -75,7 +67,7 @@ def publish_defs(
     declared = declare_outputs(
         db, seq, context.output_dir, definitions, output_file, only_new=only_new, merge_columns=merge_columns
     )
-    on_publish(graph, version, reextract=reextract)
+    publish_steps(db, seq, graph, version, reextract=reextract)
     if run.defs_version is None:
         runs.set_version(db, seq, version)
         return PublishResult(version=version, changed=False, text=f"defs v{version}")

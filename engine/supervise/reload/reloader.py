@@ -19,8 +19,9 @@ from engine.store.db.connector import Database
 from engine.store.tables.run import runs, supervisors
 from engine.store.tables.run.runs import Run
 from engine.supervise.checkpoints.step_graph import StepGraph
+from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.reload.diff import describe_changes
-from engine.supervise.reload.publish import PublishHook, count_stale_pages, publish_defs
+from engine.supervise.reload.publish import count_stale_pages, publish_defs
 from engine.supervise.run_context import RunContext
 from engine.supervise.seeding.seeder import find_unseedable
 
@@ -46,13 +47,13 @@ class _Order(Struct):
 
 
 class Reloader(Struct, kw_only=True):
-    """The reloader of one run. It calls `on_publish` within the publishing transaction."""
+    """The reloader of one run."""
 
     run: RunContext
     watcher: DefsWatcher[StepGraph]
     output_file: Path | None
     """The file of `-o`."""
-    on_publish: PublishHook
+    checkpoints: CheckpointTracker
     current: PreparedDefs
     """The defs in force."""
     _orders: dict[int, _Order] = {}
@@ -153,16 +154,15 @@ class Reloader(Struct, kw_only=True):
         with db.transaction():
             had_problems = supervisors.get_meta(db, PROBLEMS_KEY) not in (None, "[]")
             published = publish_defs(
-                replace(self.run, row=run), defs, output_file=self.output_file, on_publish=self.on_publish,
-                graph=steps, current=self.current,
-            )  # fmt: skip
+                replace(self.run, row=run), defs, output_file=self.output_file, graph=steps, current=self.current
+            )
             store_problems(db, [])
             if published.changed:
                 for warning in warnings[:_MAX_REPORTED]:
                     self.run.log("WARNING", "defs", str(warning))
             elif had_problems:
                 self.run.log("INFO", "defs", f"the defs have no more problems; v{published.version} stays")
-        self.current = defs
+        self.current, self.checkpoints.graph = defs, steps
         return (True, published.text), (defs.definitions, published.version) if published.changed else None
 
     def _reject(self, problems: Sequence[Problem]) -> _Outcome:

@@ -1,6 +1,7 @@
 """An order to publish outlives a busy database and further saves."""
 
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from engine.store.db.connector import DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.run import events, versions
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
+from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.reload.reloader import Reloader
 from tests.contract.store.harness import DEFS, StoreHarness
 
@@ -50,12 +52,10 @@ def watcher() -> StandInWatcher:
 
 @pytest.fixture
 def reloader(store: StoreHarness, watcher: StandInWatcher) -> Reloader:
-    def ignore(graph: StepGraph, version: int, *, reextract: bool) -> None: ...
-
     store.context().output_dir.mkdir(parents=True)
     return Reloader(
         run=store.context(connect(store.folder / CRAWL, busy_seconds=0.1), on_save="ask"),
-        watcher=cast("DefsWatcher[StepGraph]", watcher), output_file=None, on_publish=ignore,
+        watcher=cast("DefsWatcher[StepGraph]", watcher), output_file=None, checkpoints=cast(CheckpointTracker, Mock()),
         current=PreparedDefs.from_definitions(DEFS),
     )  # fmt: skip
 
