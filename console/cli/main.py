@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,8 @@ from engine.errors import CrawlError, DefsError, UsageError, suggest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from engine.installed import NameTable
 
 _ENVIRONMENT_ERRORS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
@@ -124,14 +127,17 @@ def _suggest_option(error: click.NoSuchOption) -> click.UsageError:
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands from a registry and imports the module of the one that is used."""
+    """A group that knows its commands from a table and imports the module of the one that is used.
+
+    Commands of installed packages are looked up where a name is not built in, and for lists.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return sorted(COMMANDS)
+        return sorted(_summaries())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
-            return None
+            return _installed_commands().get(cmd_name)
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"console.cli.commands.{module}"), attribute)
         lines = [f"  crawl-console {example}" for example in EXAMPLES[cmd_name]]
@@ -142,8 +148,9 @@ class LazyGroup(click.Group):
         """As click, without importing the commands."""
         from click.shell_completion import CompletionItem
 
-        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        commands = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        commands = [
+            CompletionItem(name, help=summary) for name, summary in _summaries().items() if name.startswith(incomplete)
+        ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
@@ -152,16 +159,31 @@ class LazyGroup(click.Group):
         """As click, with a suggestion for an unknown command."""
         if args[0] == "convert":
             raise click.UsageError("No such command 'convert'. Scoopi's definitions run unmodified.", ctx)
-        if args[0] not in COMMANDS:
+        if args[0] not in COMMANDS and args[0] not in _installed_commands():
             name = _OTHER_COMMANDS.get(args[0])
-            hint = suggest(args[0], list(COMMANDS)) if name is None else f" (did you mean '{name}'?)"
+            hint = suggest(args[0], list(_summaries())) if name is None else f" (did you mean '{name}'?)"
             raise click.UsageError(f"No such command '{args[0]}'{hint}.", ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of `--help` from the registry: it imports no command."""
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of `--help` from the tables: it imports no command."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+            formatter.write_dl(list(_summaries().items()))
+
+
+@cache
+def _installed_commands() -> "NameTable[click.Command]":
+    from engine.installed import COMMANDS as GROUP
+    from engine.installed import NameTable
+
+    built_in = dict.fromkeys(COMMANDS, click.Command(None))
+    return NameTable(GROUP, built_in, lambda entry: isinstance(entry, click.Command), "a click.Command")
+
+
+def _summaries() -> dict[str, str]:
+    """What each command does, by name; of an installed one, its package."""
+    installed = {name: f"Of the package {origin}." for name, origin in _installed_commands().installed()}
+    return dict(sorted((installed | {name: summary for name, (_, summary) in COMMANDS.items()}).items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

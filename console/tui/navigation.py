@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from textual.containers import Container
 from textual.widget import Widget
 
-from console.tui.bindings import SCREEN_NAMES, SUPERVISOR_KEYS, changes_run, key_label
+from console.tui.bindings import SUPERVISOR_KEYS, changes_run, key_label
 from console.tui.host import AppHost
 from console.tui.screens import create_view
 from console.tui.screens.base import View
@@ -13,6 +13,7 @@ from console.tui.state.filters import host_filter, state_filter
 from console.tui.state.poller import Poller
 from console.tui.widgets.bars import HintBar, Tabs
 from console.tui.widgets.health_line import HOST_CODES
+from engine.errors import UsageError
 from engine.model.run import Alarm
 from engine.store.db.filter import JobFilter
 from engine.store.tables.run.events import Event
@@ -51,9 +52,12 @@ class Navigation:
         return self.view_stack[-1] if self.view_stack else None
 
     def switch_to(self, name: str) -> None:
-        name = name if name in SCREEN_NAMES else "nodes"
         if name not in self.views:
-            self.views[name] = create_view(name, self._app.log_buffer)
+            try:
+                self.views[name] = create_view(name, self._app.log_buffer)
+            except UsageError as error:  # of an installed package
+                self._app.show_toast(str(error), "error")
+                return
         self._set_view_stack([self.views[name]])
 
     def push_view(self, view: View) -> None:

@@ -1,6 +1,6 @@
 """Appenders and their output types; `engine/append/formats/<name>.py` implements a type of files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -8,20 +8,24 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
 
+from engine.installed import OUTPUTS, NameTable
 from engine.late_regex import late_regex
 from engine.model.declaration import BatchSize, Character, DefKey, HeaderValue, OutputPath, Seconds, SenderUrl, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
-
-OutputTypeName = Literal["csv", "jsonl", "json", "parquet", "scoopi", "sqlite", "duckdb"]
-
 
 POSTGRESQL: Literal["postgresql"] = "postgresql"
 SCOOPI: Literal["scoopi"] = "scoopi"
 """Lines without header and quotes, as Scoopi writes them."""
 STORE_SCHEMES: tuple[str, ...] = ("s3", "gs", "az", "file")
 """What the URL of an object may begin with."""
-SENDER_TYPES: tuple[str, ...] = ("http", "command", POSTGRESQL)
-"""Types without a file: rows are sent to a URL, to a program, or to a database."""
+SENDER_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "http": "Posts rows to a URL.",
+        "command": "Writes rows into a program, one JSON line each.",
+        POSTGRESQL: "Writes rows to tables of PostgreSQL, each change exactly once.",
+    }
+)
+"""Types without a file, each with what it does: rows are sent to a URL, to a program, or to a database."""
 DATABASE_URL_STARTS = ("postgresql://", "postgres://")
 DATA_DEF = "{dataDef}"
 PATH_NAMES = (DATA_DEF, "{run.id}", "{run.date}", "{run.time}")
@@ -34,7 +38,9 @@ AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
 class OutputType(Struct, frozen=True, kw_only=True):
     """The part of a type that the program uses without the type's implementation."""
 
-    name: OutputTypeName
+    name: str
+    summary: str
+    """What it writes, in one sentence."""
     suffixes: tuple[str, ...]
     """File suffixes without the dot; new files get the first one."""
     shared_file: bool = False
@@ -47,27 +53,47 @@ class OutputType(Struct, frozen=True, kw_only=True):
     """Whether the settings of its outputs have `column_types`."""
     unchecked: str = ""
     """Why `state --verify` does not compare its files; empty: it does."""
+    format: str = ""
+    """`module:name` of its `OutputFormat`; empty: `FORMAT` of the built-in module that has its name."""
 
 
-OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
+_BUILT_IN: Mapping[str, OutputType] = MappingProxyType(
     {
-        "csv": OutputType(name="csv", suffixes=("csv",), compressible=True),
-        "jsonl": OutputType(name="jsonl", suffixes=("jsonl",), compressible=True),
-        "json": OutputType(name="json", suffixes=("json",), compressible=True, whole=True),
-        "parquet": OutputType(name="parquet", suffixes=("parquet",), whole=True, has_column_types=True),
-        SCOOPI: OutputType(name="scoopi", suffixes=("txt",), compressible=True),
-        "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
-        "duckdb": OutputType(
-            name="duckdb",
-            suffixes=("duckdb",),
-            shared_file=True,
-            has_column_types=True,
-            unchecked="a DuckDB file is not compared",
-        ),
+        type_.name: type_
+        for type_ in (
+            OutputType(
+                name="csv", suffixes=("csv",), compressible=True,
+                summary="RFC 4180 with a header line; lines end in CRLF.",
+            ),
+            OutputType(
+                name="jsonl", suffixes=("jsonl",), compressible=True,
+                summary="One JSON object per line, as it is stored.",
+            ),
+            OutputType(
+                name="json", suffixes=("json",), compressible=True, whole=True,
+                summary="One JSON array per dataDef, written whole.",
+            ),
+            OutputType(
+                name="parquet", suffixes=("parquet",), whole=True, has_column_types=True,
+                summary="One file per dataDef with typed columns, written whole.",
+            ),
+            OutputType(
+                name=SCOOPI, suffixes=("txt",), compressible=True,
+                summary="The values of a row in one line, with `|` between them, without header and quotes.",
+            ),
+            OutputType(
+                name="sqlite", suffixes=("db", "sqlite"), shared_file=True,
+                summary="One table per dataDef; rows and their cursor move in one transaction.",
+            ),
+            OutputType(
+                name="duckdb", suffixes=("duckdb",), shared_file=True, has_column_types=True,
+                summary="One typed table per dataDef; rows and their cursor move in one transaction.",
+                unchecked="a DuckDB file is not compared",
+            ),
+        )
     }
-)
-_BY_SUFFIX = tuple(type_ for type_ in OUTPUT_TYPES.values() if type_.name != SCOOPI)
-"""Types that a suffix stands for; `.txt` may be anything."""
+)  # fmt: skip
+OUTPUT_TYPES = NameTable(OUTPUTS, _BUILT_IN, lambda entry: isinstance(entry, OutputType), "an OutputType")
 
 
 def default_delimiter(type_: str) -> str:
@@ -110,7 +136,14 @@ def output_type_of(file: str | Path) -> OutputType | None:
     """The type that the ending of a file stands for, in any case. None for others, such as `.txt`."""
     name = Path(file).name
     suffix = Path(Path(name).stem if compression_of(name) else name).suffix.lower().removeprefix(".")
-    return next((type_ for type_ in _BY_SUFFIX if suffix in type_.suffixes), None)
+    return next((type_ for type_ in _types_by_suffix(suffix) if suffix in type_.suffixes), None)
+
+
+def _types_by_suffix(suffix: str) -> Iterator[OutputType]:
+    """The types that a suffix may stand for: not `.txt`, which may be anything."""
+    yield from (type_ for type_ in _BUILT_IN.values() if type_.name != SCOOPI)
+    if suffix:
+        yield from (OUTPUT_TYPES[name] for name, _ in OUTPUT_TYPES.installed())
 
 
 def compression_of(file: str | Path) -> str | None:
@@ -131,7 +164,7 @@ def _suffix_of(file: Path) -> str:
 
 def describe_suffixes() -> str:
     """The suffixes that stand for a type: `.csv, .jsonl, .db or .sqlite`."""
-    *others, last = (f".{each}" for type_ in _BY_SUFFIX for each in type_.suffixes)
+    *others, last = (f".{each}" for type_ in _types_by_suffix("*") for each in type_.suffixes)
     return f"{', '.join(others)} or {last}"
 
 
@@ -151,7 +184,7 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
         Text,
         DefKey(
             "The type: csv (default), jsonl, sqlite or duckdb files; http, command or postgresql; or a class.",
-            examples=(*OUTPUT_TYPES, *SENDER_TYPES),
+            examples=(*_BUILT_IN, *SENDER_TYPES),
         ),
     ] = "csv"
     data_defs: Annotated[

@@ -1,40 +1,26 @@
 """The screens and dialogs, one per file. A screen is imported when it is first shown."""
 
+from importlib import import_module
+
+from console.tui.bindings import SCREEN_NAMES
 from console.tui.screens.base import View
 from console.tui.state.log_buffer import LogBuffer
+from engine.installed import SCREENS, NameTable
+
+INSTALLED_SCREENS: NameTable[type[View]] = NameTable(
+    SCREENS,
+    dict.fromkeys(SCREEN_NAMES, View),
+    lambda entry: isinstance(entry, type) and issubclass(entry, View),
+    "a View",
+)
+"""By name the screens of installed packages; the built-in ones are taken."""
 
 
 def create_view(name: str, log_buffer: LogBuffer) -> View:
-    match name:
-        case "jobs":
-            from console.tui.screens.jobs import JobsView
-
-            return JobsView()
-        case "failed":
-            from console.tui.screens.failed import FailedView
-
-            return FailedView()
-        case "defs":
-            from console.tui.screens.defs import DefsView
-
-            return DefsView()
-        case "plots":
-            from console.tui.screens.plots import PlotsView
-
-            return PlotsView()
-        case "runs":
-            from console.tui.screens.runs import RunsView
-
-            return RunsView()
-        case "hosts":
-            from console.tui.screens.hosts import HostsView
-
-            return HostsView()
-        case "log":
-            from console.tui.screens.log import LogView
-
-            return LogView(log_buffer)
-        case _:
-            from console.tui.screens.nodes import NodesView
-
-            return NodesView(log_buffer)
+    """The screen of a name, built-in or installed; one that reads the log gets its buffer. Raises UsageError."""
+    if name in SCREEN_NAMES:
+        view_class = getattr(import_module(f"console.tui.screens.{name}"), f"{name.capitalize()}View")
+    else:
+        view_class = INSTALLED_SCREENS[name]
+    view: View = view_class(log_buffer) if view_class.READS_LOG else view_class()
+    return view

@@ -14,6 +14,7 @@ from textual.widgets import Input
 from console.filter_syntax import parse
 from console.tui.bindings import ACT, KEYS, QUIT, SCREEN_NAMES
 from console.tui.host import AppHost
+from console.tui.screens import INSTALLED_SCREENS
 from console.tui.state.filters import host_filter, state_filter
 from console.tui.themes import THEMES
 from console.tui.widgets.columns import Column
@@ -136,6 +137,8 @@ def palette_commands(app: AppHost) -> list[PaletteCommand]:
 def _screen_commands(app: AppHost) -> Iterator[PaletteCommand]:
     for number, name in enumerate(SCREEN_NAMES, 1):
         yield PaletteCommand(f"go {name}", f"screen {number}", partial(app.navigation.switch_to, name))
+    for name, origin in INSTALLED_SCREENS.installed():
+        yield PaletteCommand(f"go {name}", f"screen of {origin}", partial(app.navigation.switch_to, name))
 
 
 def _key_commands(app: AppHost) -> Iterator[PaletteCommand]:

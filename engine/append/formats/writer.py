@@ -94,13 +94,14 @@ class OutputFormat(Protocol):
 
 
 def load_format(type_: str) -> OutputFormat:
-    """The `FORMAT` of the module `engine.append.formats.<type>`. Raises CrawlError on an unknown type."""
+    """The implementation of a type, built-in or of an installed package. Raises CrawlError on an unknown type."""
     if type_ not in OUTPUT_TYPES:
         raise CrawlError(
             f"unknown output type '{type_}'{suggest(type_, list(OUTPUT_TYPES))}",
             "Write one of them as `type` of the appender.",
         )
-    format_: OutputFormat = import_module(f"engine.append.formats.{type_}").FORMAT
+    module, _, name = (OUTPUT_TYPES[type_].format or f"engine.append.formats.{type_}:FORMAT").partition(":")
+    format_: OutputFormat = getattr(import_module(module), name)
     return format_
 
 

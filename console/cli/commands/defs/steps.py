@@ -28,6 +28,7 @@ from engine.defs.builders.steps import (
     default_chain,
 )
 from engine.errors import UsageError, suggest
+from engine.installed import COMMANDS, DOCUMENTS, SCREENS, list_installed
 from engine.model.axis import AxisTable
 from engine.model.definition import Definitions, Task
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
@@ -36,18 +37,6 @@ from engine.plugins.catalog import Catalog, build_catalog
 from engine.plugins.plugin_class import METHODS, PluginClass
 
 _BUILT_IN, _PYTHON, _ANY = "built-in", "Python", "any"
-_OUTPUT_SUMMARIES = {
-    "csv": "RFC 4180 with a header line; lines end in CRLF.",
-    "jsonl": "One JSON object per line, as it is stored.",
-    "json": "One JSON array per dataDef, written whole.",
-    "parquet": "One file per dataDef with typed columns, written whole.",
-    "scoopi": "The values of a row in one line, with `|` between them, without header and quotes.",
-    "sqlite": "One table per dataDef; rows and their cursor move in one transaction.",
-    "duckdb": "One typed table per dataDef; rows and their cursor move in one transaction.",
-    "http": "Posts rows to a URL.",
-    "postgresql": "Writes rows to tables of PostgreSQL, each change exactly once.",
-    "command": "Writes rows into a program, one JSON line each.",
-}
 _UNKNOWN_KIND = "unknown"
 """The kind of a class whose source shows no methods: they are inherited, or the source is unreadable."""
 
@@ -158,11 +147,25 @@ def _list_classes(catalog: Catalog) -> list[_ListedClass]:
         _ListedClass(name, _BUILT_IN, _BUILT_IN, _ANY if name == COMMAND else _PYTHON, summary)
         for name, summary in SUMMARIES.items()
     ]
+    origins = dict(OUTPUT_TYPES.installed())
     outputs = [
-        _ListedClass(name, "appender", _BUILT_IN, _ANY if name in SENDER_TYPES else _PYTHON, _OUTPUT_SUMMARIES[name])
-        for name in (*OUTPUT_TYPES, *SENDER_TYPES)
+        *(_output_entry(name, origins.get(name, _BUILT_IN)) for name in OUTPUT_TYPES),
+        *(_ListedClass(name, "appender", _BUILT_IN, _ANY, summary) for name, summary in SENDER_TYPES.items()),
     ]
-    return [*built_in, *outputs, *(entry for plugin in catalog.all() for entry in _plugin_entries(plugin))]
+    others = [
+        _ListedClass(name, kind, origin, _PYTHON, "")
+        for kind, group in (("document", DOCUMENTS), ("command", COMMANDS), ("screen", SCREENS))
+        for name, origin in list_installed(group)
+    ]
+    return [*built_in, *outputs, *(entry for plugin in catalog.all() for entry in _plugin_entries(plugin)), *others]
+
+
+def _output_entry(name: str, origin: str) -> _ListedClass:
+    try:
+        summary = OUTPUT_TYPES[name].summary
+    except UsageError as error:  # of a package; the others can be listed
+        summary = error.message
+    return _ListedClass(name, "appender", origin, _PYTHON, summary)
 
 
 def _task_lines(task: _TaskSteps) -> list[str]:
