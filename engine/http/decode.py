@@ -46,9 +46,8 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 _FIRST_CHARACTERS = b"<{["
 _WIDE_CODECS = ("utf-16", "utf-16-le", "utf-16-be")
 _TEXT_BYTES = bytes(c for c in range(256) if c not in {*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
-_PDF_MAGIC = b"%PDF-"
 _MAGIC_PREFIXES = (
-    _PDF_MAGIC,
+    b"%PDF-",
     b"%!PS-Adobe-",
     b"\x89PNG",
     b"GIF87a",
@@ -80,10 +79,16 @@ _TYPES_BY_EXTENSION = {
     ".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
     ".csv": "text/csv", ".tsv": "text/tab-separated-values",
 }  # fmt: skip
-_PDF_TYPES = frozenset({"application/pdf", "application/x-pdf"})
 _BINARY_TYPES = frozenset(
     {
-        *("application/msword", "application/rtf", "application/wasm", "application/epub+zip", *_PDF_TYPES),
+        *(
+            "application/msword",
+            "application/rtf",
+            "application/wasm",
+            "application/epub+zip",
+            "application/pdf",
+            "application/x-pdf",
+        ),
         *("application/zip", "application/gzip", "application/zstd", "application/java-archive"),
         *("application/x-gzip", "application/x-tar", "application/x-bzip2", "application/x-xz"),
         *("application/x-7z-compressed", "application/x-rar-compressed", "application/x-shockwave-flash"),
@@ -281,13 +286,6 @@ def is_binary(body: bytes, content_type: str) -> bool:
     declared_kind, charset = _parse_content_type(content_type)
     wide = _detect_bom(body) is not None or charset in _WIDE_CODECS
     return _sniff_kind(body, declared_kind, wide) == "binary"
-
-
-def is_pdf(body: bytes, content_type: str) -> bool:
-    """Whether a body is a PDF: by its type, or by its first bytes if it is binary."""
-    if not body.startswith(_PDF_MAGIC) and content_type.partition(";")[0].strip().lower() not in _PDF_TYPES:
-        return False
-    return is_binary(body, content_type)
 
 
 def _decode_as(body: bytes, codec: str, kind: DocumentKind) -> DecodedBody:

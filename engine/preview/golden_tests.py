@@ -22,10 +22,11 @@ from engine.defs.page_meta import PageMeta, read_meta, write_meta
 from engine.defs.problems import Problems
 from engine.defs.yaml.sources import format_display_path, tests_folder
 from engine.errors import DefsError, PageUnavailable, StorageError, UsageError, reason_of, suggest
+from engine.extract.documents.document_types import find_document_type
 from engine.extract.links.link_explanations import NO_LINK
 from engine.extract.page.context import format_utc
 from engine.extract.page.page import ROBOTS_TAG, header_values
-from engine.http.decode import is_pdf
+from engine.http.decode import is_binary
 from engine.model.definition import DataDef, Definitions
 from engine.model.record import to_json
 from engine.model.stored_form import SourcePosition
@@ -201,7 +202,9 @@ def record_test(
             for name in sorted({name for name, _ in document.headers} - _NOT_RECORDED)
         },
     )
-    suffix = "pdf" if is_pdf(document.body, document.content_type) else result.page_kind or "bin"
+    body, content_type = document.body, document.content_type
+    type_ = find_document_type(body, content_type) if is_binary(body, content_type) else None
+    suffix = type_.suffix if type_ is not None else result.page_kind or "bin"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:

@@ -16,13 +16,12 @@ from engine.extract.links.link_explanations import NOT_FOLLOWED
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page
 from engine.extract.select.selection import Selection
-from engine.http.decode import is_pdf
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.host import LoginRule, product_token
 from engine.model.link import Carried
 from engine.model.record import ExtractedLink, RecordCounts, Rejection, as_text
 from engine.model.step import StepResult
-from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
+from engine.node.extraction.page_extraction import NeedsProcess, UnsupportedContent, parse_page, within_depth
 from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient, TrialDocument
 from engine.robots.host_policy import host_rule_for
 from engine.settings import Settings
@@ -129,7 +128,15 @@ def check_login(rule: LoginRule, url: str, document: TrialDocument, kind: str, c
 
 def parse_document(document: TrialDocument, client: ExtractionClient) -> Page:
     """Decode the document; a PDF in the client's process. Raises PageUnavailable if it is not text."""
-    if is_pdf(document.body, document.content_type):
+    try:
+        return parse_page(
+            document.body,
+            document.content_type,
+            url=document.url,
+            status=document.status,
+            fetched_at=document.fetched_at,
+        )
+    except NeedsProcess:
         return Page(
             url=document.url,
             text=client.read_source(document),
@@ -137,17 +144,8 @@ def parse_document(document: TrialDocument, client: ExtractionClient) -> Page:
             status=document.status,
             fetched_at=document.fetched_at,
         )
-    try:
-        page = parse_page(
-            document.body,
-            document.content_type,
-            url=document.url,
-            status=document.status,
-            fetched_at=document.fetched_at,
-        )
     except UnsupportedContent as error:
         raise PageUnavailable(f"{document.url}: not a page: {error}", SELECTORS_NEED) from error
-    return page
 
 
 class PageTrial:

@@ -1,18 +1,18 @@
-"""Installs the package of tests/data/plugin_package as pip would, without pip, a build backend or a network."""
+"""Installs a package of tests/data as pip would, without pip, a build backend or a network."""
 
 import shutil
 import tomllib
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "data" / "plugin_package"
+DATA = Path(__file__).parents[1] / "data"
 
 
-def install_plugin_package(target: Path) -> Path:
+def install_plugin_package(target: Path, package: str = "plugin_package") -> Path:
     """Copy the modules to a folder for PYTHONPATH, with the metadata of an installed distribution beside them."""
-    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads((DATA / package / "pyproject.toml").read_text("utf-8"))["project"]
     name, version = project["name"], project["version"]
     module = name.replace("-", "_")
-    shutil.copytree(PACKAGE / module, target / module)
+    shutil.copytree(DATA / package / module, target / module)
     metadata = target / f"{module}-{version}.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", "utf-8")

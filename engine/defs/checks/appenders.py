@@ -8,7 +8,7 @@ from engine.defs.checks.conflicts import check_header_names
 from engine.defs.checks.names import fold_file_name
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
-from engine.errors import suggest
+from engine.errors import UsageError, suggest
 from engine.model.definition import DataDef, Definitions
 from engine.model.output_type import (
     DATA_DEF,
@@ -92,8 +92,15 @@ def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> Appende
     if type_ is not None and extra is not None and not has_extra(extra):
         message = f"`type: {extra}` needs a library that is not installed; install it: {install_hint(extra)}"
         problems.add(type_.place, "missing-library", message)
-    if type_ is None or type_.kind != "scalar" or not type_.text.strip() or type_.text in OUTPUT_TYPES:
+    if type_ is None or type_.kind != "scalar" or not type_.text.strip():
         return "built-in"  # a value that is not a text is reported as such
+    if type_.text in OUTPUT_TYPES:
+        try:
+            OUTPUT_TYPES[type_.text]
+        except UsageError as error:  # of its package
+            problems.add(type_.place, "bad-appender", error.message)
+            return None
+        return "built-in"
     if type_.text in SENDER_TYPES:
         return "sender"
     plugin_class = catalog.find(type_.text)
@@ -205,7 +212,7 @@ def _check_files(
     type_ = node.text_of("type") or "csv"
     chosen = [part.text for part in node.list_of("dataDefs")] or with_rows
     path = node.text_of("path")
-    output_type = OUTPUT_TYPES.get(type_)
+    output_type = None if kind is None else OUTPUT_TYPES.get(type_)
     shared_file = output_type is not None and output_type.shared_file and not is_object(path or "")
     if path is not None and DATA_DEF not in path and not shared_file and len(set(chosen) & {*with_rows}) > 1:
         message = (

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
+from engine.extract.documents.document_types import DocumentTooLarge, DocumentUnreadable
 from engine.extract.page.budget import MAX_CHARACTERS
 from engine.extract.page.page import MAX_URL_CHARACTERS
 from engine.late_regex import late_regex
@@ -20,30 +21,28 @@ _SKIPPED_CHARACTERS = dict.fromkeys([*range(9), *range(14, 32), 0x7F, 0xFFFE, 0x
 """Control characters. U+0002 is PDFium's sign of a hyphen that divides a word: its halves are joined."""
 
 
-class PdfUnreadable(Exception):
-    """The document has no readable text; the message says why, such as `is encrypted`."""
-
-
-class PdfTooLarge(Exception):
-    """The document is beyond a limit; the message says which."""
+def read(body: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The document as HTML in UTF-8, and what was skipped. Raises DocumentUnreadable and DocumentTooLarge."""
+    html, unreadable = read_pdf(body)
+    return html, ("a page of the PDF cannot be read and was skipped",) if unreadable else ()
 
 
 def read_pdf(body: bytes, *, max_pages: int = MAX_PAGES, max_characters: int = MAX_CHARACTERS) -> tuple[bytes, int]:
     """The document as HTML in UTF-8, and the number of its unreadable pages, which are empty.
 
-    A crash of the library ends this process. Raises PdfUnreadable and PdfTooLarge.
+    A crash of the library ends this process. Raises DocumentUnreadable and DocumentTooLarge.
     """
     try:
         import pypdfium2  # only processes that read a PDF load it
     except (ImportError, OSError) as error:
-        raise PdfUnreadable(f"cannot be read: pypdfium2: {error}") from error
+        raise DocumentUnreadable(f"cannot be read: pypdfium2: {error}") from error
     raw = pypdfium2.raw
     with _without_system_fonts(raw):
         # PdfDocument(body) would report a document without pages with the error of the document before it
         handle = raw.FPDF_LoadMemDocument64(body, len(body), None)
         if not handle:
             locked = raw.FPDF_GetLastError() in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY)
-            raise PdfUnreadable("is encrypted" if locked else "is broken")
+            raise DocumentUnreadable("is encrypted" if locked else "is broken")
         with pypdfium2.PdfDocument(handle) as document:
             return _PdfReader(pypdfium2, document, max_characters).read(max_pages)
 
@@ -75,10 +74,10 @@ class _PdfReader:
         """The HTML page, and the number of unreadable pages."""
         count = len(self._document)
         if count > max_pages:
-            raise PdfTooLarge(f"the PDF has {count:,} pages; the limit is {max_pages:,}")
+            raise DocumentTooLarge(f"the PDF has {count:,} pages; the limit is {max_pages:,}")
         parts = [self._head(), *(self._section(number) for number in range(count)), b"</body></html>\n"]
         if not self._has_content:
-            raise PdfUnreadable("is broken" if self._unreadable == count else "has no text; it may be a scan")
+            raise DocumentUnreadable("is broken" if self._unreadable == count else "has no text; it may be a scan")
         return b"".join(parts), self._unreadable
 
     def _head(self) -> bytes:
@@ -134,7 +133,7 @@ class _PdfReader:
     def _charge(self, characters: int) -> None:
         self._characters += characters
         if self._characters > self._max_characters:
-            raise PdfTooLarge(f"the PDF has more than {self._max_characters:,} characters")
+            raise DocumentTooLarge(f"the PDF has more than {self._max_characters:,} characters")
 
 
 def _to_lines(text: str) -> list[str]:

@@ -219,8 +219,8 @@ class ExtractionChild:
             return self._run_plugins(task, body)
         page = parse_page(
             body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
-            headers=task.headers, page_class=self._page_class,
-            only_tree=task.defs not in self._xpath_defs and XPATH_PREFIX not in task.context.check, reads_pdf=True,
+            headers=task.headers, page_class=self._page_class, reads_documents=True,
+            only_tree=task.defs not in self._xpath_defs and XPATH_PREFIX not in task.context.check,
         )  # fmt: skip
         body.forget()  # the page has what it needs of it
         result = apply_data_defs(
@@ -239,7 +239,7 @@ class ExtractionChild:
         try:
             page = parse_page(
                 content, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
-                headers=task.headers, page_class=self._page_class, reads_pdf=True,
+                headers=task.headers, page_class=self._page_class, reads_documents=True,
             )  # fmt: skip
         except (UnsupportedContent, UnreadablePage):
             if not self._plugins_of(task.defs).has_parser(task):
@@ -298,7 +298,7 @@ class ExtractionChild:
     def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:
         page = parse_page(
             body.read(), header["content_type"], url=header["url"], status=200, fetched_at=0.0,
-            page_class=self._page_class, reads_pdf=True,
+            page_class=self._page_class, reads_documents=True,
         )  # fmt: skip
         self._slot.enter(Phase.SELECTING)
         try:

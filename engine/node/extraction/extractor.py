@@ -1,6 +1,7 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
+import contextlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -24,6 +25,7 @@ from engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_SITEMAP_BYT
 from engine.node.extraction.node_calls import NodeCalls
 from engine.node.extraction.page_extraction import (
     REPEATED,
+    NeedsProcess,
     UnreadablePage,
     apply_data_defs,
     check_supported,
@@ -157,10 +159,13 @@ class PageExtractor:
         runs_plugins = any(c.is_plugin for c in compiled)
         extraction = None
         if not runs_plugins and may_be_inline(body.read(), content_type):
-            page = parse_page(body.read(), content_type, url=url, status=status, fetched_at=fetched_at, headers=headers)
-            result = self._extract_here(compiled, without_rows, context, page, body.read())
-            if result is not None:
-                extraction = PageExtraction(result, compiled)
+            with contextlib.suppress(NeedsProcess):
+                page = parse_page(
+                    body.read(), content_type, url=url, status=status, fetched_at=fetched_at, headers=headers
+                )
+                result = self._extract_here(compiled, without_rows, context, page, body.read())
+                if result is not None:
+                    extraction = PageExtraction(result, compiled)
         if extraction is None:
             self._heap_trimmer.record_page(body.size)
             if not runs_plugins:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from engine.extract.page.page import Page
 from engine.extract.select.css import Speed
-from engine.http.decode import is_pdf, needs_detection
+from engine.http.decode import needs_detection
 
 MAX_INLINE_BYTES = 250_000
 MAX_INLINE_SITEMAP_BYTES = 60_000
@@ -37,9 +37,7 @@ _SEPARATORS = {"json": _JSON_SEPARATORS, "ndjson": (*_JSON_SEPARATORS, b"\n"), "
 
 def may_be_inline(body: bytes, content_type: str) -> bool:
     """Whether a body is small, and quickly decoded; the loop may extract it if the page also `is_plain`."""
-    if len(body) > MAX_INLINE_BYTES or is_pdf(body, content_type):
-        return False
-    return not needs_detection(body, content_type)
+    return len(body) <= MAX_INLINE_BYTES and not needs_detection(body, content_type)
 
 
 def is_plain(page: Page, body: bytes, speeds: Iterable[Speed]) -> bool:

@@ -9,26 +9,30 @@ from typing import Any, Protocol
 import orjson
 
 from engine import urls
-from engine.errors import quote_text
+from engine.errors import UsageError, quote_text
+from engine.extract.documents.document_types import (
+    DocumentTooLarge,
+    DocumentType,
+    DocumentUnreadable,
+    find_document_type,
+)
 from engine.extract.documents.json_value import MISSING, make_encodable, parse_json
 from engine.extract.links.links import limit_links
 from engine.extract.page.canonical import find_canonical
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageKind
 from engine.extract.page.patterns import TimeBudget
-from engine.extract.page.pdf import PdfTooLarge, PdfUnreadable, read_pdf
 from engine.extract.page.refresh import find_refresh
 from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.select.login_check import is_logged_out
 from engine.extract.select.page_blocks import read_blocks, read_digest, read_form_page
-from engine.http.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type, sent_codec
+from engine.http.decode import content_type_at, decode, is_binary, is_xml_type, sent_codec
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 from engine.model.step import StepResult
 from engine.node.extraction.result import PageResult, count_rejections
-from engine.runtime.extras import has_extra, install_hint
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory of the tree for each `<` and `=`: estimated low, since scripts hold them, too."""
@@ -63,20 +67,28 @@ class UnsupportedContent(Exception):
     """The body is not text, such as an image or an archive; the message names its type and the reason if known."""
 
 
+class NeedsProcess(UnsupportedContent):
+    """Only an extraction process reads such a document."""
+
+
 class DataDefProgress(RecordProgress, Protocol):
     """Notes the part of a page in progress."""
 
     def enter_data_def(self, index: int) -> None: ...
 
 
-def check_supported(body: bytes, content_type: str) -> None:
-    """Raise UnsupportedContent if extraction cannot read a body of this type and these first bytes."""
+def check_supported(body: bytes, content_type: str) -> DocumentType | None:
+    """The type of a document that is read as HTML; None for text. Raises UnsupportedContent for other content."""
     if not is_binary(body, content_type):
-        return
-    if not is_pdf(body, content_type):
-        raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
-    if not has_extra("pdf"):
-        raise UnsupportedContent(f"application/pdf, whose text needs `{install_hint('pdf')}`")
+        return None
+    try:
+        type_ = find_document_type(body, content_type)
+    except UsageError as error:
+        raise UnsupportedContent(str(error)) from error
+    reason = content_type.partition(";")[0].strip() or "unknown type" if type_ is None else type_.missing
+    if reason:
+        raise UnsupportedContent(reason)
+    return type_
 
 
 def apply_data_defs(
@@ -217,25 +229,27 @@ def parse_page(
     headers: tuple[tuple[str, str], ...] = (),
     page_class: type[Page] = Page,
     only_tree: bool = False,
-    reads_pdf: bool = False,
+    reads_documents: bool = False,
 ) -> Page:
     """The page of a body. Raises UnsupportedContent.
 
-    `only_tree`: no XPath will be used. `reads_pdf`: only for an extraction process, since a PDF may crash it; raises
-    UnreadablePage for a PDF beyond a limit.
+    `only_tree`: no XPath will be used. `reads_documents`: only for an extraction process, since a PDF may crash it;
+    raises UnreadablePage for a document beyond a limit. Without it, raises NeedsProcess for a document.
     """
     content_type = content_type_at(content_type, url)
     document = decode(body, content_type)
     kind: PageKind
     value: Any = MISSING
     feed: int | None = None
+    skipped: tuple[str, ...] = ()
     if document.kind == "binary":
-        check_supported(body, content_type)
-        if not reads_pdf:
-            raise UnsupportedContent("application/pdf")
-        (text, unreadable), kind = _read_pdf(body), "html"
+        type_ = check_supported(body, content_type)
+        assert type_ is not None
+        if not reads_documents:
+            raise NeedsProcess(type_.content_types[0])
+        (text, skipped), kind = _read_document(type_, body), "html"
     else:
-        text, unreadable, kind = document.utf8, 0, document.kind
+        text, kind = document.utf8, document.kind
         value = parse_json(text.decode()) if kind in ("html", "xml") and _JSON_START.match(text) else MISSING
         feed = _find_feed(text) if kind in ("html", "xml") and value is MISSING else None
         if value is not MISSING:
@@ -260,8 +274,7 @@ def parse_page(
         page.wrong_type = content_type.partition(";")[0].strip()
     if feed:
         page.faults["what stands in front of the feed was skipped"] = None
-    if unreadable:
-        page.faults["a page of the PDF cannot be read and was skipped"] = None
+    page.faults.update(dict.fromkeys(skipped))
     page.damaged = document.damaged
     return page
 
@@ -284,13 +297,13 @@ def read_sitemap_text(body: bytes, content_type: str) -> str:
     return decode(body, content_type).text
 
 
-def _read_pdf(body: bytes) -> tuple[bytes, int]:
-    """The HTML that stands for a PDF, and the number of its unreadable pages."""
+def _read_document(type_: DocumentType, body: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The HTML that stands for a document, and what was skipped."""
     try:
-        return read_pdf(body)
-    except PdfUnreadable as error:
-        raise UnsupportedContent(f"application/pdf {error}") from error
-    except PdfTooLarge as error:
+        return type_.read(body)
+    except DocumentUnreadable as error:
+        raise UnsupportedContent(f"{type_.content_types[0]} {error}") from error
+    except DocumentTooLarge as error:
         raise UnreadablePage(str(error)) from error
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.http.decode import DecodedBody, content_type_at, decode, is_binary, is_pdf, needs_detection
+from engine.http.decode import DecodedBody, content_type_at, decode, needs_detection
 
 HTML = "text/html"
 
@@ -274,24 +274,3 @@ def test_utf_8_round_trips(text: str) -> None:
 )
 def test_an_extension_counts_where_the_type_is_general(content_type: str, url: str, expected: str) -> None:
     assert content_type_at(content_type, url) == expected
-
-
-@pytest.mark.parametrize(
-    ("content_type", "body", "expected"),
-    [
-        ("application/pdf", b"x", True),
-        ("APPLICATION/PDF; version=1.7", b"\n%PDF-1.7", True),
-        ("application/x-pdf", b"", True),
-        ("", b"%PDF-1.4 text", True),
-        ("application/octet-stream", b"%PDF-1.4 text", True),
-        ("text/plain", b"%PDF-1.4 text", True),
-        ("application/zip", b"%PDF-1.4", True),
-        ("text/html", b"%PDF-1.4", False),
-        ("application/json", b"%PDF-1.4", False),
-        ("application/octet-stream", b"<p>%PDF-1.4", False),
-        ("image/png", b"\x89PNG", False),
-    ],
-)
-def test_a_pdf_is_told_by_its_type_or_its_first_bytes(content_type: str, body: bytes, expected: bool) -> None:
-    assert is_pdf(body, content_type) is expected
-    assert not expected or is_binary(body, content_type)

@@ -6,7 +6,8 @@ import sys
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from engine.extract.page.pdf import PdfTooLarge, PdfUnreadable, read_pdf
+from engine.extract.documents.document_types import DocumentTooLarge, DocumentUnreadable
+from engine.extract.page.pdf import read_pdf
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, Link
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent, parse_page
@@ -90,10 +91,10 @@ def test_control_characters_and_lone_surrogates_are_no_problem() -> None:
     ],
 )
 def test_what_has_no_text_says_why(body: bytes, reason: str) -> None:
-    with pytest.raises(PdfUnreadable, match=f"^{reason}"):
+    with pytest.raises(DocumentUnreadable, match=f"^{reason}"):
         read_pdf(body)
     with pytest.raises(UnsupportedContent, match=f"^application/pdf {reason}"):
-        parse_page(body, "application/pdf", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
+        parse_page(body, "application/pdf", url=URL, status=200, fetched_at=0.0, reads_documents=True)
 
 
 def test_a_scan_with_links_is_a_page() -> None:
@@ -105,7 +106,7 @@ def test_pages_that_cannot_be_read_are_counted() -> None:
     html, unreadable = read_pdf(body)
     assert unreadable == 1
     assert html.count(b"<p>") == 2
-    page = parse_page(body, "", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
+    page = parse_page(body, "", url=URL, status=200, fetched_at=0.0, reads_documents=True)
     assert list(page.faults) == ["a page of the PDF cannot be read and was skipped"]
     assert page.damaged == 0
 
@@ -113,17 +114,19 @@ def test_pages_that_cannot_be_read_are_counted() -> None:
 def test_pages_and_characters_are_limited() -> None:
     body = pdf(["1234567890"], ["1234567890"], links=["https://a.example/"])
     assert read_pdf(body, max_pages=2, max_characters=60)[1] == 0
-    with pytest.raises(PdfTooLarge, match=r"^the PDF has 2 pages; the limit is 1$"):
+    with pytest.raises(DocumentTooLarge, match=r"^the PDF has 2 pages; the limit is 1$"):
         read_pdf(body, max_pages=1)
-    with pytest.raises(PdfTooLarge, match=r"^the PDF has more than 50 characters$"):
+    with pytest.raises(DocumentTooLarge, match=r"^the PDF has more than 50 characters$"):
         read_pdf(body, max_characters=50)
     with pytest.raises(UnreadablePage, match="10,001 pages"):
-        parse_page(repeated_page_pdf(10_001), "application/pdf", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
+        parse_page(
+            repeated_page_pdf(10_001), "application/pdf", url=URL, status=200, fetched_at=0.0, reads_documents=True
+        )
 
 
 def test_selectors_match_and_links_work_on_it() -> None:
     body = pdf(["Invoice 2026-17", "Total: 1,250.00 EUR"], ["Terms"], links=["terms.pdf"])
-    page = parse_page(body, "application/octet-stream", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
+    page = parse_page(body, "application/octet-stream", url=URL, status=200, fetched_at=0.0, reads_documents=True)
     fields = (
         Field(name="number", selector="section[data-page='1'] p:first-child", match=r"\d+-\d+"),
         Field(name="total", selector="xpath: //p[starts-with(., 'Total')]", match=r"[\d.,]+"),
@@ -140,8 +143,8 @@ def test_without_the_extra_the_reason_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "pypdfium2", None)  # an import of it fails
     assert not has_extra("pdf")
     with pytest.raises(UnsupportedContent, match=r"^application/pdf, .*pip install 'crawl-console\[pdf\]'"):
-        parse_page(pdf(["x"]), "application/pdf", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
-    with pytest.raises(PdfUnreadable, match=r"^cannot be read: pypdfium2"):
+        parse_page(pdf(["x"]), "application/pdf", url=URL, status=200, fetched_at=0.0, reads_documents=True)
+    with pytest.raises(DocumentUnreadable, match=r"^cannot be read: pypdfium2"):
         read_pdf(pdf(["x"]))
 
 
@@ -157,6 +160,6 @@ def test_changed_bytes_never_raise_anything_else() -> None:
             body[position : position + randomness.choice((0, 1, 30))] = randomness.randbytes(randomness.choice((0, 1)))
         try:
             html, _ = read_pdf(bytes(body))
-        except (PdfUnreadable, PdfTooLarge):
+        except (DocumentUnreadable, DocumentTooLarge):
             continue
         html.decode()

@@ -15,7 +15,7 @@ from engine.model.axis import Axis, AxisTable
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link, NextPage, RequestTemplate
 from engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_BYTES, MAX_TAG_BYTES, is_plain, may_be_inline
-from engine.node.extraction.page_extraction import UnsupportedContent, apply_data_defs, parse_page
+from engine.node.extraction.page_extraction import NeedsProcess, UnsupportedContent, apply_data_defs, parse_page
 from tests.pdf_documents import pdf
 
 CONTEXT = Context(
@@ -86,7 +86,8 @@ def test_usual_pages_are_inline(body: str, content_type: str) -> None:
     "content_type", ["application/pdf", "Application/PDF; x=y", "application/octet-stream", "image/png", ""]
 )
 def test_a_pdf_is_never_inline(content_type: str) -> None:
-    assert not may_be_inline(pdf(["x"]), content_type)
+    with pytest.raises(NeedsProcess):
+        parse_page(pdf(["x"]), content_type, url="http://h.example/", status=200, fetched_at=0.0)
 
 
 def test_a_pdf_is_not_read_where_it_could_crash_a_node() -> None:

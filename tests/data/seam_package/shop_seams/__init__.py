@@ -1,0 +1,45 @@
+"""An output type with tabs between the values, a document type of cards, a command that greets."""
+
+import json
+
+import click
+
+from engine.append.formats.file_writer import FileFormat
+from engine.append.formats.writer import RowEncoder
+from engine.extract.documents.document_types import DocumentType, DocumentUnreadable
+from engine.model.output_type import OutputType
+
+
+class TsvEncoder(RowEncoder):
+    def __init__(self, columns):
+        self._columns = columns
+
+    def header(self):
+        return self._line(self._columns)
+
+    def rows(self, rows):
+        return b"".join(self._line([json.loads(row)[name] for name in self._columns]) for row in rows)
+
+    def _line(self, values):
+        return ("\t".join(map(str, values)) + "\n").encode()
+
+
+def read_card(body):
+    name, _, price = body.removeprefix(b"\0CARD ").decode().partition("=")
+    if not price:
+        raise DocumentUnreadable("has no price")
+    return f"<h1>{name}</h1><b>{price}</b>".encode(), ()
+
+
+@click.command()
+@click.argument("name")
+def greet(name):
+    """Greet a shop."""
+    click.echo(f"hello {name}")
+
+
+TSV_FORMAT = FileFormat(lambda settings: TsvEncoder(settings["columns"]))
+TSV = OutputType(name="tsv", suffixes=("tsv",), summary="Tabs between values.", format="shop_seams:TSV_FORMAT")
+CARD = DocumentType(
+    content_types=("application/vnd.shop-card",), starts=(b"\0CARD ",), suffix="card", reader="shop_seams:read_card"
+)

@@ -1,0 +1,10 @@
+"""A screen that counts the pages done."""
+
+from console.tui.screens.base import View
+
+
+class ShopView(View):
+    NAME = "shop"
+
+    def show(self, poll):
+        self.done = poll.snapshot.jobs["done"]
