@@ -9,7 +9,6 @@ import orjson
 
 PREFIX = struct.Struct("<III")
 """The number of the question, and the lengths of the header and of the bytes behind it."""
-_NUMBER = struct.Struct("<I")
 Encodable = Mapping[str, Any] | bytes
 """A header, or its JSON."""
 
@@ -23,11 +22,6 @@ def encode_frame(header: Encodable, body: bytes = b"", number: int = 0) -> list[
     text = header if isinstance(header, bytes) else orjson.dumps(header)
     start = PREFIX.pack(number, len(text), len(body)) + text
     return [start, body] if body else [start]
-
-
-def number_frame(pieces: list[bytes], number: int) -> list[bytes]:
-    """The frame as the answer to a question."""
-    return [_NUMBER.pack(number) + pieces[0][_NUMBER.size :], *pieces[1:]]
 
 
 def serve(connection: socket.socket, answer: Callable[[dict[str, Any], bytes], tuple[Encodable, bytes]]) -> None:

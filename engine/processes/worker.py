@@ -21,7 +21,8 @@ _CLOSED_SECONDS = 1.0
 """A process that has closed its socket has so long to end."""
 _WATCH_SECONDS = 0.05
 """Seconds between two looks at the memory of a working process."""
-_READ_BYTES = 65_536
+_SMALL_BYTES = 65_536
+"""Answers up to this size are read whether there is room or not."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -251,12 +252,13 @@ class Worker(LaunchedProcess):
         """Those that it has, in the order in which it got them."""
         self.is_broken = False
         """Whether it sent an invalid answer: what it sends is ignored."""
+        self.received = 0
+        """Bytes so far."""
         self._max_bytes = max_bytes
-        self._received = 0
         self._unsent: list[bytes] = []
-        self._writer: asyncio.StreamWriter | None = None
-        self._has_room = asyncio.Event()
-        self._reading = self._loop.create_task(self._read_frames())
+        self._transport: Any = None  # uvloop's is no subclass
+        self.connection.setblocking(False)
+        self._opening = self._loop.create_task(self._open())
 
     @property
     def is_open(self) -> bool:
@@ -296,7 +298,8 @@ class Worker(LaunchedProcess):
     def resume(self, question: Question[Any]) -> None:
         """Read the answer for which there is room now."""
         self._pause(question, paused=False)
-        self._has_room.set()
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     def reply(self, question: Question[Any], header: Encodable) -> None:
         """Answer what it asked about a question, unless it is no longer worked on; its time goes on."""
@@ -304,13 +307,14 @@ class Worker(LaunchedProcess):
             self._pause(question, paused=False)
             self._write(encode_frame(header, b"", number))
 
-    def refuse(self, reason: str) -> None:
+    def _refuse(self, reason: str) -> None:
         """Kill it for an invalid answer, and ignore what it sends."""
         _log.error("%s process %s: invalid answer: %s", self._kind.name, self.pid, reason)
         self.is_broken = True
         self.kill("its process sent an invalid answer")
 
-    def _on_closed(self) -> None:
+    def on_closed(self) -> None:
+        """Note that nothing more comes."""
         self._is_closed = True
         if self.ended is not None:
             self._finish()
@@ -327,9 +331,9 @@ class Worker(LaunchedProcess):
                 question.clock.stop()
         if self._memory_timer is not None:
             self._memory_timer.cancel()
-        self._reading.cancel()
-        if self._writer is not None:
-            self._writer.transport.abort()
+        self._opening.cancel()
+        if self._transport is not None:
+            self._transport.abort()
         super()._release()
 
     def _fail_questions(self) -> None:
@@ -339,7 +343,7 @@ class Worker(LaunchedProcess):
 
     def _start_time(self, question: Question[Any]) -> None:
         question.clock = QuestionClock(
-            self._loop, question.seconds, has_begun=self._has_begun, received=lambda: self._received,
+            self._loop, question.seconds, has_begun=self._has_begun, received=lambda: self.received,
             on_expired=lambda: self._on_late(question),
         )  # fmt: skip
         question.clock.start()
@@ -354,67 +358,47 @@ class Worker(LaunchedProcess):
             self.kill(f"takes longer than its limit of {question.seconds:g} s")
 
     def _write(self, pieces: list[bytes]) -> None:
-        if self._writer is None:
+        if self._transport is None:
             self._unsent += pieces
         else:
-            self._writer.writelines(pieces)
+            self._transport.writelines(pieces)
 
-    async def _read_frames(self) -> None:
-        """Read what it sends until it closes its socket."""
+    async def _open(self) -> None:
         try:
-            reader, self._writer = await asyncio.open_unix_connection(sock=self.connection, limit=_READ_BYTES)
-            self._writer.writelines(self._unsent)
-            while True:
-                number, header_size, body_size = PREFIX.unpack(await reader.readexactly(PREFIX.size))
-                if header_size + body_size > self._max_bytes:
-                    self._on_frame(number, memoryview(b""), memoryview(b""))
-                    return
-                if header_size + body_size > _READ_BYTES:
-                    await self._find_room(number, header_size + body_size)
-                header = await self._read(reader, header_size)
-                self._on_frame(number, header, await self._read(reader, body_size))
-        except (asyncio.IncompleteReadError, OSError):
-            pass
-        finally:
-            self._on_closed()
+            self._transport, _ = await self._loop.create_unix_connection(lambda: _Frames(self), sock=self.connection)
+        except OSError:
+            self.on_closed()
+        else:
+            self._write(self._unsent)
+            self._unsent = []
 
-    async def _read(self, reader: asyncio.StreamReader, size: int) -> memoryview:
-        """So many bytes, each in memory once: they may be kept for long."""
-        content, start = bytearray(size), 0
-        while start < size:
-            chunk = await reader.read(size - start)
-            if not chunk:
-                raise asyncio.IncompleteReadError(b"", size)
-            content[start : start + len(chunk)] = chunk
-            start += len(chunk)
-            self._received += len(chunk)
-        return memoryview(content)
-
-    async def _find_room(self, number: int, size: int) -> None:
-        """Leave a large answer in the process until there is room for it."""
+    def admit(self, number: int, size: int) -> bool:
+        """Whether a frame of this size is read; a large answer stays in the process until there is room for it."""
+        if not 0 < size <= self._max_bytes:
+            self._refuse("it is too large")
+            return False
         question = self.questions.get(number)
-        if question is None or question.room is None or question.answered.done():
-            return
+        if size <= _SMALL_BYTES or question is None or question.room is None or question.answered.done():
+            return True
         question.room.release()  # what the answer of a process that died has held
         if not question.room.try_grow(size):
-            self._has_room.clear()
+            self._transport.pause_reading()
             self._pause(question, paused=True)
             asked, question.answered, question.size = question.answered, self._loop.create_future(), size
             asked.set_result(self)
-            await self._has_room.wait()
+        return True
 
-    def _on_frame(self, number: int, header: memoryview, body: memoryview) -> None:
+    def on_frame(self, number: int, header: memoryview, body: memoryview) -> None:
+        """Take an answer, or what the worker asks about a question."""
         if self.is_broken:
             return
         question = self.questions.get(number)
         try:
             if question is None or (self._is_serial and question is not next(iter(self.questions.values()))):
                 raise InvalidAnswer("nothing was asked")
-            if not header:
-                raise InvalidAnswer("it is too large")
             answer = question.read(header, body)
         except InvalidAnswer as error:
-            self.refuse(str(error))
+            self._refuse(str(error))
             return
         if answer is None:
             self._pause(question, paused=True)
@@ -433,3 +417,34 @@ class Worker(LaunchedProcess):
                 self.kill(f"needs more than {self._memory / 1e6:,.0f} MB; the limit is parse_memory")
             else:
                 self._memory_timer = self._loop.call_later(_WATCH_SECONDS, self._watch_memory)
+
+
+class _Frames(asyncio.BufferedProtocol):
+    """Reads the frames of a worker, each into memory of its own: it may be kept for long."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._buffer = bytearray(PREFIX.size)
+        self._filled = 0
+        self._frame: tuple[int, int] | None = None
+        """Number and size of the header; None: its prefix is read."""
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        self._worker.received += nbytes
+        if self._filled < len(self._buffer):
+            return
+        content, self._filled = memoryview(self._buffer), 0
+        if self._frame is None:
+            number, header_size, body_size = PREFIX.unpack(content)
+            if self._worker.admit(number, header_size + body_size):
+                self._frame, self._buffer = (number, header_size), bytearray(header_size + body_size)
+        else:
+            (number, header_size), self._frame, self._buffer = self._frame, None, bytearray(PREFIX.size)
+            self._worker.on_frame(number, content[:header_size], content[header_size:])
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._worker.on_closed()

@@ -40,7 +40,7 @@ from engine.node.lines import unpacked_size
 from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap, tune_garbage_collection
 from engine.plugins.plugin_errors import StepError
 from engine.processes.child_limits import ignore_stop_signals, limit_memory
-from engine.processes.frames import number_frame
+from engine.processes.frames import encode_frame
 from engine.processes.start import ChildStart
 from engine.runtime import log_file
 from engine.runtime.beat_file import resident_bytes
@@ -119,11 +119,12 @@ class ExtractionChild:
             self._number += 1
             self._slot.begin(self._number, Phase.DECODING)
             self._must_end = False
-            answer = number_frame(self._out_of_memory_answer() if body is None else self._work(header, body), question)
+            message = self._out_of_memory_answer() if body is None else self._work(header, body)
             large = size >= LARGE_PAGE_BYTES
-            del header, body
-            if sum(map(len, answer)) <= _JOINED_BYTES:
+            answer = encode_frame({}, message, question)
+            if len(message) <= _JOINED_BYTES:
                 answer = [b"".join(answer)]  # the node wakes up once
+            del header, body, message
             while answer:
                 self._connection.sendall(answer.pop(0))
             self._slot.enter(Phase.IDLE)
@@ -159,8 +160,8 @@ class ExtractionChild:
                 signal.setitimer(signal.ITIMER_REAL, left)
 
     def _exchange(self, call: str, key: str, value: Any) -> Any:
-        call_frame = wire.encode(wire.NodeCallRequest.from_value(call, key, value))
-        self._connection.sendall(b"".join(number_frame(call_frame, self._question)))
+        message = wire.encode(wire.NodeCallRequest.from_value(call, key, value))
+        self._connection.sendall(b"".join(encode_frame({}, message, self._question)))
         while (sizes := self._inbox.read_header()) is not None:
             number, header, size = sizes
             if header["kind"] == "reply":
@@ -173,7 +174,7 @@ class ExtractionChild:
                 self._waiting.append((number, header, self._inbox.read_body(size), size))
         raise ConnectionResetError
 
-    def _work(self, header: dict[str, Any], body: Body) -> list[bytes]:
+    def _work(self, header: dict[str, Any], body: Body) -> bytes:
         failure: wire.Failure | None
         signal.setitimer(signal.ITIMER_PROF, self._limits.seconds)
         try:
@@ -198,13 +199,13 @@ class ExtractionChild:
             signal.setitimer(signal.ITIMER_PROF, 0)
         return self._out_of_memory_answer() if failure is None else wire.encode(failure)
 
-    def _out_of_memory_answer(self) -> list[bytes]:
+    def _out_of_memory_answer(self) -> bytes:
         self._must_end = True
         unit, step = self._slot.step or (None, 0)
         return wire.encode(wire.Failure(kind="memory", reason="", unit=unit, step=step))
 
     @cached_property
-    def _handlers(self) -> dict[str, Callable[[dict[str, Any], Body], list[bytes]]]:
+    def _handlers(self) -> dict[str, Callable[[dict[str, Any], Body], bytes]]:
         return {
             "page": self._extract_page,
             "steps": self._resume_steps,
@@ -213,7 +214,7 @@ class ExtractionChild:
             "select": self._select,
         }
 
-    def _extract_page(self, header: dict[str, Any], body: Body) -> list[bytes]:
+    def _extract_page(self, header: dict[str, Any], body: Body) -> bytes:
         task = PageTask.from_header(header)
         if task.tasks:
             return self._run_plugins(task, body)
@@ -232,7 +233,7 @@ class ExtractionChild:
         )
         return self._encode_page(result, task.max_rejections)
 
-    def _run_plugins(self, task: PageTask, body: Body) -> list[bytes]:
+    def _run_plugins(self, task: PageTask, body: Body) -> bytes:
         """Extract a page whose rows go through plugin code; only plugin parsers read what is not text."""
         content = body.read()
         page = None
@@ -246,11 +247,11 @@ class ExtractionChild:
                 raise
         return self._encode_page(self._plugins_of(task.defs).apply(task, page, content), task.max_rejections)
 
-    def _resume_steps(self, header: dict[str, Any], body: Body) -> list[bytes]:
+    def _resume_steps(self, header: dict[str, Any], body: Body) -> bytes:
         """The steps behind a command."""
         return self._encode_page(self._plugins_of(header["defs"]).resume(header, body.read()))
 
-    def _encode_page(self, result: PageResult, max_rejections: int = SHOWN_REJECTIONS) -> list[bytes]:
+    def _encode_page(self, result: PageResult, max_rejections: int = SHOWN_REJECTIONS) -> bytes:
         self._slot.enter(Phase.ANSWER)
         result.pack(max_rejections, max_bytes=self._limits.answer, max_rows_bytes=self._limits.rows)
         return wire.encode(result)
@@ -269,7 +270,7 @@ class ExtractionChild:
             code = self._plugins[defs] = PluginSteps(definitions, self._slot, self._limits, self._call_node)
         return code
 
-    def _read_sitemap(self, header: dict[str, Any], body: Body) -> list[bytes]:
+    def _read_sitemap(self, header: dict[str, Any], body: Body) -> bytes:
         text = read_sitemap_text(body.read(), header["content_type"])
         self._slot.enter(Phase.PARSING)
         entries = parse_sitemap(text, header.get("now"))
@@ -280,7 +281,7 @@ class ExtractionChild:
             raise AnswerTooLarge(self._limits.answer)
         return wire.encode(answer)
 
-    def _judge_urls(self, header: dict[str, Any], body: Body) -> list[bytes]:
+    def _judge_urls(self, header: dict[str, Any], body: Body) -> bytes:
         from engine.robots.rules import RobotsRules
 
         file = (body.read(), header["agent"])
@@ -295,7 +296,7 @@ class ExtractionChild:
         )
         return wire.encode(answer)
 
-    def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:
+    def _select(self, header: dict[str, Any], body: Body) -> bytes:
         page = parse_page(
             body.read(), header["content_type"], url=header["url"], status=200, fetched_at=0.0,
             page_class=self._page_class, reads_documents=True,

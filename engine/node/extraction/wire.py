@@ -13,7 +13,7 @@ from engine.extract.documents.json_value import make_encodable
 from engine.extract.select.selection import SelectionResult
 from engine.model.record import Count
 from engine.node.extraction.result import MAX_INTEGER, PageResult, SitemapResult
-from engine.processes.frames import InvalidAnswer, encode_frame
+from engine.processes.frames import InvalidAnswer
 
 MAX_KNOWN_DEFS = 8
 """Versions of defs that a process keeps. It drops the oldest one first, and the node keeps the same count."""
@@ -62,14 +62,13 @@ Answer = Result | Failure | NodeCallRequest
 _decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 
-def encode(answer: Answer) -> list[bytes]:
+def encode(answer: Answer) -> bytes:
     """A message. Lone surrogates, which cannot be sent, become `?`."""
     try:
-        message = msgspec.msgpack.encode(answer)
+        return msgspec.msgpack.encode(answer)
     except UnicodeEncodeError:
         plain = msgspec.to_builtins(answer, builtin_types=(bytes, memoryview))
-        message = msgspec.msgpack.encode(make_encodable(plain))
-    return encode_frame({}, message)
+        return msgspec.msgpack.encode(make_encodable(plain))
 
 
 def decode_answer(message: bytes | memoryview, max_bytes: int = MAX_INTEGER) -> Answer:

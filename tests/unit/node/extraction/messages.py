@@ -16,7 +16,7 @@ def message_of(answer: wire.Answer, **limits: int) -> bytes:
     if isinstance(answer, PageResult):
         answer = replace(answer)
         answer.pack(SHOWN_REJECTIONS, **limits)
-    return wire.encode(answer)[-1]
+    return wire.encode(answer)
 
 
 def read_back(page: PageResult) -> PageResult:

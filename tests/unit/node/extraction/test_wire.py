@@ -1,6 +1,5 @@
 """Answers of extraction processes: what is valid is read back, whatever is not costs the process, never the node."""
 
-import asyncio
 import contextlib
 import random
 import socket
@@ -22,6 +21,7 @@ from engine.node.extraction.result import AnswerTooLarge, PageResult, SitemapRes
 from engine.node.extraction.task import SHOWN_REJECTIONS, PageTask
 from engine.node.lines import Lines, pack_lines
 from engine.processes.frames import PREFIX, InvalidAnswer
+from engine.processes.worker import Worker
 from tests.templates import template
 from tests.unit.node.extraction.messages import changed, columns, fields_of, message_of, read_back, with_links
 from tests.unit.node.extraction.tasks import limits, request, title
@@ -155,16 +155,17 @@ def test_damaged_bytes_raise_nothing_else() -> None:
 
 def garbage_pool(monkeypatch: pytest.MonkeyPatch, garbage: bytes, times: int) -> ExtractionPool:
     """A pool whose first processes send the given bytes instead of answers."""
-    left, connect = iter(range(times)), asyncio.open_unix_connection
+    left, opened = iter(range(times)), Worker._open
 
-    async def connect_to_garbage(*, sock: socket.socket, **options: Any) -> Any:
+    def connect(worker: Worker) -> Any:
         if next(left, None) is not None:
-            sock.close()
-            sock, theirs = socket.socketpair()
+            worker.connection.close()
+            worker.connection, theirs = socket.socketpair()
+            worker.connection.setblocking(False)
             threading.Thread(target=send_garbage, args=(theirs, garbage), daemon=True).start()
-        return await connect(sock=sock, **options)
+        return opened(worker)
 
-    monkeypatch.setattr(asyncio, "open_unix_connection", connect_to_garbage)
+    monkeypatch.setattr(Worker, "_open", connect)
     return ExtractionPool(template(), limits())
 
 
