@@ -19,7 +19,7 @@ from engine.store.tables.run import runs, supervisors
 from engine.store.transactions import release
 from engine.store.transactions.takeover import end_processes
 from engine.supervise.analysis.doubled_keys import warn_of_doubled_keys
-from engine.supervise.analysis.expectations import build_baseline
+from engine.supervise.analysis.expectations import build_baseline, find_missed
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.reload.defs_sync import DefsSync
@@ -74,7 +74,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
                     exit_reason, reason = ExitReason.FAILED, missing
                 elif self.defs_sync.has_work_left():
                     exit_reason, reason = ExitReason.EXTRACTED, "extracted; the next run fetches the remaining pages"
-            missed = self.stats.find_missed(complete=exit_reason is ExitReason.COMPLETE)
+            missed = find_missed(self.run.db, run, self.run.settings, complete=exit_reason is ExitReason.COMPLETE)
             complete, state, now = exit_reason is ExitReason.COMPLETE, FINAL_STATES[exit_reason], time.time()
             runs.set_state(self.run.db, run, state, reason)
             if complete and temporary.has_any(self.run.db):
@@ -95,7 +95,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
             if self.is_last:
                 supervisors.end(self.run.db, self.run.epoch, now)
         if complete:
-            folder = FileFolder(self.run.db.path.parent, self.run.id)
+            folder = FileFolder(self.run.folder, self.run.id)
             folder.remove_parts()
             with contextlib.suppress(OSError):  # the appender has said why; the next one tries again
                 link_output(folder.output.parent, LATEST, self.run.id)

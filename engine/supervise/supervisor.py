@@ -180,7 +180,8 @@ class Supervisor(Struct, kw_only=True):
         self._kill_reason = self._kill_reason or reason
 
     def request_reload(self) -> None:
-        self.defs_sync.request_reload()
+        if (reloader := self.defs_sync.reloader) is not None:
+            reloader.check_now()
 
     def kill_processes(self) -> None:
         """Kill every process of the run, and wait for their end."""
@@ -350,7 +351,7 @@ class Supervisor(Struct, kw_only=True):
         with contextlib.suppress(DatabaseBusy):
             self.stats.record({}, last=True)
         with contextlib.suppress(DatabaseBusy):
-            self.checkpoints.write_state_file()
+            self.checkpoints.state_file.refresh()
         if outcome.exit_reason is ExitReason.COMPLETE:
             delete_documents(self.run.db, self.run.folder, lambda: self.kill_requested)
             self.retention.begin_end(time.monotonic() - self._started_at)

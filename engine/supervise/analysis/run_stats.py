@@ -21,11 +21,10 @@ from engine.store.tables.output import outputs
 from engine.store.tables.row import health, rows
 from engine.store.tables.run import metrics, nodes, runs, samples, supervisors
 from engine.store.tables.run.events import Level
-from engine.store.tables.run.runs import MissedExpectation
 from engine.store.tables.run.samples import Sample
 from engine.store.transactions import page_limit
 from engine.supervise.analysis.alarm_keeper import AlarmKeeper
-from engine.supervise.analysis.expectations import find_missed, gave_nothing
+from engine.supervise.analysis.expectations import gave_nothing
 from engine.supervise.analysis.health_watch import HealthWatch
 from engine.supervise.analysis.host_watch import HostWatch
 from engine.supervise.disk_guard import DiskGuard
@@ -229,10 +228,6 @@ class RunStats:
     def confirm_warnings(self) -> None:
         """Call it after the commit of `log_warnings`."""
         self._warning_log.confirm()
-
-    def find_missed(self, *, complete: bool) -> list[MissedExpectation]:
-        """Expectations of the defs and settings that the rows do not meet."""
-        return find_missed(self._run.db, self._run.seq, self._run.settings, complete=complete)
 
     def log_noindex(self) -> None:
         """At the end of the run, log how many of its pages say `noindex`, if any do, in the open transaction."""

@@ -69,9 +69,6 @@ class CheckpointTracker(Struct):
         self.state_file.refresh(list(entries.values()) if entries else None, at_once=False)
         return bool(changed)
 
-    def write_state_file(self) -> None:
-        self.state_file.refresh()
-
     def close(self, *, done: bool, reason: str | None) -> None:
         """Record the end of the run in the transaction that ends it: `done`, or interrupted for a reason."""
         entries = read_checkpoints(self.run.db, self.run.seq)

@@ -38,7 +38,7 @@ class DefsSync(Struct, kw_only=True):
         if self.reloader is not None:
             if not self._started:
                 self._started = True
-                self.reloader.start()
+                self.reloader.watcher.start()
             new = self.reloader.tick()
             if new is not None:
                 seeder = Seeder(self.run, *new, seeder)
@@ -74,10 +74,6 @@ class DefsSync(Struct, kw_only=True):
         """Whether an extract-only run could re-extract none of the pages that are not up to date."""
         return self.extract_only and self.planner.gave_nothing
 
-    def request_reload(self) -> None:
-        if self.reloader is not None:
-            self.reloader.check_now()
-
     def stop(self) -> None:
         if self.reloader is not None and self._started:
-            self.reloader.stop()
+            self.reloader.watcher.stop()

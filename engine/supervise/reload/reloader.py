@@ -61,9 +61,6 @@ class Reloader(Struct, kw_only=True):
     _loaded: LoadResult[StepGraph] | None = None
     """What a busy database kept from being published."""
 
-    def start(self) -> None:
-        self.watcher.start()
-
     def check_now(self) -> None:
         """Load and publish the defs from disk, whether or not a file changed."""
         self._orders[_SIGNAL] = _Order(self.watcher.request_load())
@@ -83,9 +80,6 @@ class Reloader(Struct, kw_only=True):
     def is_settled(self) -> bool:
         """Whether the defs on disk are in force, wait for an operator, or were rejected."""
         return self._loaded is None and self.watcher.settled()
-
-    def stop(self) -> None:
-        self.watcher.stop()
 
     def tick(self) -> tuple[Definitions, int] | None:
         """Publish loaded defs, if any; returns new defs and their version, for the caller to seed.
