@@ -132,6 +132,8 @@ class Fetcher:
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, auth=auth, terms=terms)
         first = None
         if auth is not None and auth.kind == "digest":
+            if authorization is None:  # the challenge that another request gets serves this one, too
+                await self._digest_authenticator().wait_for_first(url, auth)
             first = self._authorize(sent, auth, authorization)
         if download is not None:
             sent.headers.update({"Accept": sent.headers.get("Accept", "*/*"), **download.request_headers(sent.target)})
@@ -154,11 +156,6 @@ class Fetcher:
     async def check_address(self, url: str, route: HostRoute | None = None) -> None:
         """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Sends nothing."""
         await self._guard.check(url, route)
-
-    async def wait_for_challenge(self, url: str, auth: HostAuth | None) -> None:
-        """Wait for the first answer of a host with digest authentication: its challenge serves all requests."""
-        if auth is not None and auth.kind == "digest":
-            await self._digest_authenticator().wait_for_first(url, auth)
 
     async def aclose(self) -> None:
         await self._chain.aclose()

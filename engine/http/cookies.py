@@ -215,8 +215,8 @@ class SessionCookies:
         self._shared: set[str] = set()
         """Sites whose cookies go to other nodes: a session must not end because other sites set cookies."""
 
-    def extract_cookies(self, request: OutgoingRequest, set_cookies: Sequence[str]) -> bool:
-        """Store the cookies of a response; returns whether that changed any."""
+    def extract_cookies(self, request: OutgoingRequest, set_cookies: Sequence[str]) -> str:
+        """Store the cookies of a response; returns the site whose cookies changed, or an empty text."""
         site = site_of(urls.host_of(request.target))
         with self._lock:
             cookies = self._sites.pop(site, None)
@@ -227,7 +227,7 @@ class SessionCookies:
                 self._sites[site] = cookies  # at the end: the site that set cookies last is dropped last
             if len(self._sites) > _MAX_SITES + len(self._shared):
                 del self._sites[next(site for site in self._sites if site not in self._shared)]
-        return changed
+        return site if changed else ""
 
     def set_cookie_header(self, request: OutgoingRequest) -> None:
         """Add the site's cookies to the Cookie header. A cookie from the defs overrides one of the same name."""

@@ -59,8 +59,8 @@ class FetchResponse(Struct):
     """The URL that a plugin loader was led to, normalized, without credentials; None: it is `url`."""
     cookie_header: str = ""
     """The cookies of its request."""
-    changed_cookies: bool = False
-    """Whether it changed the session cookies of its site."""
+    changed_site: str = ""
+    """The site whose session cookies it changed."""
     is_file: bool = False
     """Whether its content is in the part of a file, and `body` is only the beginning of it."""
     has_surplus: bool = False

@@ -49,7 +49,7 @@ from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
-from engine.node.requests.request_sender import RequestSender
+from engine.node.requests.request_sender import Attempt, RequestSender
 from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings
 from engine.store.pages.documents import NewDocument
@@ -103,7 +103,6 @@ class Pipeline:
             def_cache=def_cache,
             named_hosts=named_hosts,
             host_gates=host_gates,
-            byte_budget=byte_budget,
             settings=settings,
             group_loaders=group_loaders,
             shared_jars=shared_jars,
@@ -117,13 +116,13 @@ class Pipeline:
         need_login, keep_login = NeedLogin(db_access, outcomes), KeepLogin(outcomes)
         obey_robots = ObeyRobots(robots_cache, sender, outcomes, settings.max_attempts)
         stay, claim = StayOnSite(redirect_rule, outcomes), ClaimTarget(db_access, outcomes)
-        keep_body, lease_again = KeepBody(sender, db_access, outcomes), LeaseAgain(outcomes)
+        keep_body, lease_again = KeepBody(db_access, outcomes), LeaseAgain(outcomes)
 
         def fetch(*hop_rules: HopRule) -> Fetch:
             return Fetch(sender, revalidation, outcomes, hop_rules)
 
-        judge = JudgeStatus(sender, revalidation, outcomes)
-        read, extract = ReadBody(sender, db_access, outcomes), Extract(page_extractor, outcomes)
+        judge = JudgeStatus(revalidation, outcomes)
+        read, extract = ReadBody(db_access, outcomes), Extract(page_extractor, outcomes)
         refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
         finish = CheckReplaced(outcomes), HoldFiles(FileRows(def_cache)), Finish(outcomes)
         download = FileHandler(
@@ -142,7 +141,7 @@ class Pipeline:
             ),
             JobKind.SITEMAP: (
                 start, obey_robots, wait, fetch(stay, keep_body, lease_again, obey_robots),
-                SitemapHandler(settings.max_body, page_extractor, db_access, def_cache, outcomes, sender),
+                SitemapHandler(settings.max_body, page_extractor, db_access, def_cache, outcomes),
             ),
             JobKind.ROBOTS: (
                 StartChain(MAX_ROBOTS_REDIRECTS), wait,
@@ -160,6 +159,9 @@ class Pipeline:
             ),
         }  # fmt: skip
         self._stored_stages: tuple[PageStage, ...] = (stay, start, judge, read, extract, refresh, *finish)
+        self._byte_budget = byte_budget
+        self._attempts: set[Attempt] = set()
+        """Those that run."""
         self._by_plan: dict[HostPlan, tuple[tuple[PageStage, ...], ...]] = {}
         """The stages that apply to each plan: all, those without a robots.txt to obey, those of a stored page."""
 
@@ -170,22 +172,24 @@ class Pipeline:
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         """The outcome of the job. `started` is called when its request is about to be sent."""
-        outcome = None
+        outcome, page = None, VisitedPage(started=started, attempt=Attempt(job.host, self._byte_budget.open_share()))
+        self._attempts.add(page.attempt)
         try:
-            outcome = await self._process(job, started)
+            outcome = await self._process(job, page)
         except NoRoom as shortage:
             outcome = self._outcomes.postponed(job, str(shortage))
         except ExtractionUnavailable as error:
             outcome = self._outcomes.retry(job, job.url, str(error))
             outcome.remove(HostFailure)
         finally:
-            share = self._sender.take_share(job)
-            if share is not None and share.granted:
+            self._attempts.discard(page.attempt)
+            share = page.attempt.share
+            if share.granted:
                 if outcome is not None and any(isinstance(effect, _HOLDING) for effect in outcome.effects):
                     outcome.release_when_settled(share.release)
                 else:
                     share.release()
-        self._sender.complete(outcome)
+        self._sender.complete(outcome, page.attempt)
         keeps = job.plan.keeps_documents
         return outcome if keeps is None else outcome.add(DocumentUse(keeps))
 
@@ -205,11 +209,12 @@ class Pipeline:
         return lists[self.robots_cache.allows_all(job.host, job.defs_version)]
 
     def waiting_hosts(self) -> dict[int, float]:
-        return self._sender.waiting_hosts()
+        sent = [(attempt.host, attempt.sent_at) for attempt in self._attempts if attempt.sent_at is not None]
+        return dict(sorted(sent, key=lambda item: -item[1]))  # the oldest of a host comes last
 
     def forget(self, job: LeasedJob) -> None:
         """Free the state of a job, however it ended."""
-        self._sender.forget(job)
+        self._sender.dismiss(job)
         self._revalidation.forget(job)
 
     async def aclose(self) -> None:
@@ -217,13 +222,14 @@ class Pipeline:
         self._page_extractor.close()
         await self._sender.aclose()
 
-    async def _process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
-        page = VisitedPage(started=started) if job.stored is None else VisitedPage.from_stored(job.stored)
+    async def _process(self, job: LeasedJob, page: VisitedPage) -> JobOutcome:
+        stored = job.stored
+        if stored is not None:
+            page.use(stored)
         for stage in self.stages_of(job):
             result = await stage.run(job, page)
             if not isinstance(result, VisitedPage):
                 return result
-            if result is not page and result.stored is not None:
-                job = self._def_cache.plan_for(job, result.url)  # redirects may have led to it
-            page = result
+            if page.stored is not stored:  # redirects may have led to it, from another host
+                stored, job = page.stored, self._def_cache.plan_for(job, page.url)
         raise AssertionError("the last stage gives the outcome")

@@ -22,7 +22,7 @@ class CookieTransport(httpx.AsyncBaseTransport):
         if request.terms.keeps_cookies:
             values = [value for name, value in response.fetched.headers if name == "set-cookie"]
             if values:
-                response.fetched.changed_cookies = self._cookies.extract_cookies(request, values)
+                response.fetched.changed_site = self._cookies.extract_cookies(request, values)
         return response
 
     async def aclose(self) -> None:

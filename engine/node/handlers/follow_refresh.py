@@ -31,7 +31,7 @@ class FollowRefresh(PageStage, frozen=True):
             chain.follow(target, SEE_OTHER, cookies or "")
         except RedirectRejected as rejected:
             problem = str(rejected)
-        hop = Hop(chain, page.url, problem)
+        hop = Hop(page, page.url, problem)
         for rule in self.hop_rules:
             ended = await rule.judge(job, hop)
             if isinstance(ended, JobOutcome):

@@ -14,16 +14,15 @@ from engine.node.handlers.login_page import leads_to_login
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import RedirectRule
-from engine.node.requests.request_sender import RequestSender
 from engine.store.tables.outcome import JobOutcome
 
 _BODY_REDIRECTED = "redirect to another host that would repeat the request's body there; use its target as the URL"
 
 
 class Hop(Struct, frozen=True):
-    """One redirect, whose target is where the chain is now."""
+    """One redirect of a page, whose target is where its chain is now."""
 
-    chain: RedirectChain
+    page: VisitedPage
     from_url: str
     problem: str = ""
     """Why it cannot be followed; the chain may be where it was."""
@@ -33,17 +32,24 @@ class Hop(Struct, frozen=True):
     """Whether a plugin loader has followed it: the response is the page at the target."""
 
     @property
+    def chain(self) -> RedirectChain:
+        assert self.page.chain is not None
+        return self.page.chain
+
+    @property
     def leaves_host(self) -> bool:
         return urls.host_key(self.from_url) != urls.host_key(self.chain.url)
 
 
-def follow(chain: RedirectChain, response: FetchResponse) -> Hop | None:
-    """Move the chain to where a response leads; None: it leads nowhere else. Raises FetchFailed as `chain.follow`."""
+def follow(page: VisitedPage, response: FetchResponse) -> Hop | None:
+    """Move the chain of a page to where a response leads; None: nowhere else. Raises FetchFailed as `chain.follow`."""
     if response.refusal is not None:
         return None
     is_loaded = classify_status(response.status) != "redirect"
     if is_loaded and response.loaded_url is None:
         return None
+    chain = page.chain
+    assert chain is not None
     from_url, problem = chain.url, ""
     try:
         if response.loaded_url is not None and is_loaded:
@@ -52,7 +58,7 @@ def follow(chain: RedirectChain, response: FetchResponse) -> Hop | None:
             chain.advance(response)
     except RedirectRejected as rejected:
         problem = str(rejected)
-    return Hop(chain, from_url, problem, response, is_loaded)
+    return Hop(page, from_url, problem, response, is_loaded)
 
 
 class HopRule(Protocol):
@@ -97,7 +103,6 @@ class KeepLogin(Struct, frozen=True):
 class KeepBody(Struct, frozen=True):
     """Has a body repeated only on its host. It cannot be leased again: the sender has it wait for its turn."""
 
-    sender: RequestSender
     db_access: DbAccess
     outcomes: OutcomeBuilder
 
@@ -109,7 +114,7 @@ class KeepBody(Struct, frozen=True):
         if job.terms.reserved and not hop.is_loaded:
             if not await self.db_access.reserve_request(job):
                 return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
-            self.sender.mark_reserved(job)
+            hop.page.attempt.reserved += 1  # the next request is counted
         return None
 
 
@@ -141,7 +146,7 @@ class ClaimTarget(Struct, frozen=True):
         if hop.chain.request.is_plain_get and not await self.db_access.claim_target(job, hop.chain.url):
             return self.outcomes.given_back(job, hop.chain)
         stored = self.db_access.stored_page(job.run, hop.chain.keys[-1])
-        return None if stored is None else VisitedPage.from_stored(stored, hop.chain)
+        return None if stored is None else hop.page.use(stored)
 
 
 class EndRobotsRedirects(Struct, frozen=True):
@@ -156,4 +161,4 @@ class EndRobotsRedirects(Struct, frozen=True):
             return None
         if not hop.problem and self.redirect_rule.guard_refusal(job, hop.chain.url) is not None:
             return self.outcomes.ended(job, JobState.FAILED, refusal, hop.chain.url, hops=hop.chain.hops)
-        return VisitedPage.from_response(hop.chain, hop.response)
+        return hop.page.arrive(hop.response)

@@ -29,7 +29,7 @@ from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import RedirectRule
-from engine.node.requests.request_sender import RequestSender
+from engine.node.requests.request_sender import Attempt, RequestSender
 from engine.robots.host_policy import resolve_host_policy
 from engine.settings import Settings
 from engine.store.pages.body import Body
@@ -67,25 +67,18 @@ class LoginFailed(Exception):
 class LoginVisit:
     """The requests of one login: each at its host, redirects included."""
 
-    def __init__(
-        self, job: LeasedJob, host_key: str, *, sender: RequestSender, redirect_rule: RedirectRule,
-        def_cache: DefCache, robots_cache: RobotsCache, settings: Settings, delays: dict[str, AskedDelay],
-    ) -> None:  # fmt: skip
-        """`host_key`: the host of the pages, whose limits the lease has. `delays`: see `AskedDelay`."""
-        self._sender = sender
-        self._redirect_rule = redirect_rule
-        self._def_cache = def_cache
-        self._robots_cache = robots_cache
-        self._settings = settings
+    def __init__(self, handler: "LoginHandler", job: LeasedJob, host_key: str, attempt: Attempt) -> None:
+        """`host_key`: the host of the pages, whose limits the lease has."""
+        self._handler = handler
+        self._attempt = attempt
         self._own_host = host_key
         self._own_job = self.job = job
         # where the job was admitted; at another host it was under that host's limits
-        self._host = host_key if urls.host_key(job.url) == host_key else ""
-        self._delays = delays
+        self._host = host_key if job.plan.host_key == host_key else ""
 
     async def fetch(self, url: str, request: Request) -> tuple[str, FetchResponse]:
         """The last URL and the page there, after redirects. Raises LoginFailed and what sending raises."""
-        for _ in range(self._settings.max_redirects + 1):
+        for _ in range(self._handler.settings.max_redirects + 1):
             response = await self._send(url, request)
             if response.refusal is not None:
                 raise LoginFailed(f"blocked: {response.refusal}", refused=False)
@@ -100,14 +93,14 @@ class LoginVisit:
                     raise LoginFailed(f"HTTP {response.status}")
             if target is None:
                 raise LoginFailed(response.location_problem or "invalid redirect")
-            refusal = self._redirect_rule.refusal(self.job, url, target)
+            refusal = self._handler.redirect_rule.refusal(self.job, url, target)
             if refusal is not None:
                 raise LoginFailed(refusal)
             request = build_redirect_request(request, response.status, url, target)
             if request.body is not None and urls.origin(url) != urls.origin(target):
                 raise LoginFailed(f"a redirect would send the password to {urls.origin(target)}")
             url = target
-        raise LoginFailed(f"more than {self._settings.max_redirects} redirects")
+        raise LoginFailed(f"more than {self._handler.settings.max_redirects} redirects")
 
     async def _send(self, url: str, request: Request) -> FetchResponse:
         host_key = urls.host_key(url)
@@ -115,39 +108,40 @@ class LoginVisit:
             if host_key != self._own_host:
                 await self._ask_delay(url)
             await self._go_to(url)
-        return await self._sender.send(self.job, url, request)
+        return await self._handler.sender.send(self.job, self._attempt, url, request)
 
     async def _go_to(self, url: str) -> None:
         host_key = urls.host_key(url)
-        self.job = self._def_cache.plan_for(self._own_job, url)
+        self.job = self._handler.def_cache.plan_for(self._own_job, url)
         if host_key != self._own_host:
             policy = self._policy(host_key)
-            asked = self._delays.get(host_key, _NO_DELAY) if policy.robots else _NO_DELAY
+            asked = self._handler.delays.get(host_key, _NO_DELAY) if policy.robots else _NO_DELAY
             delay = max(self._own_job.terms.delay, policy.delay, asked.seconds)
             self.job = self.job._replace(
                 terms=self._own_job.terms._replace(delay=delay, concurrency=policy.concurrency)
             )
-        await self._sender.change_host(self.job)
+        await self._handler.sender.change_host(self.job)
         self._host = host_key
 
     async def _ask_delay(self, url: str) -> None:
         """Read the robots.txt of a host that is not that of the pages, once a day. Raises LoginFailed."""
         host_key, now = urls.host_key(url), time.monotonic()
-        asked = self._delays.get(host_key, _NO_DELAY)
+        asked = self._handler.delays.get(host_key, _NO_DELAY)
         if now - asked.read_at < _ROBOTS_SECONDS or not self._policy(host_key).robots:
             return
         answer = await ask_for_robots(f"{urls.origin(url)}/robots.txt", self._send_robots)
-        robots = await self._robots_cache.parse(*answer)
+        robots = await self._handler.robots_cache.parse(*answer)
         if not robots.readable:
             raise LoginFailed(f"{urls.origin(url)}: {robots.refusal(url)}", refused=False)
-        self._delays[host_key] = AskedDelay(robots.delay, now)
+        self._handler.delays[host_key] = AskedDelay(robots.delay, now)
 
     async def _send_robots(self, url: str, request: Request) -> FetchResponse:
         await self._go_to(url)
-        return await self._sender.send(self.job._replace(kind=JobKind.ROBOTS), url, request)
+        return await self._handler.sender.send(self.job._replace(kind=JobKind.ROBOTS), self._attempt, url, request)
 
     def _policy(self, host_key: str) -> HostPolicy:
-        return resolve_host_policy(self._def_cache.definitions(self.job.defs_version), self._settings, host_key)
+        definitions = self._handler.def_cache.definitions(self.job.defs_version)
+        return resolve_host_policy(definitions, self._handler.settings, host_key)
 
 
 class LoginHandler(PageStage, frozen=True):
@@ -162,8 +156,9 @@ class LoginHandler(PageStage, frozen=True):
     outcomes: OutcomeBuilder
     page_reader: LoginPageReader
     delays: dict[str, AskedDelay] = field(default_factory=dict)
+    """By host, of other hosts than those of pages."""
 
-    async def run(self, job: LeasedJob, _: VisitedPage) -> JobOutcome:
+    async def run(self, job: LeasedJob, page: VisitedPage) -> JobOutcome:
         """The outcome: DONE, READY for another attempt, or FAILED; after FAILED no page of the host is asked for.
 
         Nothing of the login pages is stored. The requests of a login follow one another on this node, each in its turn
@@ -177,10 +172,7 @@ class LoginHandler(PageStage, frozen=True):
         try:
             await self._require_robots(job)
             values = {name: expand(text) for name, text in rule.form.items()}
-            visit = LoginVisit(
-                job, host.key, sender=self.sender, redirect_rule=self.redirect_rule, def_cache=self.def_cache,
-                robots_cache=self.robots_cache, settings=self.settings, delays=self.delays,
-            )  # fmt: skip
+            visit = LoginVisit(self, job, host.key, page.attempt)
             await self._try(visit, host_rule, rule, login_page_url(host.origin, rule), values)
         except RobotsPending:
             return JobOutcome(job=job, state=JobState.READY)

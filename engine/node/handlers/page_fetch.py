@@ -6,11 +6,10 @@ from functools import partial
 
 from engine.http.errors import FetchFailed
 from engine.http.redirects import RedirectChain, build_target_request
-from engine.http.response import FetchResponse
 from engine.model.job import HostPlan, JobState, LeasedJob, Request, document_key
 from engine.model.retry_policy import NOT_MODIFIED
 from engine.node.db_access import DbAccess, RequestLimitReached
-from engine.node.handlers.freshness import Revalidation, StoredVersion
+from engine.node.handlers.freshness import Revalidation
 from engine.node.handlers.hop_rules import HopRule, follow
 from engine.node.handlers.visited_page import PageStage, VisitedPage, describe_answer
 from engine.node.host_gate import HostBackingOff
@@ -87,7 +86,7 @@ class Fetch(PageStage, frozen=True):
         chain = page.chain
         assert chain is not None
         try:
-            return await self._send(job, chain)
+            return await self._send(job, page, chain)
         except HostBackingOff as backoff:
             return self.outcomes.given_back(job, chain).add(Backoff(backoff.until))
         except RequestLimitReached:
@@ -97,28 +96,23 @@ class Fetch(PageStage, frozen=True):
         finally:
             self.sender.dismiss(job)
 
-    async def _send(self, job: LeasedJob, chain: RedirectChain) -> VisitedPage | JobOutcome:
+    async def _send(self, job: LeasedJob, page: VisitedPage, chain: RedirectChain) -> VisitedPage | JobOutcome:
         while True:
             before = self.revalidation.find(job, chain)
             request = chain.request if before is None else before.add_conditions(chain.request)
-            response = await self.sender.send(job, chain.url, request)
-            hop = follow(chain, response)
+            response = await self.sender.send(job, page.attempt, chain.url, request)
+            hop = follow(page, response)
             if hop is None:
-                return self._arrive(job, chain, response, before)
+                break
             for rule in self.hop_rules:
                 ended = await rule.judge(job, hop)
                 if ended is not None:
                     return ended
             if hop.is_loaded:
-                return VisitedPage.from_response(chain, response)
-
-    def _arrive(
-        self, job: LeasedJob, chain: RedirectChain, response: FetchResponse, before: StoredVersion | None
-    ) -> VisitedPage:
+                return page.arrive(response)
         if before is None or not before.conditions or response.status != NOT_MODIFIED:
-            return VisitedPage.from_response(chain, response, before)
-        page = VisitedPage.from_stored(before.stored, chain)
+            return page.arrive(response, before)
         after = self.revalidation.recrawl_after(job, before, None)
         page.checked = CheckedDocument(before.stored.page, time.time(), after, tuple(chain.keys[:-1]))
-        page.answer = describe_answer(response)
+        page.use(before.stored).answer = describe_answer(response)
         return page

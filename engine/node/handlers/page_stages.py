@@ -3,7 +3,7 @@
 from msgspec import field
 
 from engine.http.response import redact_headers
-from engine.model.job import HostPlan, JobKind, JobState, LeasedJob
+from engine.model.job import HostPlan, JobKind, JobState, LeasedJob, Request
 from engine.model.retry_policy import classify_status, no_page_reason, refused_reason
 from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor
@@ -12,7 +12,6 @@ from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.freshness import Revalidation
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.pages.page_store import StoredBody
@@ -27,7 +26,6 @@ _MAX_ANSWER_KEPT = 64 * 1024
 class JudgeStatus(PageStage, frozen=True):
     """Ends jobs whose page has no content, by its status; a stored error status counts, too."""
 
-    sender: RequestSender
     revalidation: Revalidation
     outcomes: OutcomeBuilder
     kept_refusals: set[tuple[int, str]] = field(default_factory=set)
@@ -46,7 +44,7 @@ class JudgeStatus(PageStage, frozen=True):
                 is_new = refusal not in self.kept_refusals
                 self.kept_refusals.add(refusal)
                 return _keep_answer(outcome, page.document, is_new=is_new)
-        is_part = page.status == 206 and self.sender.asks_for_part(job, request)
+        is_part = page.status == 206 and _asks_for_part(job, request)
         match "ok" if is_part else classify_status(page.status, job.plan.retry.statuses):
             case "ok":
                 if response is not None and page.document is not None:
@@ -73,7 +71,6 @@ class JudgeStatus(PageStage, frozen=True):
 class ReadBody(PageStage, frozen=True):
     """Reads the body of a stored page, within the node's budget of bytes."""
 
-    sender: RequestSender
     db_access: DbAccess
     outcomes: OutcomeBuilder
 
@@ -81,9 +78,8 @@ class ReadBody(PageStage, frozen=True):
         if page.content is not None:
             return page
         if page.stored is not None:
-            share = self.sender.share(job)
-            await share.grow(page.stored.size)
-            share.finish_reading()
+            await page.attempt.share.grow(page.stored.size)
+            page.attempt.share.finish_reading()
             page.content = await self.db_access.page_body(page.stored.page)
         if page.content is None:
             missing = "its stored page is missing"
@@ -165,6 +161,11 @@ class Finish(PageStage, frozen=True):
                 hops=page.hops, has_surplus=page.response is not None and page.response.has_surplus,
             )
         )  # fmt: skip
+
+
+def _asks_for_part(job: LeasedJob, request: Request) -> bool:
+    """Whether the defs set a `Range` header, for the request or its host."""
+    return any(name.lower() == "range" for name in (*job.plan.rule.headers, *(name for name, _ in request.headers)))
 
 
 def _keep_answer(outcome: JobOutcome, document: NewDocument, *, is_new: bool = False) -> JobOutcome:

@@ -28,7 +28,6 @@ from engine.node.extraction.result import MAX_SITEMAP_URLS, SitemapResult
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.lines import cut_in_pieces, take_first
 from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body
 from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.outcome import JobOutcome
@@ -150,11 +149,10 @@ class SitemapHandler(PageStage, frozen=True):
     db_access: DbAccess
     def_cache: DefCache
     outcomes: OutcomeBuilder
-    sender: RequestSender
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> JobOutcome:
         """The outcome of a sitemap's job."""
-        share, url, hops, response = self.sender.share(job), page.url, page.hops, page.response
+        share, url, hops, response = page.attempt.share, page.url, page.hops, page.response
         assert response is not None, "sitemaps are not stored"
         if response.refusal is not None:
             return self.outcomes.refused(job, url, response)

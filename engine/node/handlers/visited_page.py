@@ -12,6 +12,7 @@ from engine.model.host import LoginRule
 from engine.model.job import HostPlan, JobKind, LeasedJob, StoredPage
 from engine.node.extraction.extractor import PageExtraction
 from engine.node.handlers.freshness import StoredVersion
+from engine.node.requests.request_sender import Attempt
 from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.pages.page_store import StoredBody
 from engine.store.tables.outcome import Effect, JobOutcome
@@ -20,6 +21,7 @@ from engine.store.tables.outcome import Effect, JobOutcome
 class VisitedPage(Struct, kw_only=True):
     """Each stage adds what the next ones need."""
 
+    attempt: Attempt
     started: Callable[[], None] = lambda: None
     """Called when the first request is about to be sent."""
     chain: RedirectChain | None = None
@@ -49,26 +51,25 @@ class VisitedPage(Struct, kw_only=True):
     effects: tuple[Effect, ...] = ()
     """What the stages change besides; the outcome of a page that is kept has them."""
 
-    @classmethod
-    def from_stored(cls, stored: StoredPage, chain: RedirectChain | None = None) -> "VisitedPage":
-        """A stored page; `chain`: the redirects that led to it now."""
-        hops = 0 if chain is None else chain.hops
-        return cls(
-            chain=chain, stored=stored, url=stored.url, status=stored.status, content_type=stored.content_type,
-            fetched_at=stored.fetched_at, answer=(stored.status, "stored"), hops=hops,
-            target=chain.url if chain is not None and hops else None,
-        )  # fmt: skip
+    def use(self, stored: StoredPage) -> "VisitedPage":
+        """It is a stored page, to which the redirects of its chain have led."""
+        self.stored, self.url, self.fetched_at = stored, stored.url, stored.fetched_at
+        self.status, self.content_type, self.answer = stored.status, stored.content_type, (stored.status, "stored")
+        self._note_redirects()
+        return self
 
-    @classmethod
-    def from_response(
-        cls, chain: RedirectChain, response: FetchResponse, before: StoredVersion | None = None
-    ) -> "VisitedPage":
-        """The page of a response that came now."""
-        return cls(
-            chain=chain, response=response, before=before, url=urls.without_credentials(chain.url),
-            status=response.status, content_type=response.content_type, fetched_at=time.time(),
-            answer=describe_answer(response), hops=chain.hops, target=chain.url if chain.hops else None,
-        )  # fmt: skip
+    def arrive(self, response: FetchResponse, before: StoredVersion | None = None) -> "VisitedPage":
+        """It is the page of a response that came now, to the request of its chain."""
+        assert self.chain is not None
+        self.response, self.before, self.url = response, before, urls.without_credentials(self.chain.url)
+        self.status, self.content_type, self.fetched_at = response.status, response.content_type, time.time()
+        self.answer = describe_answer(response)
+        self._note_redirects()
+        return self
+
+    def _note_redirects(self) -> None:
+        if self.chain is not None and self.chain.hops:
+            self.hops, self.target = self.chain.hops, self.chain.url
 
     def add(self, effect: Effect) -> None:
         """Add what the page changes besides its job, its document and its rows."""

@@ -8,16 +8,14 @@ from msgspec import Struct, field
 
 from engine import urls
 from engine.files.local_file import read_file
-from engine.http.byte_budget import BodyShare, ByteBudget
+from engine.http.byte_budget import BodyShare
 from engine.http.challenge import REFUSAL_STATUSES, find_challenge
 from engine.http.client import Fetcher
-from engine.http.cookies import site_of
 from engine.http.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed, NoFileLeft
 from engine.http.request import NOTHING, HostPart, build_request, host_part, may_carry_credentials
 from engine.http.response import FetchResponse
 from engine.http.robots_request import ROBOTS_BYTES_READ
 from engine.http.transports.middleware import MiddlewareLoader, NamedMiddleware
-from engine.model.definition import HostRule
 from engine.model.host import CookieJarMode, seconds_until_open
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.model.retry_policy import MAX_WAIT, host_backoff
@@ -46,25 +44,23 @@ _MIN_REFUSALS = 5
 """So many refused pages among a host's last answers rest the host, if they are also half of them."""
 
 
-class _RequestStats(Struct):
-    """The costs of one job's requests, and whether an answer was 429 or 503."""
+class Attempt(Struct, eq=False):
+    """What the requests of an attempt at a job cost, and what their answers say; it travels with the job's page."""
 
     host: int
-    share: BodyShare | None = None
+    share: BodyShare
     """The bytes that its body holds of the node's budget."""
     sent_at: float | None = None
     """Boot-time seconds; None: no request waits for its response."""
     requests: int = 0
     reserved: int = 0
+    """Requests that were counted before they were sent."""
     responses: int = 0
     seconds: float = 0.0
     received: int = 0
     answers: list[tuple[int, float]] = field(default_factory=list)
-    throttled: bool = False
-    strike: bool = False
-    backoff_until: float | None = None
-    refusal: str | None = None
-    """The answer that rests the host."""
+    backoff: Backoff | None = None
+    """The rest of the host after an answer."""
     changed_sites: set[str] = field(default_factory=set)
     """Sites with changed cookies that nodes share."""
     loaded: tuple[StepResult, ...] = ()
@@ -82,26 +78,22 @@ class RequestSender:
         def_cache: DefCache,
         named_hosts: NamedHosts,
         host_gates: HostGates,
-        byte_budget: ByteBudget,
         settings: Settings,
         group_loaders: GroupLoaders,
         shared_jars: SharedJars,
         file_parts: FileParts,
     ) -> None:
-        """`byte_budget` limits the bodies of all jobs together."""
         self._file_parts = file_parts
         self._fetcher = fetcher
         self._db_access = db_access
         self._def_cache = def_cache
         self._named_hosts = named_hosts
         self._host_gates = host_gates
-        self._byte_budget = byte_budget
         self._allow_file = settings.allow_file
         self._max_body = settings.max_body
         self._group_loaders = group_loaders
         self._shared_jars = shared_jars
         self._middleware = MiddlewareLoader()
-        self._stats: dict[tuple[int, int], _RequestStats] = {}
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its first request; if its host rests, give the job back."""
@@ -126,7 +118,7 @@ class RequestSender:
         """Note that the job sends no more: another may take its place at the host."""
         self._host_gates.exit(job)
 
-    async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
+    async def send(self, job: LeasedJob, attempt: Attempt, url: str, request: Request) -> FetchResponse:
         """Send one request for a job, with the headers and cookies that the defs set for the host.
 
         The plugin loader of the job's group answers it, if the group has one. A further request of the job waits for
@@ -135,36 +127,44 @@ class RequestSender:
         RequestLimitReached: no further challenge may be answered.
         """
         if urls.is_file_url(url):
-            return await self._read_file(job, url)
+            return await self._read_file(job, attempt, url)
         part = self._host_part(job, url)
-        stats = self._stats_of(job)
         if (loader := self._group_loaders.find(job)) is not None:
-            loaded = await self._load(loader, job, url, request, part, stats)
+            loaded = await self._load(loader, job, attempt, url, request, part)
             if loaded is not None:
                 return loaded
-        await self._fetcher.wait_for_challenge(url, part.auth)
-        turn = JobTurn(self, job, stats)
+        rule, turn, authorization = job.plan.rule, JobTurn(self, job, attempt), None
         try:
-            response = await self._send(job, url, request, part, turn)
-            if response.challenge_answer is not None:  # the answer is a request like any other: it waits for its turn
-                _note_cookies(stats, url, response, job.plan.rule)
-                answer = response.challenge_answer
-                response = await self._send(job, url, request, part, turn, authorization=answer)
+            while True:  # the answer to a challenge is a request like any other: it waits for its turn
+                download = self._file_parts.download(job) if job.kind is JobKind.FILE else None
+                response = await self._fetcher.send(
+                    url,
+                    request,
+                    headers=part.headers,
+                    cookies=part.cookies,
+                    auth=part.auth,
+                    authorization=authorization,
+                    route=part.route,
+                    url_from_defs=job.is_written(url),
+                    exempt=self._named_hosts.is_known_exempt(job),
+                    find_exemption=partial(self._named_hosts.exempts, job),
+                    turn=turn,
+                    middleware=self._find_middleware(job, url, rule.middleware) if rule.middleware else (),
+                    read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
+                    session_cookies=_sends_cookies(job, rule.jar_mode),
+                    keep_cookies=rule.jar_mode != "off",
+                    share=None if download is not None else attempt.share,
+                    download=download,
+                )
+                authorization = response.challenge_answer
+                if authorization is None:
+                    return response
         except (AddressRefused, NoFileLeft):
-            stats.requests -= 1
+            attempt.requests -= 1
             raise
-        _note_cookies(stats, url, response, job.plan.rule)
-        return response
-
-    def _stats_of(self, job: LeasedJob) -> _RequestStats:
-        key = job.lease_key
-        stats = self._stats.get(key)
-        if stats is None:
-            stats = self._stats[key] = _RequestStats(job.host)
-        return stats
 
     async def begin_turn(
-        self, job: LeasedJob, stats: _RequestStats, *, further: bool = False, again: bool = False
+        self, job: LeasedJob, attempt: Attempt, *, further: bool = False, again: bool = False
     ) -> float:
         """Wait for the job's next turn at its host; returns the moment.
 
@@ -172,16 +172,16 @@ class RequestSender:
         Raises HostBackingOff, RequestLimitReached.
         """
         if again:
-            stats.requests -= 1
-            stats.sent_at = None
+            attempt.requests -= 1
+            attempt.sent_at = None
         if further:
             if job.terms.reserved and not await self._db_access.reserve_request(job):
                 raise RequestLimitReached
-            stats.reserved += job.terms.reserved
-        await self._host_gates.wait_turn(job, again=again or stats.requests > 0)
-        stats.requests += 1
-        stats.sent_at = store_time()
-        return stats.sent_at
+            attempt.reserved += job.terms.reserved
+        await self._host_gates.wait_turn(job, again=again or attempt.requests > 0)
+        attempt.requests += 1
+        attempt.sent_at = store_time()
+        return attempt.sent_at
 
     def _host_part(self, job: LeasedJob, url: str) -> HostPart:
         """Credentials, headers and cookies that the host's rule adds to one request."""
@@ -195,17 +195,16 @@ class RequestSender:
         allowed = job.kind in _WITH_CREDENTIALS and may_carry_credentials(rule, url, start_url, job.plan.plain_hosts)
         return host_part(rule, with_credentials=allowed)
 
-    async def _read_file(self, job: LeasedJob, url: str) -> FetchResponse:
-        stats = self._stats_of(job)
+    async def _read_file(self, job: LeasedJob, attempt: Attempt, url: str) -> FetchResponse:
         if not self._allow_file:
             raise FetchFailed(FILES_NOT_ALLOWED, kind="file", retryable=False)
-        stats.requests += 1
+        attempt.requests += 1
         sent_at = store_time()
-        response = await read_file(url, max_body=self._max_body, share=self.share(job))
-        return self.count_response(job, stats, sent_at, response)
+        response = await read_file(url, max_body=self._max_body, share=attempt.share)
+        return self.count_response(job, attempt, sent_at, response)
 
     async def _load(
-        self, loader: GroupLoader, job: LeasedJob, url: str, request: Request, part: HostPart, stats: _RequestStats
+        self, loader: GroupLoader, job: LeasedJob, attempt: Attempt, url: str, request: Request, part: HostPart
     ) -> FetchResponse | None:
         """The response of a plugin loader, in place of a request; None: the built-in client must send it."""
         await self.check_address(job, url)
@@ -216,33 +215,35 @@ class RequestSender:
 
         def on_send() -> None:
             nonlocal sent_at
-            stats.requests += 1
-            stats.sent_at = sent_at = store_time()
+            attempt.requests += 1
+            attempt.sent_at = sent_at = store_time()
 
         outcome = await self._group_loaders.load(
-            loader, job, url, outgoing, self.share(job), again=stats.requests > 0, on_send=on_send
+            loader, job, url, outgoing, attempt.share, again=attempt.requests > 0, on_send=on_send
         )
-        stats.loaded = outcome.results
+        attempt.loaded = outcome.results
         if outcome.failure is not None:
             raise outcome.failure
         if outcome.response is None:
-            stats.requests -= 1
+            attempt.requests -= 1
             return None
-        return self.count_response(job, stats, sent_at, outcome.response)
+        return self.count_response(job, attempt, sent_at, outcome.response)
 
     def count_response(
-        self, job: LeasedJob, stats: _RequestStats, sent_at: float, response: FetchResponse
+        self, job: LeasedJob, attempt: Attempt, sent_at: float, response: FetchResponse
     ) -> FetchResponse:
         """Note the costs of a response, and whether it refuses the crawler."""
-        stats.sent_at = None
-        stats.responses += 1
-        stats.seconds += response.elapsed
-        stats.received += response.received
+        attempt.sent_at = None
+        attempt.responses += 1
+        attempt.seconds += response.elapsed
+        attempt.received += response.received
+        if response.changed_site and job.plan.rule.jar_mode == "shared":
+            attempt.changed_sites.add(response.changed_site)
         if job.kind is not JobKind.ROBOTS and response.challenge_answer is None:
-            stats.answers.append((response.status, response.elapsed))
+            attempt.answers.append((response.status, response.elapsed))
             self._judge(job, response)
         if response.refuses_host or response.exceeds_rate:
-            self._back_off(job, stats, sent_at, response)
+            self._back_off(job, attempt, sent_at, response)
         elif (gate := self._host_gates.gate_of(job)) is not None:
             gate.note_answer(sent_at)
         return response
@@ -271,38 +272,6 @@ class RequestSender:
         if not self._named_hosts.exempts(job):
             await self._fetcher.check_address(url, job.plan.rule.route)
 
-    async def _send(
-        self,
-        job: LeasedJob,
-        url: str,
-        request: Request,
-        part: HostPart,
-        turn: "JobTurn",
-        *,
-        authorization: str | None = None,
-    ) -> FetchResponse:
-        rule = job.plan.rule
-        download = self._file_parts.download(job) if job.kind is JobKind.FILE else None
-        return await self._fetcher.send(
-            url,
-            request,
-            headers=part.headers,
-            cookies=part.cookies,
-            auth=part.auth,
-            authorization=authorization,
-            route=part.route,
-            url_from_defs=job.is_written(url),
-            exempt=self._named_hosts.is_known_exempt(job),
-            find_exemption=partial(self._named_hosts.exempts, job),
-            turn=turn,
-            middleware=self._find_middleware(job, url, rule.middleware) if rule.middleware else (),
-            read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
-            session_cookies=_sends_cookies(job, rule.jar_mode),
-            keep_cookies=rule.jar_mode != "off",
-            share=None if download is not None else self.share(job),
-            download=download,
-        )
-
     def _find_middleware(self, job: LeasedJob, url: str, names: tuple[str, ...]) -> tuple[NamedMiddleware, ...]:
         if job.kind not in _WITH_CREDENTIALS or url == f"{urls.origin(url)}/robots.txt":
             return ()
@@ -318,59 +287,20 @@ class RequestSender:
             )  # fmt: skip
         return ""
 
-    def asks_for_part(self, job: LeasedJob, request: Request) -> bool:
-        """Whether the defs set a `Range` header, for the request or its host."""
-        return any(name.lower() == "range" for name in (*job.plan.rule.headers, *(name for name, _ in request.headers)))
-
-    def share(self, job: LeasedJob) -> BodyShare:
-        """The bytes that the job's body holds of the node's budget."""
-        stats = self._stats_of(job)
-        if stats.share is None:
-            stats.share = self._byte_budget.open_share()
-        return stats.share
-
-    def take_share(self, job: LeasedJob) -> BodyShare | None:
-        """The share of a job that sent a request or read a stored body; the caller must release it."""
-        stats = self._stats.get(job.lease_key)
-        if stats is None:
-            return None
-        share, stats.share = stats.share, None
-        return share
-
-    def waiting_hosts(self) -> dict[int, float]:
-        """By host: when the oldest request that waits for its response was sent, in boot-time seconds."""
-        waiting: dict[int, float] = {}
-        for stats in self._stats.values():
-            if stats.sent_at is not None:
-                waiting[stats.host] = min(stats.sent_at, waiting.get(stats.host, stats.sent_at))
-        return waiting
-
-    def mark_reserved(self, job: LeasedJob) -> None:
-        """Note that the next request of the job is already counted."""
-        self._stats[job.lease_key].reserved += 1
-
-    def complete(self, outcome: JobOutcome) -> None:
+    def complete(self, outcome: JobOutcome, attempt: Attempt) -> None:
         """Add the costs of a job's requests to its outcome, and the backoff of its host."""
-        stats = self._stats.pop(outcome.job.lease_key, None)
-        if stats is None:
-            return
-        if stats.loaded and outcome.state in _FINAL_STATES:
-            outcome.effects = (*self._group_loaders.to_unit_results(outcome.job, stats.loaded), *outcome.effects)
-        if stats.changed_sites:
-            outcome.add(*[CookiesChanged(self._shared_jars.jar(site)) for site in stats.changed_sites])
-        outcome.stats.requests = stats.requests - stats.reserved
-        outcome.stats.responses, outcome.stats.seconds = stats.responses, stats.seconds
-        outcome.stats.received = stats.received
+        if attempt.loaded and outcome.state in _FINAL_STATES:
+            outcome.effects = (*self._group_loaders.to_unit_results(outcome.job, attempt.loaded), *outcome.effects)
+        if attempt.changed_sites:
+            outcome.add(*[CookiesChanged(self._shared_jars.jar(site)) for site in attempt.changed_sites])
+        stats = outcome.stats
+        stats.requests, stats.responses = attempt.requests - attempt.reserved, attempt.responses
+        stats.seconds, stats.received = attempt.seconds, attempt.received
         if outcome.job.kind is not JobKind.ROBOTS:
-            unanswered = stats.requests - stats.responses
-            outcome.stats.answers = (*stats.answers, *((NO_ANSWER, 0.0),) * unanswered)
-        if stats.backoff_until is not None:
-            outcome.add(Backoff(stats.backoff_until, stats.throttled, stats.strike, stats.refusal))
-
-    def forget(self, job: LeasedJob) -> None:
-        """Free the state of a job, however it ended."""
-        self._host_gates.exit(job)
-        self._stats.pop(job.lease_key, None)
+            unanswered = attempt.requests - attempt.responses
+            stats.answers = (*attempt.answers, *((NO_ANSWER, 0.0),) * unanswered)
+        if attempt.backoff is not None and attempt.backoff.until:
+            outcome.add(attempt.backoff)
 
     async def aclose(self) -> None:
         """Close all connections, end the loader processes."""
@@ -378,7 +308,7 @@ class RequestSender:
         await self._fetcher.aclose()
         self._host_gates.close()
 
-    def _back_off(self, job: LeasedJob, stats: _RequestStats, sent_at: float, response: FetchResponse) -> None:
+    def _back_off(self, job: LeasedJob, attempt: Attempt, sent_at: float, response: FetchResponse) -> None:
         """Hold back the host before the commit: in this process, and through the clock in others."""
         gate = self._host_gates.gate_of(job)
         assert gate is not None, "it sent a request"
@@ -386,37 +316,32 @@ class RequestSender:
         until = now + host_backoff(self._db_access.strikes(job.host) + 1, retry_after)
         # a host that refuses every probe for minutes is tried with all it may get: its jobs would wait for hours
         probe = retry_after is not None or until - now < MAX_WAIT
-        first, end = gate.strike(sent_at, until, until if retry_after is not None else now, probe=probe)
-        stats.throttled = stats.throttled or response.exceeds_rate
-        stats.strike = stats.strike or first
-        stats.backoff_until = end or None
-        stats.refusal = response.refusal or f"HTTP {response.status}"
+        strike, end = gate.strike(sent_at, until, until if retry_after is not None else now, probe=probe)
+        earlier = attempt.backoff or Backoff(0.0)
+        attempt.backoff = Backoff(
+            end, earlier.throttled or response.exceeds_rate, earlier.strike or strike,
+            response.refusal or f"HTTP {response.status}",
+        )  # fmt: skip
 
 
-class JobTurn:
+class JobTurn(Struct):
     """The turns of one request of a job: several if it answers a challenge, or a middleware sends it again."""
 
-    def __init__(self, sender: RequestSender, job: LeasedJob, stats: _RequestStats) -> None:
-        self._sender = sender
-        self._job = job
-        self._stats = stats
-        self._sent_at = 0.0
+    sender: RequestSender
+    job: LeasedJob
+    attempt: Attempt
+    sent_at: float = 0.0
 
     async def begin(self) -> None:
         """Wait until the next request may be sent. Raises HostBackingOff, RequestLimitReached."""
-        self._sent_at = await self._sender.begin_turn(self._job, self._stats, further=self._sent_at > 0)
+        self.sent_at = await self.sender.begin_turn(self.job, self.attempt, further=self.sent_at > 0)
 
     async def begin_again(self) -> None:
         """As in `HostTurn`. Raises HostBackingOff."""
-        self._sent_at = await self._sender.begin_turn(self._job, self._stats, again=True)
+        self.sent_at = await self.sender.begin_turn(self.job, self.attempt, again=True)
 
     def end(self, response: FetchResponse) -> None:
-        self._sender.count_response(self._job, self._stats, self._sent_at, response)
-
-
-def _note_cookies(stats: _RequestStats, url: str, response: FetchResponse, rule: HostRule) -> None:
-    if response.changed_cookies and rule.jar_mode == "shared":
-        stats.changed_sites.add(site_of(urls.host_of(url)))
+        self.sender.count_response(self.job, self.attempt, self.sent_at, response)
 
 
 def _sends_cookies(job: LeasedJob, jar_mode: CookieJarMode) -> bool:

@@ -143,7 +143,7 @@ def test_cookies_are_kept_and_sent_to_their_site(terms: RequestTerms, sent: str 
     wire = MemoryWire(headers=((b"Set-Cookie", b"s=1; Path=/"),))
     transport = CookieTransport(body_over(wire), SessionCookies())
     first, _ = send(transport, request(), request(terms=terms))
-    assert first.changed_cookies
+    assert first.changed_site
     assert wire.requests[1].headers.get("cookie") == sent
 
 
@@ -152,7 +152,7 @@ def test_cookies_that_are_not_kept_are_not_sent() -> None:
     first, _ = send(
         CookieTransport(body_over(wire), SessionCookies()), request(terms=RequestTerms(keeps_cookies=False)), request()
     )
-    assert not first.changed_cookies
+    assert not first.changed_site
     assert "cookie" not in wire.requests[1].headers
 
 

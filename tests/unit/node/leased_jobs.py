@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from engine.http.byte_budget import ByteBudget
 from engine.model.job import HostPlan, JobKind, JobLineage, JobOrigin, LeasedJob, Request
+from engine.node.handlers.visited_page import VisitedPage
+from engine.node.requests.request_sender import Attempt
 
 
 def leased(number: int) -> LeasedJob:
@@ -13,6 +16,11 @@ def leased(number: int) -> LeasedJob:
         lineage=JobLineage(None, number, "", url, JobOrigin.LINK, 0, 0), attempts=0, crashes=0, hops=0, target=None,
         request=Request(), defs_version=1, plan=HostPlan(host_key="a:80"),
     )  # fmt: skip
+
+
+def visited(**fields: Any) -> VisitedPage:
+    """A page with these fields, and an attempt without costs."""
+    return VisitedPage(attempt=Attempt(1, ByteBudget(capacity=10_000_000, largest=10_000_000).open_share()), **fields)
 
 
 def change(job: LeasedJob, **fields: Any) -> LeasedJob:

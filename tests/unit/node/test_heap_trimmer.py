@@ -148,7 +148,7 @@ async def test_a_large_sitemap_counts(clock: Clock, trimmer: HeapTrimmer, extrac
     sitemap = f"<urlset>{urls}</urlset>".encode()
     share = ByteBudget(capacity=20_000_000, largest=10_000_000).open_share()
     cache = Mock(query_stripper=Mock(return_value=None))
-    handler = SitemapHandler(10_000_000, extractor, Mock(), cache, Mock(), Mock())
+    handler = SitemapHandler(10_000_000, extractor, Mock(), cache, Mock())
     children = await handler.list_children(leased(1), "http://a/s.xml", sitemap, share)
     assert children.later is not None
     assert len(children.first) + sum(map(len, children.later)) == children.entries == 40_000

@@ -12,6 +12,7 @@ from engine.http.errors import NoFileLeft, NoRoom
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.handlers.page_fetch import Fetch
+from engine.node.handlers.visited_page import VisitedPage
 from engine.node.pipeline import Pipeline
 from engine.runtime.clock import boottime
 from engine.settings import Settings
@@ -43,8 +44,8 @@ def process(budget: ByteBudget, end: Callable[[LeasedJob], JobOutcome]) -> JobOu
     """Process a job that has read half a MB and ends like that."""
     pipeline = build_pipeline(budget)
 
-    async def work(job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
-        await pipeline._sender.share(job).grow(500_000)
+    async def work(job: LeasedJob, page: VisitedPage) -> JobOutcome:
+        await page.attempt.share.grow(500_000)
         return end(job)
 
     pipeline._process = work  # type: ignore[method-assign]

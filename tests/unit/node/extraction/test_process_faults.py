@@ -304,7 +304,7 @@ async def test_a_packed_sitemap_counts_as_it_is_unpacked_and_leaves_the_loop_fre
     read.read_sitemap = read_sitemap
     counting = asyncio.ensure_future(count_turns())
     packed = gzip.compress(b"x" * 8_000_000)
-    await SitemapHandler(10_000_000, read, Mock(), Mock(), Mock(), Mock()).list_children(
+    await SitemapHandler(10_000_000, read, Mock(), Mock(), Mock()).list_children(
         leased(1), "http://a/s.gz", packed, share
     )
     counting.cancel()
@@ -312,6 +312,6 @@ async def test_a_packed_sitemap_counts_as_it_is_unpacked_and_leaves_the_loop_fre
     assert seen[-1] == 8_000_000
     assert budget.used > 7_900_000
     share.release()
-    handler = SitemapHandler(10_000_000, read, Mock(), Mock(), Mock(), Mock())
+    handler = SitemapHandler(10_000_000, read, Mock(), Mock(), Mock())
     with pytest.raises(FetchFailed, match="truncated"):
         await handler.list_children(leased(1), "http://a/s.gz", packed[:-20], share)

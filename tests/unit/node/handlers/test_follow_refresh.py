@@ -17,7 +17,7 @@ from engine.node.handlers.visited_page import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.outcome import JobOutcome
-from tests.unit.node.leased_jobs import leased
+from tests.unit.node.leased_jobs import leased, visited
 
 pytestmark = pytest.mark.asyncio
 OUTCOMES = OutcomeBuilder(source="n1", max_attempts=3)
@@ -34,7 +34,7 @@ def chain(hops: int = 0, *, limit: int = 5, request: Request | None = None, cook
 
 
 def page_to(target: str, from_chain: RedirectChain, answer: FetchResponse = ANSWER) -> VisitedPage:
-    page = VisitedPage.from_response(from_chain, answer)
+    page = visited(chain=from_chain).arrive(answer)
     page.document = Mock(spec=NewDocument)
     page.extraction = PageExtraction(PageResult(page_kind="html", refresh_to=target))
     return page
@@ -58,7 +58,7 @@ async def test_the_job_is_put_back_at_the_target_and_the_page_is_not_stored(targ
 async def test_a_page_without_a_refresh_passes() -> None:
     page = page_to("", chain())
     assert await follow(page) is page
-    page = VisitedPage(chain=chain())
+    page = visited(chain=chain())
     assert await follow(page) is page
 
 
@@ -103,7 +103,7 @@ async def test_a_page_that_leads_to_itself_is_a_page_unless_it_set_the_first_coo
 
 
 async def test_a_stored_page_leads_on_but_never_to_itself() -> None:
-    page = VisitedPage.from_stored(STORED)
+    page = visited().use(STORED)
     page.chain = chain(cookies="ok=1")
     page.extraction = PageExtraction(PageResult(page_kind="html", refresh_to="http://a/1"))
     assert await follow(page) is page

@@ -27,7 +27,7 @@ from engine.node.handlers.visited_page import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.logins import LoginNews
-from tests.unit.node.leased_jobs import change, leased
+from tests.unit.node.leased_jobs import change, leased, visited
 
 pytestmark = pytest.mark.asyncio
 OUTCOMES = OutcomeBuilder(source="n1", max_attempts=3)
@@ -44,9 +44,9 @@ def answer(status: int = 302, target: str | None = "http://a/2", **more: Any) ->
 
 
 def hop_to(target: str = "http://a/2", *, request: Request | None = None, is_loaded: bool = False) -> Hop:
-    chain = RedirectChain("http://a/1", request or Request(), limit=9)
+    page = visited(chain=RedirectChain("http://a/1", request or Request(), limit=9))
     loaded = {"loaded_url": target} if is_loaded else {}
-    hop = follow(chain, answer(200 if is_loaded else 307, None if is_loaded else target, **loaded))
+    hop = follow(page, answer(200 if is_loaded else 307, None if is_loaded else target, **loaded))
     assert hop is not None
     assert hop.is_loaded is is_loaded
     return hop
@@ -58,15 +58,16 @@ async def judge(rule: Any, hop: Hop, job: LeasedJob = JOB) -> Any:
 
 async def test_a_hop_is_a_redirect_or_where_a_loader_was_led() -> None:
     chain = RedirectChain("http://a/1", Request(), limit=9)
-    assert follow(chain, answer(200, None)) is None
-    assert follow(chain, answer(302, refusal="a challenge")) is None
-    hop = follow(chain, answer(302))
+    page = visited(chain=chain)
+    assert follow(page, answer(200, None)) is None
+    assert follow(page, answer(302, refusal="a challenge")) is None
+    hop = follow(page, answer(302))
     assert hop is not None
     assert (hop.from_url, chain.url, chain.hops, hop.problem) == ("http://a/1", "http://a/2", 1, "")
-    back = follow(chain, answer(302, "http://a/1"))
+    back = follow(page, answer(302, "http://a/1"))
     assert back is not None
     assert back.problem == "redirect loop"
-    nowhere = follow(RedirectChain("http://a/1", Request(), limit=9), answer(302, None))
+    nowhere = follow(visited(chain=RedirectChain("http://a/1", Request(), limit=9)), answer(302, None))
     assert nowhere is not None
     assert nowhere.problem == "redirect without a Location"
 
@@ -79,12 +80,12 @@ async def test_a_redirect_may_lead_where_the_rule_says(is_loaded: bool) -> None:
     rule.refusal.return_value = "it leaves the site"
     refused = await judge(stay, hop)
     assert (refused.state, refused.reason, refused.hops) == (JobState.SKIPPED, "it leaves the site", 1)
-    broken = await judge(stay, Hop(hop.chain, "http://a/1", "redirect loop", hop.response))
+    broken = await judge(stay, Hop(hop.page, "http://a/1", "redirect loop", hop.response))
     assert (broken.state, broken.reason) == (JobState.FAILED, "redirect loop")
 
 
 async def test_redirects_may_still_lead_to_a_stored_page() -> None:
-    rule, page = Mock(**{"refusal.return_value": None}), VisitedPage.from_stored(STORED)
+    rule, page = Mock(**{"refusal.return_value": None}), visited().use(STORED)
     assert await StayOnSite(rule, OUTCOMES).run(JOB, page) is page
     rule.refusal.return_value = "it leaves the site"
     refused = await StayOnSite(rule, OUTCOMES).run(JOB, page)
@@ -104,13 +105,13 @@ async def test_a_redirect_to_the_login_page_ends_the_login(is_loaded: bool) -> N
 
 
 async def test_a_body_is_repeated_only_on_its_host_and_within_the_page_limit() -> None:
-    sender, db_access = Mock(), Mock(reserve_request=AsyncMock(return_value=True))
-    keep = KeepBody(sender, db_access, OUTCOMES)
+    db_access = Mock(reserve_request=AsyncMock(return_value=True))
+    keep, counted = KeepBody(db_access, OUTCOMES), hop_to(request=POST)
     assert await judge(keep, hop_to("http://b/2")) is None
     failed = await judge(keep, hop_to("http://b/2", request=POST))
     assert (failed.state, "repeat the request's body" in failed.reason) == (JobState.FAILED, True)
-    assert await judge(keep, hop_to(request=POST), change(JOB, reserved=True)) is None
-    sender.mark_reserved.assert_called_once()
+    assert await judge(keep, counted, change(JOB, reserved=True)) is None
+    assert counted.page.attempt.reserved == 1
     db_access.reserve_request.return_value = False
     limited = await judge(keep, hop_to(request=POST), change(JOB, reserved=True))
     assert (limited.state, limited.target) == (JobState.READY, None)
@@ -172,7 +173,7 @@ async def test_a_robots_txt_that_leads_nowhere_is_answered_by_its_redirect() -> 
     end, job = EndRobotsRedirects(rule, OUTCOMES), change(JOB, kind=JobKind.ROBOTS)
     hop = hop_to("http://b/robots.txt")
     assert await judge(end, hop, job) is None
-    broken = await judge(end, Hop(hop.chain, "http://a/1", "redirect loop", hop.response), job)
+    broken = await judge(end, Hop(hop.page, "http://a/1", "redirect loop", hop.response), job)
     assert (broken.status, broken.response) == (307, hop.response)
     rule.refusal.return_value = "it leaves the site"
     assert (await judge(end, hop, job)).status == 307
@@ -186,13 +187,13 @@ async def test_a_loaded_page_comes_after_the_rules_and_a_redirect_after_a_reques
     sender = Mock(send=AsyncMock(side_effect=[answer(302, "http://a/2"), page_answer]))
     revalidation = Mock(**{"find.return_value": None})
     chain = RedirectChain("http://a/1", Request(), limit=9)
-    page = await Fetch(sender, revalidation, OUTCOMES, (passed,)).run(JOB, VisitedPage(chain=chain))
+    page = await Fetch(sender, revalidation, OUTCOMES, (passed,)).run(JOB, visited(chain=chain))
     assert isinstance(page, VisitedPage)
     assert (page.response, page.target, passed.judge.await_count) == (page_answer, "http://a/2", 1)
 
     loaded = answer(200, None, loaded_url="http://a/3")
     sender = Mock(send=AsyncMock(side_effect=[loaded]))
-    page = await Fetch(sender, revalidation, OUTCOMES, (passed,)).run(JOB, VisitedPage(chain=chain))
+    page = await Fetch(sender, revalidation, OUTCOMES, (passed,)).run(JOB, visited(chain=chain))
     assert isinstance(page, VisitedPage)
     assert (page.response, page.target, passed.judge.await_count) == (loaded, "http://a/3", 2)
     sender.dismiss.assert_called_once_with(JOB)

@@ -24,12 +24,13 @@ from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
+from engine.node.requests.request_sender import Attempt
 from engine.settings import Settings
 from engine.store.tables.host.hosts import Backoff
 from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.robots import RobotsResult, RobotsWanted
 from engine.urls import QueryStripper
-from tests.unit.node.leased_jobs import change, leased
+from tests.unit.node.leased_jobs import change, leased, visited
 
 pytestmark = pytest.mark.asyncio
 OUTCOMES = OutcomeBuilder(source="n1", max_attempts=3)
@@ -49,7 +50,7 @@ class Sender:
         self.guarded = guarded
         self.guarded_url = guarded_url
 
-    async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
+    async def send(self, job: LeasedJob, attempt: Attempt, url: str, request: Request) -> FetchResponse:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -92,7 +93,7 @@ async def visit(
     rule = RedirectRule(Mock(spec=NamedHosts, **{"is_exempt.return_value": False, "may_be_target.return_value": False}))
     lease_again = LeaseAgain(OUTCOMES)
     hop_rules: tuple[HopRule, ...] = (
-        StayOnSite(rule, OUTCOMES), KeepBody(answers, db_access, OUTCOMES), lease_again,
+        StayOnSite(rule, OUTCOMES), KeepBody(db_access, OUTCOMES), lease_again,
         ClaimTarget(db_access, OUTCOMES), obey_robots,
     )  # fmt: skip
     stages: list[PageStage] = [StartChain(10, lambda _: stripper), obey_robots]
@@ -100,7 +101,7 @@ async def visit(
         hop_rules = EndRobotsRedirects(rule, OUTCOMES), lease_again
         stages = [StartChain(5)]
     revalidation = Mock(**{"find.return_value": None})
-    page = VisitedPage()
+    page = visited()
     for stage in (*stages, Fetch(answers, revalidation, OUTCOMES, hop_rules)):
         result = await stage.run(job, page)
         if isinstance(result, JobOutcome):
@@ -169,7 +170,7 @@ async def test_a_robots_txt_that_leads_to_a_guarded_host_closes_its_own(target: 
         job = job._replace(target=target, hops=1)
         sender = Sender(AddressRefused("inside.example", 80, "10.0.0.1", "private"))
     fetch = Mock(run=AsyncMock(return_value=await visit(job, sender, Rules())))
-    closed = await RobotsHandler(fetch, OUTCOMES, Mock(), "us").run(job, VisitedPage())
+    closed = await RobotsHandler(fetch, OUTCOMES, Mock(), "us").run(job, visited())
     assert closed.state is JobState.FAILED
     (robots,) = closed.find_all(RobotsResult)
     assert robots.status == 0

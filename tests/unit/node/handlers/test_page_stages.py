@@ -25,6 +25,7 @@ from engine.node.handlers.page_stages import (
 )
 from engine.node.handlers.visited_page import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
+from engine.node.requests.request_sender import Attempt
 from engine.store.pages.body import Body
 from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.pages.page_store import StoredBody
@@ -33,7 +34,7 @@ from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.rows import NewRows
 from engine.store.transactions.logins import LoginNews
 from engine.store.transactions.supersede import OldRows
-from tests.unit.node.leased_jobs import change, leased
+from tests.unit.node.leased_jobs import change, leased, visited
 
 pytestmark = pytest.mark.asyncio
 OUTCOMES = OutcomeBuilder(source="n1", max_attempts=3)
@@ -55,7 +56,7 @@ def start() -> RedirectChain:
 
 
 def page_of(status: int = 200, *, refusal: str | None = None) -> VisitedPage:
-    return VisitedPage.from_response(start(), answer(status, refusal=refusal))
+    return visited(chain=start()).arrive(answer(status, refusal=refusal))
 
 
 def extraction(replaced_by: str = "") -> PageExtraction:
@@ -74,21 +75,21 @@ async def run(stage: Any, page: VisitedPage, job: LeasedJob = JOB) -> Any:
 
 
 async def test_a_page_is_fetched_from_where_its_job_is() -> None:
-    begun = await run(StartChain(9), VisitedPage())
+    begun = await run(StartChain(9), visited())
     assert (begun.chain.url, begun.chain.hops, len(begun.chain.keys)) == ("http://a/1", 0, 1)
-    moved = await run(StartChain(9), VisitedPage(), JOB._replace(target="http://a/2", hops=2))
+    moved = await run(StartChain(9), visited(), JOB._replace(target="http://a/2", hops=2))
     assert (moved.chain.url, moved.chain.hops, len(moved.chain.keys)) == ("http://a/2", 2, 2)
-    page = await run(fetch(answer(404)), VisitedPage(chain=start()))
+    page = await run(fetch(answer(404)), visited(chain=start()))
     assert (page.status, page.url, page.answer, page.target) == (404, "http://a/1", (404, "12 ms"), None)
 
 
 async def test_a_page_that_set_a_cookie_and_led_on_is_asked_again_once_the_next_one_leads_back() -> None:
     stage = StartChain(9, find_cookies=lambda *_: "ok=1")
     next_page = JOB._replace(target="http://a/2", hops=1)
-    chain = (await stage.run(next_page, VisitedPage())).chain
+    chain = (await stage.run(next_page, visited())).chain
     assert chain is not None
     chain.follow("http://a/1")
-    chain = (await stage.run(next_page._replace(hops=3), VisitedPage())).chain
+    chain = (await stage.run(next_page._replace(hops=3), visited())).chain
     assert chain is not None
     with pytest.raises(RedirectRejected, match="redirect loop"):
         chain.follow("http://a/1")
@@ -96,7 +97,7 @@ async def test_a_page_that_set_a_cookie_and_led_on_is_asked_again_once_the_next_
 
 async def test_an_unchanged_page_is_its_stored_version_and_is_checked() -> None:
     before = Mock(stored=STORED, conditions=(("If-None-Match", '"1"'),))
-    page = await run(fetch(answer(304), before=before), VisitedPage(chain=start()))
+    page = await run(fetch(answer(304), before=before), visited(chain=start()))
     assert (page.stored, page.answer) == (STORED, (304, "12 ms"))
     outcome = page.complete(JobOutcome(job=JOB, state=JobState.DONE))
     assert [type(effect) for effect in outcome.effects] == [CheckedDocument]
@@ -105,7 +106,7 @@ async def test_an_unchanged_page_is_its_stored_version_and_is_checked() -> None:
 
 async def test_a_job_whose_host_refused_the_login_fails_without_a_request() -> None:
     stage = NeedLogin(Mock(**{"login_failure.return_value": "wrong password"}), OUTCOMES)
-    page = VisitedPage()
+    page = visited()
     assert await run(stage, page) is page
     failed = await run(stage, page, change(JOB, login_failed=True))
     assert (failed.state, failed.reason) == (JobState.FAILED, "the login to its host failed: wrong password")
@@ -113,7 +114,7 @@ async def test_a_job_whose_host_refused_the_login_fails_without_a_request() -> N
 
 async def test_a_job_starts_in_its_turn_or_is_given_back() -> None:
     started = Mock()
-    page = VisitedPage(started=started)
+    page = visited(started=started)
     given_back = JobOutcome(job=JOB, state=JobState.READY)
     assert await run(WaitForTurn(Mock(admit=AsyncMock(return_value=given_back))), page) is given_back
     started.assert_not_called()
@@ -122,8 +123,7 @@ async def test_a_job_starts_in_its_turn_or_is_given_back() -> None:
 
 
 def judge() -> JudgeStatus:
-    sender = Mock(**{"asks_for_part.return_value": False})
-    return JudgeStatus(sender, Mock(**{"recrawl_after.return_value": None}), OUTCOMES)
+    return JudgeStatus(Mock(**{"recrawl_after.return_value": None}), OUTCOMES)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_a_status_ends_the_job(status: int, state: JobState, effects: list
     outcome = await run(judge(), page_of(status))
     kinds = [type(effect) for effect in outcome.effects[1:]]
     assert (outcome.state, set(kinds), outcome.attempts) == (state, set(effects), attempts)
-    stored = await run(judge(), VisitedPage(stored=STORED, url="http://a/1", status=status))
+    stored = await run(judge(), visited(stored=STORED, url="http://a/1", status=status))
     assert (stored.state, stored.attempts) == (state if state is JobState.SKIPPED else JobState.FAILED, 0)
 
 
@@ -169,17 +169,17 @@ async def test_the_first_answer_of_each_refusal_is_kept_up_to_64_kb() -> None:
 @pytest.mark.parametrize("job", [JOB, EXTRACT], ids=["page", "re-extraction"])
 async def test_a_stored_body_is_read_within_the_budget(job: LeasedJob) -> None:
     budget = ByteBudget(capacity=2_000_000, largest=1_000_000)
-    share = budget.open_share()
-    stage = ReadBody(Mock(**{"share.return_value": share}), AsyncMock(**{"page_body.return_value": CONTENT}), OUTCOMES)
-    page = await run(stage, VisitedPage.from_stored(replace(STORED, size=500_000)), job)
+    attempt = Attempt(1, budget.open_share())
+    stage = ReadBody(AsyncMock(**{"page_body.return_value": CONTENT}), OUTCOMES)
+    page = await run(stage, VisitedPage(attempt=attempt).use(replace(STORED, size=500_000)), job)
     assert page.content == CONTENT
     assert budget.used > 400_000
     outcome = page.complete(JobOutcome(job=job, state=JobState.DONE))
     assert outcome.page == (7 if job is JOB else None)
-    missing = await run(stage, VisitedPage(), job)
+    missing = await run(stage, visited(), job)
     assert (missing.state, missing.reason) == (JobState.FAILED, "its stored page is missing")
     stage = replace(stage, db_access=AsyncMock(**{"page_body.return_value": None}))
-    deleted = await run(stage, VisitedPage.from_stored(replace(STORED, size=1)), job)
+    deleted = await run(stage, visited().use(replace(STORED, size=1)), job)
     assert (deleted.state, deleted.find(HostFailure)) == (JobState.READY if job is JOB else JobState.FAILED, None)
 
 
@@ -194,7 +194,7 @@ async def test_a_stored_body_is_read_within_the_budget(job: LeasedJob) -> None:
 )
 async def test_a_page_that_cannot_be_extracted(job: LeasedJob, error: Exception, state: JobState, keeps: bool) -> None:
     extractor = Mock(extract=AsyncMock(side_effect=error))
-    outcome = await run(Extract(extractor, OUTCOMES), VisitedPage(url="http://a/1", content=CONTENT), job)
+    outcome = await run(Extract(extractor, OUTCOMES), visited(url="http://a/1", content=CONTENT), job)
     assert outcome.state is state
     assert ("it keeps its old rows" in outcome.effects[0].text) is keeps
     assert not outcome.find(OldRows)
@@ -202,16 +202,16 @@ async def test_a_page_that_cannot_be_extracted(job: LeasedJob, error: Exception,
 
 async def test_an_extraction_goes_on_and_a_re_extraction_replaces_rows() -> None:
     extractor = Mock(extract=AsyncMock(return_value=extraction()), **{"unchanged_data_defs.return_value": (9,)})
-    page = await run(Extract(extractor, OUTCOMES), VisitedPage(content=CONTENT))
+    page = await run(Extract(extractor, OUTCOMES), visited(content=CONTENT))
     assert (len(page.extraction.result.rows), page.effects) == (1, ())
-    again = await run(Extract(extractor, OUTCOMES), VisitedPage(content=CONTENT), EXTRACT)
+    again = await run(Extract(extractor, OUTCOMES), visited(content=CONTENT), EXTRACT)
     assert again.effects == (OldRows((9,)),)
 
 
 async def test_a_page_for_visitors_is_not_stored() -> None:
     rule = LoginRule(url="/login", form={}, on_lost="pause")
     document = NewDocument((b"k",), "http://a/1", 200, "text/html", 0.0, (), CONTENT.body)
-    page = VisitedPage(login=rule, document=document, extraction=extraction(LOGGED_OUT))
+    page = visited(login=rule, document=document, extraction=extraction(LOGGED_OUT))
     lost = await run(CheckReplaced(OUTCOMES), page)
     assert (lost.state, lost.find(LoginNews), lost.find(NewDocument)) == (JobState.READY, LoginNews("pause"), None)
     page.extraction = extraction()
@@ -219,7 +219,7 @@ async def test_a_page_for_visitors_is_not_stored() -> None:
 
 
 async def test_a_page_that_another_replaces_gives_no_rows() -> None:
-    page = VisitedPage(content=CONTENT, stored=STORED, extraction=extraction("http://a/c"))
+    page = visited(content=CONTENT, stored=STORED, extraction=extraction("http://a/c"))
     skipped = await run(CheckReplaced(OUTCOMES), page)
     assert (skipped.state, skipped.page, skipped.find(NewRows)) == (JobState.SKIPPED, 7, None)
     page.extraction = extraction(REPEATED)
@@ -230,7 +230,7 @@ async def test_a_page_that_another_replaces_gives_no_rows() -> None:
 
 async def test_the_last_stage_gives_what_was_extracted() -> None:
     hold = AsyncMock()
-    page = await run(HoldFiles(Mock(hold=hold)), VisitedPage(content=CONTENT, stored=STORED, extraction=extraction()))
+    page = await run(HoldFiles(Mock(hold=hold)), visited(content=CONTENT, stored=STORED, extraction=extraction()))
     hold.assert_awaited_once()
     outcome = await run(Finish(OUTCOMES), page)
     assert (outcome.state, outcome.page, len(outcome.find_all(NewRows))) == (JobState.DONE, 7, 1)

@@ -23,7 +23,7 @@ ENTRY = b"<url><loc>http://a/%d</loc></url>"
 
 def sitemap_handler(extractor: Any) -> SitemapHandler:
     def_cache = Mock(query_stripper=Mock(return_value=None))
-    return SitemapHandler(MAX_BODY, extractor, Mock(sitemap_rules=Mock(return_value=None)), def_cache, Mock(), Mock())
+    return SitemapHandler(MAX_BODY, extractor, Mock(sitemap_rules=Mock(return_value=None)), def_cache, Mock())
 
 
 def page_extractor(pool: Any) -> PageExtractor:

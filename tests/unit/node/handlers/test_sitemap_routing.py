@@ -86,7 +86,6 @@ async def list_children(
             query_stripper=Mock(return_value=stripper),
         ),
         Mock(),
-        Mock(),
     )
     share = ByteBudget(capacity=1000, largest=1000).open_share()
     job = change(leased(1), locator_id=3)
