@@ -32,6 +32,7 @@ from engine.node.node_context import NodeContext
 from engine.node.pipeline import Pipeline
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
+from engine.node.requests.request_sender import RequestSender
 from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
@@ -168,12 +169,22 @@ def _build_pipeline(
         capacity=extraction_pool.limits.answer + int(_ANSWERS * settings.max_body),
         largest=extraction_pool.limits.answer,
     )
-    return Pipeline(
-        source=node.name,
+    sender = RequestSender(
         settings=settings,
+        def_cache=def_cache,
         fetcher=Fetcher.from_settings(settings, connections=settings.concurrency, cookies=cookies),
         db_access=db_access,
-        def_cache=def_cache,
+        named_hosts=NamedHosts(run=node.run, db_access=db_access, def_cache=def_cache),
+        host_gates=host_gates,
+        group_loaders=GroupLoaders(
+            page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=node.run.id
+        ),
+        shared_jars=shared_jars,
+        file_parts=FileParts(FileFolder(node.folder, node.run.id), settings),
+    )
+    return Pipeline(
+        node,
+        sender=sender,
         page_extractor=PageExtractor(
             node,
             seen_set=seen_set,
@@ -184,15 +195,8 @@ def _build_pipeline(
             answer_budget=answer_budget,
         ),
         extraction_pool=extraction_pool,
-        named_hosts=NamedHosts(run=node.run, db_access=db_access, def_cache=def_cache),
-        shared_jars=shared_jars,
         login_page_reader=LoginPageReader(extraction_pool, answer_budget),
         byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
-        host_gates=host_gates,
-        file_parts=FileParts(FileFolder(node.folder, node.run.id), settings),
-        group_loaders=GroupLoaders(
-            page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=node.run.id
-        ),
     )
 
 

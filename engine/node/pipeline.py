@@ -5,13 +5,10 @@ from collections.abc import Callable, Sequence
 
 from engine.errors import CrawlError
 from engine.http.byte_budget import ByteBudget
-from engine.http.client import Fetcher
 from engine.http.errors import NoRoom
 from engine.http.robots_request import MAX_ROBOTS_REDIRECTS
 from engine.model.host import product_token
 from engine.model.job import HostPlan, JobKind, LeasedJob
-from engine.node.db_access import DbAccess
-from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.extraction.process_pool import ExtractionPool
@@ -44,14 +41,10 @@ from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.node.handlers.visited_page import PageStage, VisitedPage
-from engine.node.host_gate import HostGates
-from engine.node.loading.group_loaders import GroupLoaders
+from engine.node.node_context import NodeContext
 from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.file_parts import FileParts
-from engine.node.requests.named_hosts import NamedHosts, RedirectRule
+from engine.node.requests.named_hosts import RedirectRule
 from engine.node.requests.request_sender import Attempt, RequestSender
-from engine.node.requests.shared_jars import SharedJars
-from engine.settings import Settings
 from engine.store.pages.documents import NewDocument
 from engine.store.pages.temporary import DocumentUse
 from engine.store.tables.host.hosts import HostFailure
@@ -69,46 +62,24 @@ class Pipeline:
 
     def __init__(
         self,
+        node: NodeContext,
         *,
-        source: str,
-        settings: Settings,
-        fetcher: Fetcher,
-        db_access: DbAccess,
-        def_cache: DefCache,
+        sender: RequestSender,
         page_extractor: PageExtractor,
         extraction_pool: ExtractionPool,
-        named_hosts: NamedHosts,
-        host_gates: HostGates,
         byte_budget: ByteBudget,
         login_page_reader: LoginPageReader,
-        file_parts: FileParts,
-        group_loaders: GroupLoaders,
-        shared_jars: SharedJars,
     ) -> None:
-        """`source` names this node in events.
-
-        `byte_budget` limits the bodies of all jobs together, from reading to the commit.
-        """
-        self._def_cache = def_cache
+        """`byte_budget` limits the bodies of all jobs together, from reading to the commit."""
+        settings, db_access, file_parts = node.settings, sender.db_access, sender.file_parts
+        self._def_cache = def_cache = node.def_cache
         self._page_extractor = page_extractor
+        self._sender = sender
         self._revalidation = revalidation = Revalidation(db_access)
         self._outcomes = outcomes = OutcomeBuilder(
-            source=source,
-            max_attempts=settings.max_attempts,
-            max_repeats=settings.max_repeats,
+            source=node.name, max_attempts=settings.max_attempts, max_repeats=settings.max_repeats
         )
-        self._sender = sender = RequestSender(
-            fetcher=fetcher,
-            db_access=db_access,
-            def_cache=def_cache,
-            named_hosts=named_hosts,
-            host_gates=host_gates,
-            settings=settings,
-            group_loaders=group_loaders,
-            shared_jars=shared_jars,
-            file_parts=file_parts,
-        )
-        redirect_rule, agent = RedirectRule(named_hosts), product_token(settings.user_agent)
+        redirect_rule, agent = RedirectRule(sender.named_hosts), product_token(settings.user_agent)
         self.robots_cache = robots_cache = RobotsCache(db_access, agent, extraction_pool)
 
         start = StartChain(settings.max_redirects, def_cache.query_stripper, sender.cookie_header)

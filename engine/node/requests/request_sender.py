@@ -67,33 +67,19 @@ class Attempt(Struct, eq=False):
     """Results of the plugin loader."""
 
 
-class RequestSender:
+class RequestSender(Struct, frozen=True, kw_only=True):
     """One for each node."""
 
-    def __init__(
-        self,
-        *,
-        fetcher: Fetcher,
-        db_access: DbAccess,
-        def_cache: DefCache,
-        named_hosts: NamedHosts,
-        host_gates: HostGates,
-        settings: Settings,
-        group_loaders: GroupLoaders,
-        shared_jars: SharedJars,
-        file_parts: FileParts,
-    ) -> None:
-        self._file_parts = file_parts
-        self._fetcher = fetcher
-        self._db_access = db_access
-        self._def_cache = def_cache
-        self._named_hosts = named_hosts
-        self._host_gates = host_gates
-        self._allow_file = settings.allow_file
-        self._max_body = settings.max_body
-        self._group_loaders = group_loaders
-        self._shared_jars = shared_jars
-        self._middleware = MiddlewareLoader()
+    settings: Settings
+    def_cache: DefCache
+    fetcher: Fetcher
+    db_access: DbAccess
+    named_hosts: NamedHosts
+    host_gates: HostGates
+    group_loaders: GroupLoaders
+    shared_jars: SharedJars
+    file_parts: FileParts
+    middleware: MiddlewareLoader = field(default_factory=MiddlewareLoader)
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its first request; if its host rests, give the job back."""
@@ -101,7 +87,7 @@ class RequestSender:
         if hours is not None and (closed := seconds_until_open(hours, time.time())):
             return _give_back(job, HostBackingOff(store_time() + closed))
         try:
-            await self._host_gates.enter(job, job.plan.host_key, send_at=job.terms.send_at)
+            await self.host_gates.enter(job, job.plan.host_key, send_at=job.terms.send_at)
         except HostBackingOff as refusal:
             return _give_back(job, refusal)
         return None
@@ -111,12 +97,12 @@ class RequestSender:
 
         `job`: with the plan, the delay and the concurrency of that host.
         """
-        self._host_gates.exit(job)
-        await self._host_gates.enter(job, job.plan.host_key, send_at=None)
+        self.host_gates.exit(job)
+        await self.host_gates.enter(job, job.plan.host_key, send_at=None)
 
     def dismiss(self, job: LeasedJob) -> None:
         """Note that the job sends no more: another may take its place at the host."""
-        self._host_gates.exit(job)
+        self.host_gates.exit(job)
 
     async def send(self, job: LeasedJob, attempt: Attempt, url: str, request: Request) -> FetchResponse:
         """Send one request for a job, with the headers and cookies that the defs set for the host.
@@ -129,15 +115,15 @@ class RequestSender:
         if urls.is_file_url(url):
             return await self._read_file(job, attempt, url)
         part = self._host_part(job, url)
-        if (loader := self._group_loaders.find(job)) is not None:
+        if (loader := self.group_loaders.find(job)) is not None:
             loaded = await self._load(loader, job, attempt, url, request, part)
             if loaded is not None:
                 return loaded
         rule, turn, authorization = job.plan.rule, JobTurn(self, job, attempt), None
         try:
             while True:  # the answer to a challenge is a request like any other: it waits for its turn
-                download = self._file_parts.download(job) if job.kind is JobKind.FILE else None
-                response = await self._fetcher.send(
+                download = self.file_parts.download(job) if job.kind is JobKind.FILE else None
+                response = await self.fetcher.send(
                     url,
                     request,
                     headers=part.headers,
@@ -146,8 +132,8 @@ class RequestSender:
                     authorization=authorization,
                     route=part.route,
                     url_from_defs=job.is_written(url),
-                    exempt=self._named_hosts.is_known_exempt(job),
-                    find_exemption=partial(self._named_hosts.exempts, job),
+                    exempt=self.named_hosts.is_known_exempt(job),
+                    find_exemption=partial(self.named_hosts.exempts, job),
                     turn=turn,
                     middleware=self._find_middleware(job, url, rule.middleware) if rule.middleware else (),
                     read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
@@ -175,10 +161,10 @@ class RequestSender:
             attempt.requests -= 1
             attempt.sent_at = None
         if further:
-            if job.terms.reserved and not await self._db_access.reserve_request(job):
+            if job.terms.reserved and not await self.db_access.reserve_request(job):
                 raise RequestLimitReached
             attempt.reserved += job.terms.reserved
-        await self._host_gates.wait_turn(job, again=again or attempt.requests > 0)
+        await self.host_gates.wait_turn(job, again=again or attempt.requests > 0)
         attempt.requests += 1
         attempt.sent_at = store_time()
         return attempt.sent_at
@@ -196,11 +182,11 @@ class RequestSender:
         return host_part(rule, with_credentials=allowed)
 
     async def _read_file(self, job: LeasedJob, attempt: Attempt, url: str) -> FetchResponse:
-        if not self._allow_file:
+        if not self.settings.allow_file:
             raise FetchFailed(FILES_NOT_ALLOWED, kind="file", retryable=False)
         attempt.requests += 1
         sent_at = store_time()
-        response = await read_file(url, max_body=self._max_body, share=attempt.share)
+        response = await read_file(url, max_body=self.settings.max_body, share=attempt.share)
         return self.count_response(job, attempt, sent_at, response)
 
     async def _load(
@@ -218,7 +204,7 @@ class RequestSender:
             attempt.requests += 1
             attempt.sent_at = sent_at = store_time()
 
-        outcome = await self._group_loaders.load(
+        outcome = await self.group_loaders.load(
             loader, job, url, outgoing, attempt.share, again=attempt.requests > 0, on_send=on_send
         )
         attempt.loaded = outcome.results
@@ -244,7 +230,7 @@ class RequestSender:
             self._judge(job, response)
         if response.refuses_host or response.exceeds_rate:
             self._back_off(job, attempt, sent_at, response)
-        elif (gate := self._host_gates.gate_of(job)) is not None:
+        elif (gate := self.host_gates.gate_of(job)) is not None:
             gate.note_answer(sent_at)
         return response
 
@@ -261,7 +247,7 @@ class RequestSender:
         elif (reason := find_challenge(response, rule)) is not None:
             response.refusal, response.refuses_host = reason, True
         elif rule.challenges and response.status in REFUSAL_STATUSES:
-            answers, refusals = self._db_access.recent_answers(job.host)
+            answers, refusals = self.db_access.recent_answers(job.host)
             if job.attempts == 0:
                 answers, refusals = min(LAST_ANSWERS, answers + 1), refusals + 1
             response.refusal = f"HTTP {response.status}"
@@ -269,19 +255,19 @@ class RequestSender:
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
-        if not self._named_hosts.exempts(job):
-            await self._fetcher.check_address(url, job.plan.rule.route)
+        if not self.named_hosts.exempts(job):
+            await self.fetcher.check_address(url, job.plan.rule.route)
 
     def _find_middleware(self, job: LeasedJob, url: str, names: tuple[str, ...]) -> tuple[NamedMiddleware, ...]:
         if job.kind not in _WITH_CREDENTIALS or url == f"{urls.origin(url)}/robots.txt":
             return ()
-        return self._middleware.find(names, job.defs_version, self._def_cache.definitions)
+        return self.middleware.find(names, job.defs_version, self.def_cache.definitions)
 
     def cookie_header(self, job: LeasedJob, url: str, request: Request) -> str:
         """The cookies that a request of the job would have now; empty if it cannot be built."""
-        job = self._def_cache.plan_for(job, url)  # it may be at a host that led here
+        job = self.def_cache.plan_for(job, url)  # it may be at a host that led here
         with suppress(FetchFailed):
-            return self._fetcher.cookie_header(
+            return self.fetcher.cookie_header(
                 url, request, self._host_part(job, url), url_from_defs=job.is_written(url),
                 session_cookies=_sends_cookies(job, job.plan.rule.jar_mode),
             )  # fmt: skip
@@ -290,9 +276,9 @@ class RequestSender:
     def complete(self, outcome: JobOutcome, attempt: Attempt) -> None:
         """Add the costs of a job's requests to its outcome, and the backoff of its host."""
         if attempt.loaded and outcome.state in _FINAL_STATES:
-            outcome.effects = (*self._group_loaders.to_unit_results(outcome.job, attempt.loaded), *outcome.effects)
+            outcome.effects = (*self.group_loaders.to_unit_results(outcome.job, attempt.loaded), *outcome.effects)
         if attempt.changed_sites:
-            outcome.add(*[CookiesChanged(self._shared_jars.jar(site)) for site in attempt.changed_sites])
+            outcome.add(*[CookiesChanged(self.shared_jars.jar(site)) for site in attempt.changed_sites])
         stats = outcome.stats
         stats.requests, stats.responses = attempt.requests - attempt.reserved, attempt.responses
         stats.seconds, stats.received = attempt.seconds, attempt.received
@@ -304,16 +290,16 @@ class RequestSender:
 
     async def aclose(self) -> None:
         """Close all connections, end the loader processes."""
-        self._group_loaders.close()
-        await self._fetcher.aclose()
-        self._host_gates.close()
+        self.group_loaders.close()
+        await self.fetcher.aclose()
+        self.host_gates.close()
 
     def _back_off(self, job: LeasedJob, attempt: Attempt, sent_at: float, response: FetchResponse) -> None:
         """Hold back the host before the commit: in this process, and through the clock in others."""
-        gate = self._host_gates.gate_of(job)
+        gate = self.host_gates.gate_of(job)
         assert gate is not None, "it sent a request"
         now, retry_after = store_time(), response.retry_after
-        until = now + host_backoff(self._db_access.strikes(job.host) + 1, retry_after)
+        until = now + host_backoff(self.db_access.strikes(job.host) + 1, retry_after)
         # a host that refuses every probe for minutes is tried with all it may get: its jobs would wait for hours
         probe = retry_after is not None or until - now < MAX_WAIT
         strike, end = gate.strike(sent_at, until, until if retry_after is not None else now, probe=probe)

@@ -4,7 +4,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+from engine.http.byte_budget import ByteBudget
 from engine.node.node_context import NodeContext
+from engine.node.pipeline import Pipeline
+from engine.node.requests.request_sender import RequestSender
 from engine.settings import Settings
 
 
@@ -14,6 +17,21 @@ def node_context(**known: Any) -> NodeContext:
         "settings": Settings(), "def_cache": Mock(), "on_fenced": lambda: None, "on_error": fail,
     }  # fmt: skip
     return NodeContext(**{**defaults, **known})
+
+
+def pipeline_of(
+    byte_budget: ByteBudget, *, page_extractor: Any = None, db_access: Any = None, def_cache: Any = None
+) -> Pipeline:
+    """A pipeline over these parts, and no others."""
+    node = node_context(def_cache=def_cache or Mock())
+    sender = RequestSender(
+        settings=node.settings, def_cache=node.def_cache, fetcher=Mock(), db_access=db_access or Mock(),
+        named_hosts=Mock(), host_gates=Mock(), group_loaders=Mock(), shared_jars=Mock(), file_parts=Mock(),
+    )  # fmt: skip
+    return Pipeline(
+        node, sender=sender, page_extractor=page_extractor or Mock(), extraction_pool=Mock(), byte_budget=byte_budget,
+        login_page_reader=Mock(),
+    )  # fmt: skip
 
 
 def fail(error: Exception) -> None:

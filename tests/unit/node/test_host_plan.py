@@ -17,6 +17,7 @@ from engine.node.pipeline import Pipeline
 from engine.settings import Settings
 from engine.store.tables.host.hosts import StoredRobots
 from engine.store.tables.run import versions
+from tests.unit.node.contexts import pipeline_of
 from tests.unit.node.leased_jobs import change, leased
 
 PLAIN = Definitions(hosts=(HostRule(name="a", nofollow=False),))
@@ -34,13 +35,9 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> DefCache:
     return DefCache(cast(Any, None), Settings(), run=1)
 
 
-def pipeline_of(cache: DefCache, robots: StoredRobots | None = None) -> Pipeline:
-    return Pipeline(
-        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(robots=Mock(return_value=robots)),
-        def_cache=cache, page_extractor=Mock(), extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(),
-        byte_budget=ByteBudget(capacity=2, largest=1), login_page_reader=Mock(), file_parts=Mock(),
-        group_loaders=Mock(), shared_jars=Mock(),
-    )  # fmt: skip
+def over(cache: DefCache, robots: StoredRobots | None = None) -> Pipeline:
+    db_access = Mock(robots=Mock(return_value=robots))
+    return pipeline_of(ByteBudget(capacity=2, largest=1), def_cache=cache, db_access=db_access)
 
 
 def names(stages: tuple[PageStage, ...]) -> list[str]:
@@ -67,7 +64,7 @@ def test_what_a_command_to_a_host_changes_comes_with_each_lease(cache: DefCache)
 
 
 def test_stages_without_work_are_left_out_and_the_others_keep_their_order(cache: DefCache) -> None:
-    pipeline = pipeline_of(cache)
+    pipeline = over(cache)
     for kind in JobKind:
         of_kind = [change(leased(1), kind=kind, sequence=3, defs_version=version) for version in (1, 2)]
         plain, rich = (names(pipeline.stages_of(cache.give_plan(job))) for job in of_kind)
@@ -75,7 +72,7 @@ def test_stages_without_work_are_left_out_and_the_others_keep_their_order(cache:
 
 
 def test_robots_txt_is_left_out_once_it_is_read_and_allows_all_and_not_after_a_newer_one(cache: DefCache) -> None:
-    pipeline = pipeline_of(cache, StoredRobots(200, OPEN, 1.0))
+    pipeline = over(cache, StoredRobots(200, OPEN, 1.0))
     robots: Any = pipeline.robots_cache
     job = cache.give_plan(leased(1))
 
@@ -92,7 +89,7 @@ def test_robots_txt_is_left_out_once_it_is_read_and_allows_all_and_not_after_a_n
 
 
 def test_a_robots_txt_that_does_not_apply_is_left_out(cache: DefCache) -> None:
-    pipeline, job = pipeline_of(cache, cast(Any, "OFF")), cache.give_plan(leased(1))
+    pipeline, job = over(cache, cast(Any, "OFF")), cache.give_plan(leased(1))
     asyncio.run(pipeline.robots_cache.rules(job.host, job.defs_version))
     assert "ObeyRobots" not in names(pipeline.stages_of(job))
 
@@ -101,6 +98,6 @@ def test_a_robots_txt_that_does_not_apply_is_left_out(cache: DefCache) -> None:
 def test_only_a_robots_txt_that_disallows_nothing_is_left_out(
     cache: DefCache, status: int, text: str, *, open_: bool
 ) -> None:
-    pipeline, job = pipeline_of(cache, StoredRobots(status, text, 1.0)), cache.give_plan(leased(1))
+    pipeline, job = over(cache, StoredRobots(status, text, 1.0)), cache.give_plan(leased(1))
     asyncio.run(pipeline.robots_cache.rules(job.host, job.defs_version))
     assert ("ObeyRobots" not in names(pipeline.stages_of(job))) is open_

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Callable
-from unittest.mock import Mock
 
 import pytest
 
@@ -13,15 +12,14 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.handlers.page_fetch import Fetch
 from engine.node.handlers.visited_page import VisitedPage
-from engine.node.pipeline import Pipeline
 from engine.runtime.clock import boottime
-from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run.events import Event
 from tests.unit.doc_pages import ROOT
+from tests.unit.node.contexts import pipeline_of
 from tests.unit.node.leased_jobs import leased
 
 DOCUMENT = NewDocument((b"k",), "http://a/1", 200, "text/html", 0.0, (), Body(b"x" * 500_000))
@@ -32,17 +30,9 @@ def budget() -> ByteBudget:
     return ByteBudget(capacity=2_000_000, largest=1_000_000)
 
 
-def build_pipeline(budget: ByteBudget) -> Pipeline:
-    return Pipeline(
-        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(),
-        def_cache=Mock(), page_extractor=Mock(), extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(),
-        byte_budget=budget, login_page_reader=Mock(), file_parts=Mock(), group_loaders=Mock(), shared_jars=Mock(),
-    )  # fmt: skip
-
-
 def process(budget: ByteBudget, end: Callable[[LeasedJob], JobOutcome]) -> JobOutcome:
     """Process a job that has read half a MB and ends like that."""
-    pipeline = build_pipeline(budget)
+    pipeline = pipeline_of(budget)
 
     async def work(job: LeasedJob, page: VisitedPage) -> JobOutcome:
         await page.attempt.share.grow(500_000)
@@ -109,7 +99,7 @@ def test_a_page_for_which_no_process_can_be_started_is_retried_and_its_host_is_n
 
 
 def test_the_stages_of_a_page_are_drawn_in_the_architecture(budget: ByteBudget) -> None:
-    stages = build_pipeline(budget)._stages[JobKind.PAGE]
+    stages = pipeline_of(budget)._stages[JobKind.PAGE]
     (fetch,) = (stage for stage in stages if isinstance(stage, Fetch))
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     page, _, hop = text.partition(" page:")[2].partition("```")[0].partition(" hop:")

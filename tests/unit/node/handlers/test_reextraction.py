@@ -1,24 +1,21 @@
 """A re-extraction reports what a fetched page would, and holds its stored body's bytes until its rows are committed."""
 
 import asyncio
-from typing import Any, cast
 from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from engine.http.byte_budget import BodyShare, ByteBudget
-from engine.model.definition import Definitions
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.extraction.extractor import PageExtraction
 from engine.node.extraction.result import PageResult
-from engine.node.pipeline import Pipeline
-from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.pages.page_store import StoredBody
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run.events import Event
 from engine.store.transactions.supersede import OldRows
+from tests.unit.node.contexts import pipeline_of
 from tests.unit.node.leased_jobs import change, leased
 
 BODY = b"x" * 500_000
@@ -54,13 +51,8 @@ def budget() -> ByteBudget:
 def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
     other = budget.open_share()
     assert other.try_grow(400_000)
-    pipeline = Pipeline(
-        source="n1", settings=Settings(), fetcher=Mock(), db_access=AsyncMock(**{"page_body.return_value": content}),
-        def_cache=Mock(**{"definitions.return_value": Definitions()}),
-        page_extractor=cast(Any, Extractor(budget, other)),
-        extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
-        login_page_reader=Mock(), file_parts=Mock(), group_loaders=Mock(), shared_jars=Mock(),
-    )  # fmt: skip
+    db_access = AsyncMock(**{"page_body.return_value": content})
+    pipeline = pipeline_of(budget, db_access=db_access, page_extractor=Extractor(budget, other))
     outcome = asyncio.run(pipeline.process(JOB, lambda: None))
     other.release()
     return outcome
