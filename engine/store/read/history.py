@@ -73,7 +73,7 @@ def read_report(db: Database, past: PastRun) -> RunReport:
     data_defs = health.read(db, past.seq)
     warnings = [warning for warning in find_warnings(db, runs.get(db, past.seq), data_defs) if not warning.ended]
     emptied = [f"{one.data_def}.{one.subject}" for one in warnings if one.code in FIELD_WARNINGS]
-    counts = {name: extracted for name, (extracted, _) in rows.counts(db, past.seq).items()}
+    counts = {name: of.rows for name, of in rows.counts(db, past.seq).items()}
     reasons: Counter[str] = Counter()
     for group in group_failures(db, past.seq, _MAX_GROUPS):
         reasons[group.reason] += group.jobs

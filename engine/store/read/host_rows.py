@@ -1,10 +1,9 @@
 """Reads the hosts of a run: their limits, waits, answers and speed."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import orjson
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from engine.model.host import HostState, count_by_class
 from engine.runtime.clock import store_time
@@ -12,16 +11,24 @@ from engine.store.db.connector import Database, id_list
 from engine.store.tables.host import host_speeds, hosts
 
 _HOSTS = f"""
-SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.next_at, h.backoff_until,
-    (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
-    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract'),
-    (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page'),
-    (SELECT total(failed) FROM sequences WHERE host = h.id AND kind = 'page'),
-    h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status,
-    (SELECT total(records) FROM host_health WHERE host = h.id AND field = ''),
-    (SELECT total(rejected) FROM host_health WHERE host = h.id AND field = ''),
-    coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency,
-    h.login, h.content_signal, v.state, coalesce(v.pages_per_s, 0), v.silent_since
+SELECT h.id, h.key AS "row.host",
+    (SELECT coalesce(sum(taken), 0) FROM sequences WHERE host = h.id AND kind <> 'extract') AS "row.running",
+    (SELECT coalesce(sum(ready + delayed + taken), 0) FROM sequences WHERE host = h.id AND kind <> 'extract')
+        AS "row.waiting",
+    {hosts.EFFECTIVE_DELAY} AS "row.delay", {hosts.EFFECTIVE_CONCURRENCY} AS "row.concurrency",
+    h.next_at AS "row.next_in", h.backoff_until AS "row.backoff", h.strikes AS "row.strikes",
+    h.throttled AS "row.throttled", h.errors AS "row.errors", h.blocked AS "row.blocked",
+    lower(h.robots) AS "row.robots", h.robots_status AS "row.robots_status",
+    (SELECT coalesce(sum(done), 0) FROM sequences WHERE host = h.id AND kind = 'page') AS "row.pages",
+    (SELECT coalesce(sum(records), 0) FROM host_health WHERE host = h.id AND field = '') AS "row.records",
+    (SELECT coalesce(sum(rejected), 0) FROM host_health WHERE host = h.id AND field = '') AS "row.rejected",
+    (SELECT coalesce(sum(failed), 0) FROM sequences WHERE host = h.id AND kind = 'page') AS "row.failed",
+    h.gone AS "row.gone", coalesce(v.bytes, 0) AS "row.bytes", v.p50 AS "row.p50", v.p95 AS "row.p95",
+    coalesce(v.recent_p50, '[]') AS "row.recent_p50", v.eta AS "row.eta", h.paused AS "row.paused",
+    h.operator_delay AS "row.operator_delay", h.operator_concurrency AS "row.operator_concurrency",
+    lower(h.login) AS "row.login", coalesce(h.content_signal, '{{}}') AS "row.content_signal",
+    coalesce(v.state, 'unasked') AS "row.state", coalesce(v.pages_per_s, 0) AS "row.pages_per_s",
+    v.silent_since AS "row.silent"
 FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ?
 """
 _FIRST_HOSTS = f"{_HOSTS} ORDER BY h.id LIMIT +?"
@@ -106,28 +113,35 @@ class HostRow(Struct, frozen=True):
         return self.paused or self.operator_delay is not None or self.operator_concurrency is not None
 
 
+class _Found(NamedTuple):
+    id: int
+    row: HostRow
+    """With moments of the clock in place of durations, and all jobs that nodes hold as running."""
+
+
 def list_hosts(db: Database, run: int, limit: int, count: int) -> list[HostRow]:
     """The hosts of a run, in the order in which they were named; if `count`, of all, is above `limit`, the busy ones.
 
     The first ones take the room that is left.
     """
     if count <= limit:
-        return _to_rows(db, db.all(_FIRST_HOSTS, (run, limit)))
+        return _read(db, _FIRST_HOSTS, run, limit)
     chosen: dict[int, None] = {}
     for query in (_AT_WORK, _WAITING, _FIRST_IDS):
         if len(chosen) < limit:
-            chosen |= dict.fromkeys(int(row[0]) for row in db.all(query, (run, limit)))
-    return _to_rows(db, db.all(_CHOSEN_HOSTS, (run, id_list(list(chosen)[:limit]))))
+            chosen |= dict.fromkeys(db.column(query, (run, limit)))
+    return _read(db, _CHOSEN_HOSTS, run, id_list(list(chosen)[:limit]))
 
 
 def get_host(db: Database, run: int, host: str) -> HostRow | None:
     """One host (`name:port`) of a run."""
-    return next(iter(_to_rows(db, db.all(_ONE_HOST, (run, host)))), None)
+    return next(iter(_read(db, _ONE_HOST, run, host)), None)
 
 
-def _to_rows(db: Database, rows: Sequence[tuple[Any, ...]]) -> list[HostRow]:
-    answers = host_speeds.list_answers(db, (row[0] for row in rows))
-    return [_to_row(row, answers.get(row[0], {})) for row in rows]
+def _read(db: Database, sql: str, *parameters: Any) -> list[HostRow]:
+    found = db.rows(_Found, sql, parameters)
+    answers = host_speeds.list_answers(db, (host.id for host in found))
+    return [_as_now(host.row, answers.get(host.id, {})) for host in found]
 
 
 def count_running(db: Database, run: int) -> int:
@@ -135,24 +149,15 @@ def count_running(db: Database, run: int) -> int:
     return int(db.value(_RUNNING, (run,)))
 
 
-def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
-    _, key, delay, concurrency, next_at, backoff, taken, waiting, done, failed, *counts = row
-    strikes, throttled, errors, gone, blocked, robots, status, records, rejected, *speed = counts
-    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency, login, signal, *judged = speed
-    state, rate, silent_since = judged
-    now, running = store_time(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
+def _as_now(row: HostRow, answers: dict[int, int]) -> HostRow:
+    """A host whose moments become seconds from now, and whose jobs beyond its concurrency wait for their place."""
+    now, running = store_time(), min(row.running, row.concurrency)
 
     def seconds_until(moment: float | None) -> float | None:
         return None if moment is None or moment <= now else round(moment - now, 3)
 
-    return HostRow(
-        host=key, running=running, waiting=int(waiting) + int(taken) - running, delay=delay, concurrency=concurrency,
-        next_in=seconds_until(next_at), backoff=seconds_until(backoff), strikes=strikes, throttled=throttled,
-        errors=errors, blocked=blocked, robots=robots.lower(), robots_status=status, pages=int(done),
-        records=int(records), rejected=int(rejected), failed=int(failed), gone=gone, answers=count_by_class(answers),
-        bytes=received, p50=p50, p95=p95, recent_p50=tuple(orjson.loads(recent)) if recent else (), eta=eta,
-        paused=bool(paused), operator_delay=operator_delay, operator_concurrency=operator_concurrency,
-        login=login.lower(), content_signal=orjson.loads(signal) if signal else {},
-        state=HostState(state or "unasked"), pages_per_s=rate,
-        silent=None if silent_since is None else max(0.0, round(now - silent_since)),
+    return replace(
+        row, running=running, waiting=row.waiting - running, next_in=seconds_until(row.next_in),
+        backoff=seconds_until(row.backoff), answers=count_by_class(answers),
+        silent=None if row.silent is None else max(0.0, round(now - row.silent)),
     )  # fmt: skip

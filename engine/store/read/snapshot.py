@@ -1,11 +1,11 @@
 """Reads one consistent snapshot of a run: what the console, `status` and the summary show."""
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from engine.model.job import JobKind
 from engine.model.run import NO_JUDGEMENT, NO_RATE, Alarm, Judgement, RunState, SeedingProgress, mean_rate
@@ -24,34 +24,46 @@ from engine.store.tables.run.runs import Run
 from engine.store.tables.run.supervisors import HelperRow
 
 _SEQUENCES = """
-SELECT s.id, s.grp, h.key, s.ready, s.delayed, s.taken, s.done, s.failed, s.skipped, s.incomplete, s.paused
+SELECT s.id, s.grp AS "group", h.key AS host, s.ready, s.delayed, s.taken, s.done, s.failed, s.skipped, s.incomplete,
+    s.paused
 FROM (SELECT * FROM sequences WHERE run = ? AND kind = 'page' ORDER BY taken DESC, ready DESC, id LIMIT +?) s
 JOIN hosts h ON h.id = s.host ORDER BY s.taken DESC, s.ready DESC, s.id
 """
 _TOTALS = """
-SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + delayed), sum(taken), sum(delayed),
-    count(*)
+SELECT grp AS "totals.group", sum(done) AS "totals.done", sum(failed) AS "totals.failed",
+    sum(skipped) AS "totals.skipped", sum(incomplete) AS "totals.incomplete",
+    sum(ready + delayed + taken) AS "totals.left", sum(taken) AS taken, sum(delayed) AS delayed, count(*) AS sequences
 FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 """
 _FILES = """
-SELECT total(done), total(ready + delayed + taken + incomplete), total(failed), total(skipped)
+SELECT coalesce(sum(done), 0), coalesce(sum(ready + delayed + taken + incomplete), 0), coalesce(sum(failed), 0),
+    coalesce(sum(skipped), 0)
 FROM sequences WHERE run = ? AND kind = 'file'
 """
-_ANSWERS = (
-    "SELECT total(errors + blocked), total(gone), total(blocked), total(paused), count(*) FROM hosts WHERE run = ?"
-)
+_ANSWERS = """
+SELECT coalesce(sum(errors + blocked), 0) AS bad, coalesce(sum(gone), 0) AS gone, coalesce(sum(blocked), 0) AS blocked,
+    coalesce(sum(paused), 0) AS paused, count(*) AS hosts
+FROM hosts WHERE run = ?
+"""
 _NODES = """
-SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, now_age, now_limit, replaces,
-    reason, ended_at,
-    supervisor IN (SELECT epoch FROM supervisors
-        WHERE ended_at IS NOT NULL AND epoch < (SELECT max(epoch) FROM supervisors))
-FROM nodes WHERE run = ? ORDER BY number
+SELECT n.ended_at IS NULL AS lives, 'n' || n.number AS "row.id", n.role AS "row.role", n.state AS "row.state",
+    n.heart AS "row.heart", n.done AS "row.done", n.failed AS "row.failed", p.pid AS "row.pid",
+    p.beat_age AS "row.beat_age", coalesce(p.in_flight, 0) AS "row.in_flight", n.rss AS "row.rss", n.lag AS "row.lag",
+    coalesce(p.now, '') AS "row.now", 'n' || n.replaces AS "row.replaces", n.reason AS "row.reason",
+    n.supervisor IN (SELECT epoch FROM supervisors
+        WHERE ended_at IS NOT NULL AND epoch < (SELECT max(epoch) FROM supervisors)) AS "row.past",
+    coalesce(p.now_age, 0.0) AS "row.now_age", coalesce(p.now_limit, 0.0) AS "row.now_limit"
+FROM nodes n LEFT JOIN nodes p ON p.epoch = n.epoch AND p.ended_at IS NULL WHERE n.run = ? ORDER BY n.number
 """
 _OUTPUTS = """
-SELECT appender, data_def, type, path, rows, bytes, cursor, dirty, error FROM outputs WHERE run = ? ORDER BY id
-"""
-_APPENDER = """
-SELECT pid, state, beat_age, flush_ms, ended_at FROM appenders WHERE run = ? ORDER BY epoch DESC LIMIT 1
+SELECT o.data_def, a.epoch IS NOT NULL AND a.ended_at IS NULL AS lives,
+    o.appender || '/' || o.data_def AS "row.name", o.type AS "row.type", o.rows AS "row.rows", o.bytes AS "row.bytes",
+    o.path AS "row.path", 0 AS "row.backlog", o.dirty AS "row.rebuilding",
+    CASE WHEN a.ended_at IS NULL THEN a.pid END AS "row.pid",
+    CASE WHEN a.ended_at IS NULL THEN a.beat_age END AS "row.beat_age", a.flush_ms AS "row.flush_ms",
+    o.error AS "row.error", o.cursor AS "row.cursor"
+FROM outputs o LEFT JOIN appenders a ON a.epoch = (SELECT max(epoch) FROM appenders WHERE run = o.run)
+WHERE o.run = ? ORDER BY o.id
 """
 _BACKLOG = """
 SELECT d.name, count(*) FROM (SELECT data_def FROM rows WHERE run = ? AND id > ? LIMIT +?) r
@@ -66,6 +78,7 @@ _REPORTED_NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
 
 DEFAULT_LIMIT = 200
 _MAX_PAUSED_NAMES = 5
+_ENDED = ("done", "failed", "skipped", "incomplete")
 
 
 class NodeRow(Struct, frozen=True):
@@ -127,6 +140,35 @@ class OutputRow(Struct, frozen=True):
     bytes_per_s: float = 0.0
     cursor: int = 0
     """The last row in it."""
+
+
+class _Group(NamedTuple):
+    totals: GroupTotals
+    taken: int
+    delayed: int
+    sequences: int
+
+
+class _Answers(NamedTuple):
+    """How the hosts of a run answered, how many are paused, and how many there are."""
+
+    bad: int
+    gone: int
+    blocked: int
+    paused: int
+    hosts: int
+
+
+class _Node(NamedTuple):
+    lives: bool
+    row: NodeRow
+
+
+class _Output(NamedTuple):
+    data_def: str
+    lives: bool
+    """Whether the process that writes it has not ended."""
+    row: OutputRow
 
 
 class Snapshot(Struct, frozen=True):
@@ -216,10 +258,8 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         current = runs.latest(db) if run is None else runs.get(db, run)
         if current is None:
             return EMPTY_SNAPSHOT
-        groups = db.all(_TOTALS, (current.seq,))
-        done, failed, skipped, incomplete, ready, taken, delayed, count = (
-            sum(int(row[column]) for row in groups) for column in range(1, 9)
-        )
+        groups = db.rows(_Group, _TOTALS, (current.seq,))
+        totals, taken = [group.totals for group in groups], sum(group.taken for group in groups)
         nodes = list_nodes(db, current.seq, current.judgement)
         counts = rows.counts(db, current.seq)
         epoch = supervisors.current(db)
@@ -227,24 +267,25 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         paused_count, paused_names = 0, tuple[str, ...]()
         if current.state is not RunState.DONE and (paused_count := sequences.count_paused(db, current.seq)):
             paused_names = tuple(sequences.list_paused(db, current.seq, _MAX_PAUSED_NAMES))
-        bad_answers, gone, blocked, paused_hosts, host_count = db.all(_ANSWERS, (current.seq,))[0]
+        (answers,) = db.rows(_Answers, _ANSWERS, (current.seq,))
         return Snapshot(
             run=current,
             epoch=epoch,
             jobs={
-                "done": done, "failed": failed, "skipped": skipped, "incomplete": incomplete, "ready": ready,
+                **{name: sum(getattr(one, name) for one in totals) for name in _ENDED},
+                "ready": sum(one.left for one in totals) - taken,
                 "taken": taken,
             },
-            delayed=delayed,
-            rows={name: extracted for name, (extracted, _) in counts.items()},
-            rejected={name: rejected for name, (_, rejected) in counts.items() if rejected},
+            delayed=sum(group.delayed for group in groups),
+            rows={name: of.rows for name, of in counts.items()},
+            rejected={name: of.rejected for name, of in counts.items() if of.rejected},
             appenders=list_outputs(db, current.seq, current.judgement),
             nodes=nodes,
-            sequences=_read_sequences(db, current.seq, limit),
-            sequence_count=count,
-            hosts=host_rows.list_hosts(db, current.seq, limit, int(host_count)),
+            sequences=db.rows(SequenceRow, _SEQUENCES, (current.seq, limit)),
+            sequence_count=sum(group.sequences for group in groups),
+            hosts=host_rows.list_hosts(db, current.seq, limit, answers.hosts),
             metrics=metrics.build_metrics(
-                [GroupTotals(g, d, f, s, i, r + t) for g, d, f, s, i, r, t, *_ in groups],
+                totals,
                 metrics.list_fetch_stats(db, current.seq),
                 {node.id: node.done + node.failed for node in nodes},
                 current.seconds,
@@ -257,18 +298,18 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             data_defs=data_defs,
             warnings=find_warnings(db, current, data_defs),
             running=host_rows.count_running(db, current.seq),
-            bad_answers=int(bad_answers),
-            host_count=int(host_count),
-            gone=int(gone),
+            bad_answers=answers.bad,
+            host_count=answers.hosts,
+            gone=answers.gone,
             alarms=runs.list_alarms(db, current.seq),
             acknowledged=runs.list_acknowledged(db, current.seq),
-            blocked=int(blocked),
-            paused_hosts=int(paused_hosts) if current.state is not RunState.DONE else 0,
+            blocked=answers.blocked,
+            paused_hosts=answers.paused if current.state is not RunState.DONE else 0,
             paused_sequences=paused_count,
             paused_names=paused_names,
             files=_count_files(db, current.seq),
-            waiting_rows=rows.count_waiting(db, current.seq),
-            duplicates=rows.count_duplicates(db, current.seq),
+            waiting_rows={name: of.waiting for name, of in counts.items() if of.waiting},
+            duplicates={name: of.duplicates for name, of in counts.items() if of.duplicates},
             helpers=supervisors.list_helpers(db),
             results=_count_results(db, current.seq),
             machines=machines.list_machines(db, current.seq) if epoch and epoch.heart is not None else [],
@@ -278,40 +319,21 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
 
 def list_outputs(db: Database, run: int, judgement: Judgement = NO_JUDGEMENT) -> list[OutputRow]:
     """The outputs of a run; those of a dead appender have no rate."""
-    process = db.one(_APPENDER, (run,))
-    alive = process is not None and process[4] is None
     backlogs: dict[int, dict[str, int]] = {}
     outputs = []
-    for appender, data_def, kind, path, written, size, cursor, dirty, error in db.all(_OUTPUTS, (run,)):
-        if cursor not in backlogs:
-            backlogs[cursor] = dict(db.all(_BACKLOG, (run, cursor, _MAX_BACKLOG)))
-        backlog, name = backlogs[cursor], f"{appender}/{data_def}"
-        rate = judgement.outputs.get(name, NO_RATE) if alive else NO_RATE
-        truncated = sum(backlog.values()) == _MAX_BACKLOG
-        outputs.append(
-            OutputRow(
-                name=name,
-                type=kind,
-                rows=written,
-                bytes=size,
-                path=path,
-                backlog=_MAX_BACKLOG if truncated else backlog.get(data_def, 0),
-                rebuilding=bool(dirty),
-                pid=process[0] if alive and process else None,
-                beat_age=process[2] if alive and process else None,
-                flush_ms=process[3] if process else None,
-                error=error,
-                rows_per_s=rate.rows_per_s,
-                bytes_per_s=rate.bytes_per_s,
-                cursor=cursor,
-            )
-        )
+    for data_def, lives, row in db.rows(_Output, _OUTPUTS, (run,)):
+        if row.cursor not in backlogs:
+            backlogs[row.cursor] = dict(db.all(_BACKLOG, (run, row.cursor, _MAX_BACKLOG)))
+        backlog = backlogs[row.cursor]
+        rate = judgement.outputs.get(row.name, NO_RATE) if lives else NO_RATE
+        pending = _MAX_BACKLOG if sum(backlog.values()) == _MAX_BACKLOG else backlog.get(data_def, 0)
+        outputs.append(replace(row, backlog=pending, rows_per_s=rate.rows_per_s, bytes_per_s=rate.bytes_per_s))
     return outputs
 
 
 def _count_files(db: Database, run: int) -> dict[str, int]:
-    counts = [int(count) for count in db.all(_FILES, (run,))[0]]
-    return dict(zip(("done", "left", "failed", "skipped"), counts, strict=True)) if any(counts) else {}
+    counts = dict(zip(("done", "left", "failed", "skipped"), *db.all(_FILES, (run,)), strict=True))
+    return counts if any(counts.values()) else {}
 
 
 def _count_results(db: Database, run: int) -> dict[str, dict[str, dict[str, int]]]:
@@ -331,21 +353,9 @@ def _reextraction_progress(db: Database, run: int) -> tuple[int, int] | None:
 def list_nodes(db: Database, run: int, judgement: Judgement = NO_JUDGEMENT) -> list[NodeRow]:
     """The nodes of a run; those that have ended have no rate."""
     return [
-        NodeRow(
-            id=f"n{number}", role=role, state=state, heart=heart, done=done, failed=failed,
-            pid=pid if ended is None else None, beat_age=age if ended is None else None,
-            in_flight=held if ended is None else 0, rss=rss, lag=lag, now=now if ended is None else "",
-            replaces=None if replaces is None else f"n{replaces}", reason=reason, past=bool(past),
-            now_age=now_age if ended is None else 0.0, now_limit=now_limit if ended is None else 0.0,
-            jobs_per_s=judgement.nodes.get(f"n{number}", 0.0) if ended is None else 0.0,
-        )
-        for number, role, state, heart, done, failed, pid, age, held, rss, lag, now, now_age, now_limit, replaces,
-        reason, ended, past in db.all(_NODES, (run,))
-    ]  # fmt: skip
-
-
-def _read_sequences(db: Database, run: int, limit: int) -> list[SequenceRow]:
-    return [SequenceRow(*(*row, bool(paused))) for *row, paused in db.all(_SEQUENCES, (run, limit))]
+        replace(row, jobs_per_s=judgement.nodes.get(row.id, 0.0) if lives else 0.0)
+        for lives, row in db.rows(_Node, _NODES, (run,))
+    ]
 
 
 def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:

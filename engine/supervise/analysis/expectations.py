@@ -10,6 +10,7 @@ from engine.store.read.data_warnings import DataWarning
 from engine.store.tables.job import jobs
 from engine.store.tables.row import health, rows
 from engine.store.tables.row.health import NOT_APPLIED, DataDefHealth
+from engine.store.tables.row.rows import RowCounts
 from engine.store.tables.run import versions
 from engine.store.tables.run.runs import Baseline, GivenRows, MissedExpectation
 
@@ -18,8 +19,7 @@ def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -
     """The missed expectations. `complete`: False for a run cut short, whose rows are not judged."""
     counts, data_defs = rows.counts(db, run), health.read(db, run)
     missed: list[MissedExpectation] = []
-    total = sum(written for written, _ in counts.values())
-    rejected = sum(count for _, count in counts.values())
+    total, rejected = sum(of.rows for of in counts.values()), sum(of.rejected for of in counts.values())
     if complete and settings.min_rows is not None and total < settings.min_rows:
         missed.append(MissedExpectation(f"{plural(total, 'row')}; expected at least {settings.min_rows:,} (min_rows)"))
     if settings.max_rejected_share is not None and rejected > settings.max_rejected_share * (total + rejected):
@@ -27,9 +27,9 @@ def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -
         most = f"{settings.max_rejected} (max_rejected)"
         missed.append(MissedExpectation(f"{share} of all records were rejected; expected at most {most}"))
     for expectation in versions.list_expectations(db, versions.current(db, run)):
-        written, refused = counts.get(expectation.name, (0, 0))
+        given = counts.get(expectation.name, RowCounts())
         data_def = data_defs.get(expectation.name, NOT_APPLIED)
-        texts = _missed_of(expectation, written, refused, data_def, complete=complete)
+        texts = _missed_of(expectation, given.rows, given.rejected, data_def, complete=complete)
         missed += [MissedExpectation(text, expectation.name) for text in texts]
     return missed
 
@@ -76,7 +76,7 @@ def build_baseline(db: Database, run: int) -> Baseline:
     given: dict[str, GivenRows] = {}
     for name in [data_def.name for data_def in definitions.data_defs if data_def.fields]:
         data_def = applied.get(name, NOT_APPLIED)
-        given[name] = GivenRows(counts.get(name, (0, 0))[0], data_def.records, data_def.filled)
+        given[name] = GivenRows(counts.get(name, RowCounts()).rows, data_def.records, data_def.filled)
     return Baseline(_hash_seeds(db, run, definitions), given)
 
 

@@ -164,7 +164,7 @@ class RunStats:
         """Pages done and rows extracted in the run, over all its starts, and the rates of the last seconds."""
         db, run, meter = self._run.db, self._run.seq, self._meter
         pages = sequences.count(db, run, "done")
-        row_count = sum(count for count, _ in rows.counts(db, run).values())
+        row_count = sum(of.rows for of in rows.counts(db, run).values())
         done, sizes = nodes.count_done(db, run), outputs.list_sizes(db, run)
         counts: dict[str, float] = {"pages": pages, "rows": row_count}
         counts |= {f"node {node}": count for node, count in done.items()}

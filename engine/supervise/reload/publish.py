@@ -154,7 +154,7 @@ def _begin_reextraction(
     if not pages and not any(done.get(group) for group in returned) and recorded is None:
         return 0
     names = {*changed_data_defs(old, new), *([forced] if forced else [])}
-    counts = {name: count for name, (count, _) in rows.counts(db, seq).items() if name in names}
+    counts = {name: of.rows for name, of in rows.counts(db, seq).items() if name in names}
     targets = relinked_groups(old.definitions, new.definitions, stale)
     runs.set_relinking(db, seq, bool(targets))
     search = StaleSearch(

@@ -107,7 +107,7 @@ class ReextractionPlanner(Struct):
             self.gave_nothing = bool(search.found) and not count
             runs.set_reextraction(self.run.db, self.run.seq, None)
             runs.set_relinking(self.run.db, self.run.seq, False)
-            row_counts = {name: count for name, (count, _) in rows.counts(self.run.db, self.run.seq).items()}
+            row_counts = {name: of.rows for name, of in rows.counts(self.run.db, self.run.seq).items()}
             changes = [
                 f"{name}: {before:,} → {plural(row_counts.get(name, 0), 'row')}"
                 for name, before in search.before.items()

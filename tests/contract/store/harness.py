@@ -29,6 +29,7 @@ from engine.store.tables.job import jobs, locators, rings
 from engine.store.tables.job.jobs import NewLocator
 from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.outcome import AttemptStats, Effect, JobOutcome, Placement
+from engine.store.tables.row import rows as row_table
 from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import events, machines, nodes, runs, supervisors, versions
 from engine.store.tables.run.events import Event
@@ -224,6 +225,10 @@ class StoreHarness:
 
     def rows(self) -> list[tuple[int, str]]:
         return self.db.all("SELECT job, data FROM rows ORDER BY id")
+
+    def row_counts(self) -> dict[str, tuple[int, int]]:
+        """By dataDef: rows, and records rejected."""
+        return {name: (of.rows, of.rejected) for name, of in row_table.counts(self.db, self.run).items()}
 
     def stored_counters(self) -> dict[int, dict[str, int]]:
         """The counters in the table, by sequence."""

@@ -4,7 +4,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, groupby, islice, repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.model.content_digest import Digests, row_digests, unique_keys
 from engine.model.record import Texts
@@ -20,15 +20,13 @@ ON CONFLICT (run, data_def) DO UPDATE SET rows = row_counts.rows + excluded.rows
     rejected = row_counts.rejected + excluded.rejected, waiting = row_counts.waiting + excluded.waiting,
     duplicates = row_counts.duplicates + excluded.duplicates
 """
-_WAITING = "SELECT data_def, waiting FROM row_counts WHERE run = ? AND waiting > 0 ORDER BY data_def"
-_DUPLICATES = "SELECT data_def, duplicates FROM row_counts WHERE run = ? AND duplicates > 0 ORDER BY data_def"
 _AFTER = "SELECT id, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
 _AFTER_IN_ALL_RUNS = "SELECT id, run, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? ORDER BY id LIMIT +?"
 _BY_DATA_DEF = """
 SELECT r.id, CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT +?
 """
-_COUNTS = "SELECT data_def, rows, rejected FROM row_counts WHERE run = ? ORDER BY data_def"
+_COUNTS = "SELECT data_def, rows, rejected, waiting, duplicates FROM row_counts WHERE run = ? ORDER BY data_def"
 _RECOUNT = """
 WITH counted AS MATERIALIZED (
     SELECT d.name, count(*) AS rows FROM rows r JOIN data_defs d ON d.id = r.data_def
@@ -66,6 +64,19 @@ _OF_JOB = """
 SELECT r.id, d.name, CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.job = ? ORDER BY r.id LIMIT +?
 """
+
+
+class RowCounts(NamedTuple):
+    """What a dataDef gave in a run."""
+
+    data_def: str = ""
+    rows: int = 0
+    rejected: int = 0
+    """Records."""
+    waiting: int = 0
+    """Rows that wait for files."""
+    duplicates: int = 0
+    """Rows whose key another row has."""
 
 
 class NewRows(Extracted):
@@ -199,16 +210,6 @@ def add_counts(
     db.execute_values(_COUNT, [(run, data_def, rows, rejected, waiting, duplicates)])
 
 
-def count_duplicates(db: Database, run: int) -> dict[str, int]:
-    """By dataDef: its rows whose key another row has, if any."""
-    return {str(name): int(rows) for name, rows in db.all(_DUPLICATES, (run,))}
-
-
-def count_waiting(db: Database, run: int) -> dict[str, int]:
-    """By dataDef: its rows that wait for files, if any."""
-    return {str(name): int(rows) for name, rows in db.all(_WAITING, (run,))}
-
-
 def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
     """The next rows of a run in order of id: id, id of the dataDef, JSON."""
     return db.all(_AFTER, (cursor, run, limit))
@@ -244,9 +245,9 @@ def list_by_data_def(db: Database, run: int, data_def: str, cursor: int, limit: 
     return db.all(_BY_DATA_DEF, (run, data_def, cursor, limit))
 
 
-def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
-    """By dataDef: rows, records rejected."""
-    return {str(name): (int(rows), int(rejected)) for name, rows, rejected in db.all(_COUNTS, (run,))}
+def counts(db: Database, run: int) -> dict[str, RowCounts]:
+    """By dataDef."""
+    return {of.data_def: of for of in db.rows(RowCounts, _COUNTS, (run,))}
 
 
 def recount(db: Database, run: int, first: int, end: int) -> None:

@@ -14,7 +14,6 @@ from engine.store.db.schema import CRAWL
 from engine.store.tables.host.hosts import Backoff, HostPolicy
 from engine.store.tables.job import jobs, sequences
 from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.row import rows
 from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run import nodes
 from engine.store.tables.run.events import Event
@@ -35,7 +34,7 @@ def test_a_commit_writes_all_results_of_a_page(store: StoreHarness) -> None:
     assert store.commit(done).accepted_ids == {job.id}
     assert store.jobs() == [("http://a/1", "DONE"), ("http://a/2", "READY")]
     assert store.rows() == [(job.id, '{"title":"A"}'), (job.id, '{"title":"B"}')]
-    assert rows.counts(store.db, store.run) == {"book": (2, 0)}
+    assert store.row_counts() == {"book": (2, 0)}
     assert store.list_events() == [result]
     assert store.jobs("attempts, defs, lease") == [(1, 1, None), (0, None, None)]
     store.check_counters()
@@ -220,7 +219,7 @@ def test_rejected_records_are_counted_by_data_def(store: StoreHarness) -> None:
         store.done(one, RejectedRecords("book", 2), RejectedRecords("other", 1), data=["{}"]),
         store.done(two, data=["{}"]),
     )
-    assert rows.counts(store.db, store.run) == {"book": (2, 2), "other": (0, 1)}
+    assert store.row_counts() == {"book": (2, 2), "other": (0, 1)}
 
 
 # A database that cannot be written.

@@ -14,7 +14,6 @@ from engine.store.pages import documents
 from engine.store.read.browse import count_jobs
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.output import outputs
-from engine.store.tables.row import rows
 from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run import runs, supervisors
 from engine.store.transactions import retry
@@ -90,11 +89,11 @@ def test_rows_of_a_done_job_are_deleted_and_files_rebuilt(store: StoreHarness) -
         outputs.advance(store.db, output.id, cursor=1, size=10, rows=1, inode=None)
     assert again(store.db, store.run, job_filter("/1$", ["done"])) == 1
     assert store.rows() == [(two.id, '{"title":"c"}')]
-    assert rows.counts(store.db, store.run) == {"book": (1, 0)}
+    assert store.row_counts() == {"book": (1, 0)}
     assert outputs.list_outputs(store.db, store.run)[0].dirty
     (leased,) = store.take("http://a/")
     store.commit(store.done(leased, data=['{"title":"a"}', '{"title":"b"}'], links=[Page("http://a/2")]))
-    assert rows.counts(store.db, store.run) == {"book": (3, 0)}
+    assert store.row_counts() == {"book": (3, 0)}
     assert len(store.jobs()) == 2
 
 
@@ -244,7 +243,7 @@ def test_rejected_records_count_once_however_often_their_page_is_done(store: Sto
     store.commit(store.done(one, RejectedRecords("book", 3)), store.done(two, RejectedRecords("book", 1)))
     for left in (2, 5):
         assert again(store.db, store.run, parse("state:done a/1")) == 1
-        assert rows.counts(store.db, store.run)["book"] == (0, 1)
+        assert store.row_counts()["book"] == (0, 1)
         (one,) = store.take("http://a/")
         store.commit(store.done(one, RejectedRecords("book", left)))
-        assert rows.counts(store.db, store.run)["book"] == (0, 1 + left)
+        assert store.row_counts()["book"] == (0, 1 + left)

@@ -66,7 +66,7 @@ def test_rows_of_changed_data_defs_are_replaced_and_no_others(shop: Shop) -> Non
     assert job.stored is not None
     store.commit(shop.extracted(job, RejectedRecords("book", 2)))
     assert shop.row_versions() == [(page, "shelf", version - 1), (page, "book", version)]
-    assert rows.counts(store.db, store.run) == {"book": (1, 2), "shelf": (1, 0)}
+    assert store.row_counts() == {"book": (1, 2), "shelf": (1, 0)}
     assert {o.data_def: o.dirty for o in outputs.list_outputs(store.db, store.run)} == {"book": True, "shelf": False}
     assert shop.extractions() == []
     assert store.db.one("SELECT state, defs FROM jobs WHERE id = ?", (page,)) == ("DONE", version)
@@ -74,7 +74,7 @@ def test_rows_of_changed_data_defs_are_replaced_and_no_others(shop: Shop) -> Non
     shop.publish(defs("price"))
     shop.queue()
     store.commit(shop.extracted(shop.lease().jobs[0]))
-    assert rows.counts(store.db, store.run) == {"book": (1, 0), "shelf": (1, 0)}, "rejections are subtracted"
+    assert store.row_counts() == {"book": (1, 0), "shelf": (1, 0)}, "rejections are subtracted"
 
 
 def test_a_page_that_is_stale_at_its_commit_is_queued_in_it(shop: Shop) -> None:
@@ -194,7 +194,7 @@ def test_a_retried_page_is_not_re_extracted_meanwhile(shop: Shop) -> None:
     assert shop.extractions() == []
     assert store.commit(shop.extracted(job)).accepted_ids == frozenset()
     assert store.rows() == []
-    assert rows.counts(store.db, store.run) == {"book": (0, 0), "shelf": (0, 0)}
+    assert store.row_counts() == {"book": (0, 0), "shelf": (0, 0)}
     store.finish_all("http://a/0")
     store.check_counters()
 
