@@ -30,7 +30,7 @@ _BUSY_SECONDS = 2.0
 _MAX_ERRORS, _MAX_FAILURE_GROUPS, _MAX_RUNS = 200, 1_000, 50
 _MAX_PAGE_RATES = 240
 
-LogLines = list[tuple[int, Event]]
+LogLines = Sequence[tuple[int, Event]]
 
 
 ViewQuery = Callable[["DataSource", Snapshot], Any]

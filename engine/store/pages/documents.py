@@ -208,7 +208,7 @@ def mark_checked(db: Database, run: int, checked: Sequence[CheckedDocument]) -> 
 def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:
     """Stop reusing the documents that this run fetched under these keys; their jobs still refer to them."""
     marks = placeholders(keys)
-    ids = [int(row[0]) for row in db.all(_IDS_BY_KEY.format(keys=marks), (run, *keys, *keys))]
+    ids = db.column(_IDS_BY_KEY.format(keys=marks), (run, *keys, *keys))
     if ids:
         db.execute(_DELETE_ALIASES_OF_KEYS.format(keys=marks, ids=placeholders(ids)), (*keys, *ids))
         invalidate_ids(db, ids)

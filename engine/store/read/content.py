@@ -8,15 +8,15 @@ from engine.store.tables.row.content_sums import ContentSum
 
 # as a blob: what was damaged need not be UTF-8. LEFT JOIN: a row whose job is gone is in the files, too
 _ROWS = """
-SELECT r.id, r.job, coalesce(s.grp, ''), d.name, r.digest, CAST(r.data AS BLOB)
+SELECT r.id, r.job, coalesce(s.grp, '') AS "group", d.name AS data_def, r.digest, CAST(r.data AS BLOB) AS data
 FROM rows r LEFT JOIN jobs j ON j.id = r.job LEFT JOIN sequences s ON s.id = j.sequence
 JOIN data_defs d ON d.id = r.data_def
 WHERE r.id > ? AND r.run = ? ORDER BY r.id LIMIT +?
 """
 # CROSS JOIN: a range of ids is read once; without it, the planner may start with another table
 _DOCUMENTS = """
-SELECT j.id, s.grp, s.kind, j.url, j.state = 'DONE', d.id, d.url, d.status, d.digest,
-    coalesce(d.pruned, CASE WHEN j.document IS NULL THEN 1 ELSE 0 END)
+SELECT j.id AS job, s.grp AS "group", s.kind, j.url AS requested_url, j.state = 'DONE' AS is_done, d.id, d.url,
+    d.status, d.digest, coalesce(d.pruned, CASE WHEN j.document IS NULL THEN 1 ELSE 0 END) AS is_pruned
 FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence LEFT JOIN documents d ON d.id = j.document
 WHERE j.id > ? AND j.id < ? AND +j.run = ? AND (j.document IS NOT NULL OR (j.state = 'DONE' AND s.kind = 'page'))
 ORDER BY j.id LIMIT +?
@@ -61,12 +61,12 @@ class JobDocument(NamedTuple):
 
 def list_rows(db: Database, run: int, after: int, limit: int) -> list[ContentRow]:
     """The next rows of a run in order of id."""
-    return [ContentRow(*row) for row in db.all(_ROWS, (after, run, limit))]
+    return db.rows(ContentRow, _ROWS, (after, run, limit))
 
 
 def list_documents(db: Database, run: int, after: int, end: int, limit: int) -> list[JobDocument]:
     """The next jobs of a run that have a document, or should have one, in order of id."""
-    return [JobDocument(*row) for row in db.all(_DOCUMENTS, (after, end, run, limit))]
+    return db.rows(JobDocument, _DOCUMENTS, (after, end, run, limit))
 
 
 def sum_contents(db: Database, run: int) -> dict[str, ContentSum]:

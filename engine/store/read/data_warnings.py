@@ -168,9 +168,9 @@ def _of_nothing(db: Database, run: Run) -> Iterator[DataWarning]:
 
 def _of_unused_hosts(db: Database, run: Run) -> Iterator[DataWarning]:
     """The rules of hosts without a request: their delay, login or limits applied to nothing."""
-    names = [str(name) for (name,) in db.all(_HOST_RULES, (run.defs_version,))]
+    names = db.column(_HOST_RULES, (run.defs_version,))
     unused = [name for name in names if not db.one(_HAS_HOST, (run.seq, name, f"{name}:", f"{name};"))]
-    keys = [str(key) for (key,) in db.all(_SOME_HOSTS, (run.seq,))] if unused else []
+    keys = db.column(_SOME_HOSTS, (run.seq,)) if unused else []
     for name in unused[:_MAX_UNUSED]:
         similar = similar_host(name, keys)
         meant = f"; did you mean {similar}?" if similar else ""

@@ -1,12 +1,12 @@
 """Reads the matching lines of the log, page by page in both directions; each read is bounded."""
 
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from engine.store.db.connector import Database
 from engine.store.db.filter import ALL_EVENTS, EventFilter, event_conditions, join_conditions
 from engine.store.read.job_range import scan_ids
-from engine.store.tables.run.events import COLUMNS, Event, last_id, to_event
+from engine.store.tables.run.events import COLUMNS, Line, last_id
 
 _IN_WINDOW = f"""
 SELECT {COLUMNS} FROM events WHERE id BETWEEN ? AND ? AND run = ?{{conditions}}
@@ -18,7 +18,7 @@ _CHUNK = 1_000
 class EventListing(NamedTuple):
     """A part of the log, oldest first. `next`: the id from which to continue; None: the end was reached."""
 
-    events: tuple[tuple[int, Event], ...]
+    events: tuple[Line, ...]
     next: int | None
 
 
@@ -37,22 +37,22 @@ def list_events(
     low, high, size = after + 1, last_id(db), _CHUNK if event_filter.searches else limit
     if before is not None:
         high = min(high, before - 1)
-    matches: list[tuple[int, Event]] = []
+    matches: list[Line] = []
     deadline = time.monotonic() + seconds
 
-    def read(start: int, end: int) -> list[tuple[Any, ...]]:
-        return db.all(statement, (start, end, run, *values, size))
+    def read(start: int, end: int) -> list[Line]:
+        return db.rows(Line, statement, (start, end, run, *values, size))
 
     for chunk, at in scan_ids(read, low, high, limit=size, backwards=back):
-        for id_, event in map(to_event, chunk):
-            if event_filter.accepts(event.text):
-                matches.append((id_, event))
+        for line in chunk:
+            if event_filter.accepts(line.event.text):
+                matches.append(line)
                 if len(matches) == limit:
-                    return _to_listing(matches, id_, back)
+                    return _to_listing(matches, line.id, back)
         if at != (low if back else high) and time.monotonic() > deadline:
             return _to_listing(matches, at, back)
     return _to_listing(matches, None, back)
 
 
-def _to_listing(matches: list[tuple[int, Event]], next_: int | None, back: bool) -> EventListing:
+def _to_listing(matches: list[Line], next_: int | None, back: bool) -> EventListing:
     return EventListing(tuple(reversed(matches) if back else matches), next_)

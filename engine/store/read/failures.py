@@ -6,7 +6,7 @@ import orjson
 
 from engine.store.db.connector import Database
 from engine.store.tables.run import events
-from engine.store.tables.run.events import Event
+from engine.store.tables.run.events import Event, Line
 
 _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
@@ -46,7 +46,7 @@ class HostErrors(NamedTuple):
     """Why pages of a host failed, and its newest warnings and errors, with their ids."""
 
     groups: tuple[FailureGroup, ...]
-    events: tuple[tuple[int, Event], ...]
+    events: tuple[Line, ...]
 
 
 def list_failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
@@ -67,17 +67,17 @@ def group_failures(db: Database, run: int, limit: int, host: str | None = None) 
 def list_host_events(db: Database, run: int, host: str, limit: int) -> list[Event]:
     """The newest warnings and errors of a host (`name:port`), among the last 2,000 of the run."""
     searched = {"run": run, "host": host, "limit": limit, "searched": _SEARCHED_FOR_FEW}
-    ids = [int(row[0]) for row in db.all(_ERRORS_OF_HOST, searched)]
+    ids = db.column(_ERRORS_OF_HOST, searched)
     return [event for _, event in events.list_by_ids(db, ids)]
 
 
 def list_failure_times(db: Database, run: int, host: str, reason: str) -> list[float]:
     """When pages of a host (`name:port`) failed for a reason, wall clock; of the first 20,000 of them."""
-    return [float(row[0]) for row in db.all(_TIMES, (run, host, reason, _MAX_TIMES))]
+    return db.column(_TIMES, (run, host, reason, _MAX_TIMES))
 
 
 def read_host_errors(db: Database, run: int, host: str, limit: int) -> HostErrors:
     """At most `limit` reasons, warnings and errors of a host (`name:port`), among the last 20,000 of the run."""
     searched = {"run": run, "host": host, "limit": limit, "searched": _SEARCHED_EVENTS}
-    ids = [int(row[0]) for row in db.all(_ERRORS_OF_HOST, searched)]
+    ids = db.column(_ERRORS_OF_HOST, searched)
     return HostErrors(tuple(group_failures(db, run, limit, host)), tuple(events.list_by_ids(db, ids)))

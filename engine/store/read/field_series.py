@@ -58,13 +58,12 @@ class KeySeries(NamedTuple):
 
 def list_data_defs(db: Database) -> list[str]:
     """The dataDefs of which any run has rows."""
-    return [str(name) for (name,) in db.all(_DATA_DEFS)]
+    return db.column(_DATA_DEFS)
 
 
 def list_series_runs(db: Database, data_def: str, *, since: int = 0, limit: int | None = None) -> list[SeriesRun]:
     """The newest runs that have rows of a dataDef, the oldest first. `since`: the first run that may be among them."""
-    rows = db.all(_RUNS, (data_def, since, _ALL if limit is None else limit))
-    return [SeriesRun(*row) for row in reversed(rows)]
+    return db.rows(SeriesRun, _RUNS, (data_def, since, _ALL if limit is None else limit))[::-1]
 
 
 def read_series(db: Database, query: SeriesQuery, runs: Sequence[SeriesRun]) -> Iterator[KeySeries]:

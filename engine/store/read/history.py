@@ -13,9 +13,9 @@ from engine.store.tables.run import runs, samples
 
 _LIST_RUNS = """
 SELECT r.seq, r.id, r.state, r.reason, r.created_at, r.ended_at, r.seconds, r.defs_version,
-    (SELECT total(done) FROM sequences WHERE run = r.seq AND kind = 'page'),
-    (SELECT total(failed) FROM sequences WHERE run = r.seq AND kind = 'page'),
-    (SELECT total(rows) FROM row_counts WHERE run = r.seq)
+    (SELECT coalesce(sum(done), 0) FROM sequences WHERE run = r.seq AND kind = 'page') AS done,
+    (SELECT coalesce(sum(failed), 0) FROM sequences WHERE run = r.seq AND kind = 'page') AS failed,
+    (SELECT coalesce(sum(rows), 0) FROM row_counts WHERE run = r.seq) AS rows
 FROM runs r ORDER BY r.seq DESC LIMIT +?
 """
 
@@ -38,7 +38,7 @@ class PastRun(Struct, frozen=True):
 
 
 def list_runs(db: Database, count: int = 2**62) -> list[PastRun]:
-    return [PastRun(*row[:8], *map(int, row[8:])) for row in db.all(_LIST_RUNS, (count,))]
+    return db.rows(PastRun, _LIST_RUNS, (count,))
 
 
 def list_prunable(past_runs: Sequence[PastRun], last_done: int | None = None) -> list[PastRun]:

@@ -1,12 +1,13 @@
 """Finds the run of a job and the ids of a run's jobs and rows, and scans ids in windows."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from engine.store.db.connector import Database
 
 _RUN_FROM = "SELECT id, run FROM {table} WHERE id >= ? ORDER BY id LIMIT 1"
 _WINDOW = 20_000
+_Row = TypeVar("_Row", bound=tuple[Any, ...])
 
 
 class IdRange(NamedTuple):
@@ -37,14 +38,13 @@ def find_first_id(db: Database, run: int, last: int, *, table: Literal["jobs", "
 
 
 def find_run(db: Database, job: int) -> int | None:
-    run = db.value("SELECT run FROM jobs WHERE id = ?", (job,))
-    return None if run is None else int(run)
+    return db.value("SELECT run FROM jobs WHERE id = ?", (job,))
 
 
 def scan_ids(
-    read: Callable[[int, int], list[tuple[Any, ...]]], low: int, high: int, *, limit: int, backwards: bool,
+    read: Callable[[int, int], list[_Row]], low: int, high: int, *, limit: int, backwards: bool,
     in_one: bool = False,
-) -> Iterator[tuple[list[tuple[Any, ...]], int]]:  # fmt: skip
+) -> Iterator[tuple[list[_Row], int]]:  # fmt: skip
     """What `read` gives of the ids from `low` to `high`, window by window, and the id that the scan has reached.
 
     `read` gives at most `limit` rows between two ids, each with its id first. `in_one`: it reads an index, and no

@@ -24,4 +24,4 @@ _NAMES: Mapping[NameKind, str] = {
 def list_known_names(db: Database, kind: NameKind, start: str) -> list[str]:
     """The first names of a kind that begin with a text; runs newest first."""
     sql = f"SELECT name FROM ({_NAMES[kind]}) known WHERE substr(name, 1, ?) = ? LIMIT +?"
-    return [str(name) for (name,) in db.all(sql, (len(start), start, _LIMIT))]
+    return db.column(sql, (len(start), start, _LIMIT))

@@ -33,8 +33,7 @@ OR EXISTS (
 
 def find_earlier_run(db: Database, run: int, data_def: str) -> int | None:
     """The last run before that gave rows of a dataDef: one that is DONE if there is any. None: there is none."""
-    seq = db.value(_EARLIER, (run, data_def))
-    return None if seq is None else int(seq)
+    return db.value(_EARLIER, (run, data_def))
 
 
 def has_all_rows(db: Database, run: int, earlier: int, data_def: str) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -10,19 +10,21 @@ from engine.model.step import OUTCOMES, Outcome
 from engine.store.db.connector import Database
 from engine.store.read.job_range import scan_ids
 
-_COLUMNS = "r.id, r.job, coalesce(j.target, j.url), r.grp, r.task, r.step, r.outcome, r.code, r.ms, r.text"
+_COLUMNS = """
+r.id, r.job, coalesce(j.target, j.url) AS url, r.grp AS "group", r.task, r.step, r.outcome, r.code, r.ms, r.text
+"""
 # CROSS JOIN: read results in the order of ids, and look up their jobs
 _IN_WINDOW = f"""
 SELECT {_COLUMNS} FROM results r {{index}} CROSS JOIN jobs j ON j.id = r.job
 WHERE r.id BETWEEN ? AND ? AND r.run = ?{{conditions}} ORDER BY r.id {{order}} LIMIT +?
 """
 _UNLISTED = """
-SELECT grp, task, step, outcome, sum(results) FROM unlisted_results WHERE job = ?
+SELECT grp AS "group", task, step, outcome, sum(results) AS results FROM unlisted_results WHERE job = ?
 GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 """
 _ERRORS, _WARNINGS = "INDEXED BY results_error", "INDEXED BY results_warning"
 _COUNTS = """
-SELECT grp, task, step, outcome, sum(results) FROM result_counts WHERE run = ?
+SELECT grp AS "group", task, step, outcome, sum(results) AS results FROM result_counts WHERE run = ?
 GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 """
 _OF_OUTCOME: Mapping[Outcome, tuple[str, str]] = {
@@ -84,11 +86,11 @@ def iter_results(
     sql = _IN_WINDOW.format(index=index, conditions=conditions, order="DESC" if backwards else "ASC")
     last = int(db.value("SELECT max(id) FROM results") or 0)
 
-    def read(start: int, end: int) -> list[tuple[Any, ...]]:
-        return db.all(sql, (start, end, run, *values, _CHUNK))
+    def read(start: int, end: int) -> list[ListedResult]:
+        return db.rows(ListedResult, sql, (start, end, run, *values, _CHUNK))
 
     for chunk, _ in scan_ids(read, 1, last, limit=_CHUNK, backwards=backwards, in_one=bool(index)):
-        yield from (ListedResult(*row) for row in chunk)
+        yield from chunk
 
 
 def list_by_job(db: Database, run: int, job: int, limit: int) -> tuple[ListedResult, ...]:
@@ -98,11 +100,11 @@ def list_by_job(db: Database, run: int, job: int, limit: int) -> tuple[ListedRes
 
 
 def count_unlisted(db: Database, job: int) -> list[ResultCount]:
-    return [ResultCount(*row) for row in db.all(_UNLISTED, (job,))]
+    return db.rows(ResultCount, _UNLISTED, (job,))
 
 
 def count_by_step(db: Database, run: int) -> list[ResultCount]:
-    return [ResultCount(*row) for row in db.all(_COUNTS, (run,))]
+    return db.rows(ResultCount, _COUNTS, (run,))
 
 
 def query_error_jobs(db: Database, run: int) -> str | None:

@@ -8,8 +8,8 @@ from engine.model.job import document_key
 from engine.store.db.connector import Database
 
 _COLUMNS = """
-d.id, d.url, d.status, d.content_type, d.size, d.fetched_at, d.checked_at, coalesce(r.id, ''), coalesce(c.id, ''),
-d.pruned, d.key = x''
+d.id, d.url, d.status, d.content_type, d.size, d.fetched_at, d.checked_at, coalesce(r.id, '') AS run,
+coalesce(c.id, '') AS checked_run, d.pruned AS is_pruned, d.key = x'' AS is_record
 """
 _FROM = "documents d LEFT JOIN runs r ON r.seq = d.run LEFT JOIN runs c ON c.seq = d.checked_run"
 _LIST = f"SELECT {_COLUMNS} FROM {_FROM} WHERE d.id < ? AND d.pruned = 0 ORDER BY d.id DESC LIMIT +?"
@@ -49,18 +49,16 @@ class StoredDocument(Struct, frozen=True):
 def iterate(db: Database, *, oldest_first: bool = False) -> Iterator[StoredDocument]:
     """The documents that have a body, the newest first, or in the order in which they were stored."""
     sql, last = (_LIST_OLDEST, 0) if oldest_first else (_LIST, 2**62)
-    while found := db.all(sql, (last, _BATCH)):
-        yield from (StoredDocument(*row) for row in found)
-        last = found[-1][0]
+    while found := db.rows(StoredDocument, sql, (last, _BATCH)):
+        yield from found
+        last = found[-1].id
 
 
 def get(db: Database, id_: int) -> StoredDocument | None:
     """The document, with or without a body."""
-    row = db.one(_BY_ID, (id_,))
-    return None if row is None else StoredDocument(*row)
+    return db.row(StoredDocument, _BY_ID, (id_,))
 
 
 def find(db: Database, url: str) -> StoredDocument | None:
     """The newest document of a URL, or of one that leads to it."""
-    row = db.one(_BY_KEY, (document_key(url),)) or db.one(_BY_URL, (url,))
-    return None if row is None else StoredDocument(*row)
+    return db.row(StoredDocument, _BY_KEY, (document_key(url),)) or db.row(StoredDocument, _BY_URL, (url,))

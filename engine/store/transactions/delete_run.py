@@ -70,7 +70,7 @@ def delete_batches(db: Database, run: int, digest: RowDigest) -> Iterator[int]:
 
     `digest`: of a row by its key, for files with only new rows. Documents and output folder are not touched.
     """
-    scopes, names = seen_rows.list_scopes(db), {int(id_): str(name) for id_, name in db.all(_NAMES)}
+    scopes, names = seen_rows.list_scopes(db), dict(db.all(_NAMES))
     by_data_def = {id_: [scope for scope in scopes if scope.data_def == name] for id_, name in names.items()}
     while deleted := retry_busy(partial(_delete_jobs, db, run, by_data_def, digest)):
         yield deleted
@@ -126,7 +126,7 @@ def _remember(
 def _release_temporary(db: Database, run: int) -> int:
     """Mark documents that were kept for this run alone: they are deleted as unused ones."""
     with db.light_transaction():
-        ids = [int(row[0]) for row in db.all(_TEMPORARY, (run, _LINES))]
+        ids = db.column(_TEMPORARY, (run, _LINES))
         if ids:
             documents.invalidate_ids(db, ids)
             db.execute(_KEEP_RUN, (run, id_list(ids)))
@@ -143,7 +143,7 @@ def _delete_group(db: Database, run: int, table: str, referring: Sequence[tuple[
 
 def _delete_events(db: Database, run: int) -> Iterator[int]:
     after = 0
-    while ids := [int(row[0]) for row in db.all(_NEXT_EVENTS, (run, after, _LINES))]:
+    while ids := db.column(_NEXT_EVENTS, (run, after, _LINES)):
         retry_busy(partial(_delete_event_batch, db, ids))
         after = ids[-1]
         yield len(ids)

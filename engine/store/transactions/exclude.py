@@ -29,7 +29,7 @@ UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {jobs.NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'SKIPPED' AND reason = ?
 """
 _ENDED = """
-SELECT id, state, coalesce(reason, ''), sequence, target, attempts, hops FROM jobs
+SELECT id, state, coalesce(reason, '') AS reason, sequence, target, attempts, hops FROM jobs
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN ('FAILED', 'SKIPPED')
 """
 _END_AGAIN = f"""
@@ -75,7 +75,7 @@ def exclude(
     excluded: list[int] = []
 
     def work(ids: Sequence[int]) -> int:
-        changed = [int(row[0]) for row in db.all(_EXCLUDE, (reason, id_list(ids)))]
+        changed = db.column(_EXCLUDE, (reason, id_list(ids)))
         excluded.extend(changed)
         return len(changed)
 
@@ -104,7 +104,7 @@ def readmit(db: Database, run: int, exclusion: Exclusion) -> int:
 
 def list_ended(db: Database, ids: Sequence[int]) -> list[EndedJob]:
     """Those of these jobs that have ended without rows."""
-    return [EndedJob(*row) for row in db.all(_ENDED, (id_list(ids),))]
+    return db.rows(EndedJob, _ENDED, (id_list(ids),))
 
 
 def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: float) -> int:

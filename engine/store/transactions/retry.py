@@ -162,5 +162,4 @@ def _original_sequence(db: Database, run: int, row: tuple[Any, ...]) -> int | No
     key = urls.host_key(url)
     if key == host:
         return None
-    sequence = db.value(_ORIGINAL_SEQUENCE, (run, group, kind, key))
-    return None if sequence is None else int(sequence)
+    return db.value(_ORIGINAL_SEQUENCE, (run, group, kind, key))

@@ -13,7 +13,8 @@ WHERE true ON CONFLICT (run, site) DO UPDATE SET version = excluded.version, nod
     jar = excluded.jar
 """
 _LIST_NEWER = """
-SELECT version, site, jar, node FROM cookie_jars WHERE run = ? AND version > ? AND node <> ? ORDER BY version
+SELECT version, site, jar AS "jar.jar", node AS "jar.node" FROM cookie_jars
+WHERE run = ? AND version > ? AND node <> ? ORDER BY version
 """
 
 
@@ -50,8 +51,7 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, CookiesChanged]]) -> 
 
 
 def get(db: Database, run: int, site: str) -> StoredJar | None:
-    row = db.one("SELECT jar, node FROM cookie_jars WHERE run = ? AND site = ?", (run, site))
-    return None if row is None else StoredJar(bytes(row[0]), int(row[1]))
+    return db.row(StoredJar, "SELECT jar, node FROM cookie_jars WHERE run = ? AND site = ?", (run, site))
 
 
 def put(db: Database, run: int, site: str, jar: StoredJar) -> None:
@@ -60,8 +60,7 @@ def put(db: Database, run: int, site: str, jar: StoredJar) -> None:
 
 def list_newer(db: Database, run: int, version: int, node: int) -> list[NewerJar]:
     """The jars that other nodes have written since that version."""
-    newer = db.all(_LIST_NEWER, (run, version, node))
-    return [NewerJar(int(number), str(site), StoredJar(bytes(jar), int(writer))) for number, site, jar, writer in newer]
+    return db.rows(NewerJar, _LIST_NEWER, (run, version, node))
 
 
 def delete_earlier(db: Database, run: int) -> None:

@@ -25,8 +25,8 @@ UPDATE hosts AS h SET next_at = min(next_at, :now + {EFFECTIVE_DELAY})
 WHERE run = :run AND key = :key AND next_at IS NOT NULL
 """
 _READ = f"""
-SELECT paused, {EFFECTIVE_DELAY}, {EFFECTIVE_CONCURRENCY}, delay, concurrency, crawl_delay,
-    robots <> 'OFF', operator_delay, operator_concurrency
+SELECT paused, {EFFECTIVE_DELAY} AS delay, {EFFECTIVE_CONCURRENCY} AS concurrency, delay AS defs_delay,
+    concurrency AS defs_concurrency, crawl_delay, robots <> 'OFF' AS obeys_robots, operator_delay, operator_concurrency
 FROM hosts h WHERE run = ? AND key = ?
 """
 
@@ -47,11 +47,11 @@ class HostControl(NamedTuple):
 
 def find_keys(db: Database, run: int, name: str) -> list[str]:
     """The hosts (`name:port`) of a run with this key or name, at most three."""
-    return [str(row[0]) for row in db.all(_FIND, {"run": run, "name": name})]
+    return db.column(_FIND, {"run": run, "name": name})
 
 
 def list_some(db: Database, run: int, limit: int) -> list[str]:
-    return [str(row[0]) for row in db.all("SELECT key FROM hosts WHERE run = ? ORDER BY key LIMIT +?", (run, limit))]
+    return db.column("SELECT key FROM hosts WHERE run = ? ORDER BY key LIMIT +?", (run, limit))
 
 
 def count_paused(db: Database, run: int) -> int:
@@ -81,9 +81,5 @@ def end_rest(db: Database, run: int, key: str, now: float) -> bool:
 
 
 def read(db: Database, run: int, key: str) -> HostControl:
-    paused, delay, concurrency, defs_delay, defs_concurrency, crawl_delay, robots, *operator = db.all(
-        _READ, (run, key)
-    )[0]
-    return HostControl(
-        bool(paused), delay, concurrency, defs_delay, defs_concurrency, crawl_delay, bool(robots), *operator
-    )
+    (control,) = db.rows(HostControl, _READ, (run, key))
+    return control

@@ -7,6 +7,7 @@ import orjson
 
 from engine.store.db.connector import Database, id_list
 
+_READ = "SELECT key, origin, login AS state, login_number AS number FROM hosts WHERE id = ?"
 _WANT = "UPDATE hosts SET login = 'WANTED', login_number = login_number + ?, lost_in_row = 0 WHERE id = ?"
 _COMPLETE = """
 UPDATE hosts SET login = 'DONE', login_number = login_number + 1, login_failure = NULL
@@ -44,7 +45,8 @@ class HostLogin(NamedTuple):
 
 
 def read(db: Database, host: int) -> HostLogin:
-    return HostLogin(*db.all("SELECT key, origin, login, login_number FROM hosts WHERE id = ?", (host,))[0])
+    (login,) = db.rows(HostLogin, _READ, (host,))
+    return login
 
 
 def want(db: Database, host: int, *, renewed: bool = False) -> None:
@@ -63,13 +65,12 @@ def complete(db: Database, host: int) -> None:
 
 def fail(db: Database, host: int, reason: str) -> str | None:
     """Record a failed login; returns the host's key, or None if the host no longer waits for a login."""
-    key = db.value(_FAIL, (reason, host))
-    return None if key is None else str(key)
+    return db.value(_FAIL, (reason, host))
 
 
 def abandon(db: Database, run: int) -> list[str]:
     """Fail the logins whose job failed with its nodes, so that pages do not wait forever; returns their hosts' keys."""
-    return [str(key) for (key,) in db.all(_ABANDON, (run,))]
+    return db.column(_ABANDON, (run,))
 
 
 def get_failure(db: Database, host: int) -> str:
@@ -92,11 +93,11 @@ def pause(db: Database, host: int) -> None:
 
 
 def list_failed(db: Database, run: int) -> list[int]:
-    return [int(id_) for (id_,) in db.all("SELECT id FROM hosts WHERE run = ? AND login = 'FAILED'", (run,))]
+    return db.column("SELECT id FROM hosts WHERE run = ? AND login = 'FAILED'", (run,))
 
 
 def list_failed_of_jobs(db: Database, ids: Iterable[int]) -> list[int]:
-    return [int(id_) for (id_,) in db.all(_LIST_FAILED_OF_JOBS, (id_list(ids),))]
+    return db.column(_LIST_FAILED_OF_JOBS, (id_list(ids),))
 
 
 def add_loss(db: Database, job: int, login: int) -> None:

@@ -95,7 +95,7 @@ def forget_times(db: Database) -> None:
 
 def list_measured(db: Database, run: int, since: float, now: float) -> dict[int, dict[int, int]]:
     """By host: the histograms of those measured between two boot-time seconds."""
-    hosts = [int(row[0]) for row in db.all(_MEASURED, (run, since, now))]
+    hosts = db.column(_MEASURED, (run, since, now))
     histograms: dict[int, dict[int, int]] = {host: {} for host in hosts}
     for host, bucket, count in db.all(_LATENCIES, (id_list(hosts),)):
         histograms[int(host)][int(bucket)] = int(count)
@@ -103,7 +103,7 @@ def list_measured(db: Database, run: int, since: float, now: float) -> dict[int,
 
 
 def answers_by_status(db: Database, run: int) -> dict[int, int]:
-    return {int(status): int(count) for status, count in db.all(_ANSWERS_BY_STATUS, (run,))}
+    return dict(db.all(_ANSWERS_BY_STATUS, (run,)))
 
 
 def list_answers(db: Database, hosts: Iterable[int]) -> dict[int, dict[int, int]]:

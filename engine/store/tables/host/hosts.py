@@ -183,8 +183,7 @@ def _reuse_robots(db: Database, host: int, run: int, key: str, origin: str, agen
 
 
 def find(db: Database, run: int, key: str) -> int | None:
-    row = db.one(_FIND, (run, key))
-    return None if row is None else int(row[0])
+    return db.value(_FIND, (run, key))
 
 
 def reserve(db: Database, next_at: Mapping[int, float]) -> None:
@@ -326,7 +325,7 @@ def get_backoff(db: Database, host: int) -> tuple[int, float | None]:
 
 def mark_named(db: Database, hosts: Iterable[int]) -> list[str]:
     """Record that locators name these hosts; returns those (`name:port`) that were not named and skipped jobs."""
-    named = {int(id_): str(key) for id_, key in db.all(_MARK_NAMED, (id_list(hosts),))}
+    named = dict(db.all(_MARK_NAMED, (id_list(hosts),)))
     return [named[id_] for (id_,) in db.all(_WITH_SKIPPED, (id_list(named),))] if named else []
 
 
@@ -342,11 +341,11 @@ def is_name_named(db: Database, run: int, name: str) -> bool:
 
 def list_names(db: Database, hosts: Iterable[int]) -> dict[int, str]:
     """The names (`name:port`) of hosts, by id."""
-    return {int(id_): str(key) for id_, key in db.all(_NAMES, (id_list(hosts),))}
+    return dict(db.all(_NAMES, (id_list(hosts),)))
 
 
 def list_keys(db: Database, run: int) -> list[str]:
-    return [str(row[0]) for row in db.all("SELECT key FROM hosts WHERE run = ?", (run,))]
+    return db.column("SELECT key FROM hosts WHERE run = ?", (run,))
 
 
 def apply_policy(db: Database, run: int, key: str, policy: HostPolicy) -> tuple[int, str, tuple[str, str]]:

@@ -267,8 +267,7 @@ def promote(db: Database, run: int, now: float) -> int:
 
 def next_due(db: Database, run: int) -> float | None:
     """The earliest deadline of a delayed job, in boot-time seconds."""
-    due = db.value(_NEXT_DUE, (run,))
-    return None if due is None else float(due)
+    return db.value(_NEXT_DUE, (run,))
 
 
 def resume_incomplete(db: Database, run: int) -> None:
@@ -293,8 +292,7 @@ def move(db: Database, moves: Sequence[tuple[int, int]]) -> None:
 
 
 def find_ended(db: Database, run: int, identity: bytes) -> int | None:
-    row = db.one(_FIND_ENDED, (run, identity))
-    return None if row is None else int(row[0])
+    return db.value(_FIND_ENDED, (run, identity))
 
 
 def skip_ready(db: Database, sequence: int, reason: str, limit: int) -> int:

@@ -110,9 +110,9 @@ def take_back(db: Database, run: int, jobs: str, kept: str) -> None:
 
 def count_failed_pages(db: Database, run: int) -> dict[str, int]:
     """Pages with a step that failed, by group."""
-    return {str(group): int(count) for group, count in db.all(_COUNT_FAILED_PAGES, (run,))}
+    return dict(db.all(_COUNT_FAILED_PAGES, (run,)))
 
 
 def list_errors(db: Database, jobs: Iterable[int]) -> dict[int, str]:
     """Those of these jobs with a step that failed, and the first reason: `TASK/STEP: text`."""
-    return {int(job): str(reason) for job, reason in db.all(_ERRORS, (id_list(jobs),))}
+    return dict(db.all(_ERRORS, (id_list(jobs),)))

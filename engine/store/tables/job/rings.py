@@ -103,7 +103,7 @@ def ring_all(db: Database, run: int, now: float) -> list[int]:
 
 def ring_extracts(db: Database, run: int, now: float) -> list[int]:
     """Mark the re-extraction sequences that can be leased now as rung; returns those to ring after COMMIT."""
-    return [int(row[0]) for row in db.all(_RING_EXTRACTS, (now, run))]
+    return db.column(_RING_EXTRACTS, (now, run))
 
 
 def has_waited(db: Database, run: int, since: float) -> bool:
@@ -113,12 +113,12 @@ def has_waited(db: Database, run: int, since: float) -> bool:
 
 def list_rung(db: Database, run: int, limit: int) -> list[int]:
     """The rung sequences, at most `limit`: those that wait longest first, and of equal ones those with fewer jobs."""
-    return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
+    return db.column(_RUNG, (run, limit))
 
 
 def list_rung_without_delay(db: Database, run: int, limit: int) -> list[int]:
     """The same, of hosts without a delay."""
-    return [int(row[0]) for row in db.all(_RUNG_WITHOUT_DELAY, (run, limit))]
+    return db.column(_RUNG_WITHOUT_DELAY, (run, limit))
 
 
 def list_sendable(db: Database, run: int, now: float, limit: int, *, shared: bool = False) -> list[int]:

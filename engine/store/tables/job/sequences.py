@@ -66,7 +66,7 @@ WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0)
 UNION ALL SELECT id, kind, 'stopped' FROM sequences WHERE run = ? AND paused = 2 AND absent = 0 AND ready + delayed > 0
 LIMIT +?
 """
-_COUNT_DONE_PAGES = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
+_COUNT_DONE_PAGES = "SELECT grp, sum(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
 _COUNT_BY_GROUP = """
 SELECT grp, sum(ready + delayed + taken + incomplete),
     total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap', 'login')),
@@ -120,7 +120,7 @@ def pause(db: Database, run: int, selector: str, paused: bool) -> int:
     Re-extractions of the same pages change with them, and are counted only where they are alone, as in `count_paused`.
     """
     values = {"run": run, "selector": selector}
-    fetching = [row[0] for row in db.all(_PAUSE if paused else _RESUME, values)]
+    fetching = db.column(_PAUSE if paused else _RESUME, values)
     if not paused:
         db.execute(_RESUME_GROUP, values)
     return sum(fetching) or len(fetching)
@@ -132,7 +132,7 @@ def stop(db: Database, run: int, selector: str) -> tuple[int, int]:
     Returns how many sequences changed, and how many jobs wait in them now. Re-extractions continue.
     """
     values = {"run": run, "selector": selector}
-    waiting = [int(row[0]) for row in db.all(_STOP, values)]
+    waiting = db.column(_STOP, values)
     db.execute(_STOP_GROUP, values)
     return len(waiting), sum(waiting)
 
@@ -151,8 +151,7 @@ def set_max_pages(db: Database, run: int, group: str, max_pages: int | None) -> 
 
 
 def get_max_pages(db: Database, sequence: int) -> int | None:
-    limit = db.value("SELECT max_pages FROM sequences WHERE id = ?", (sequence,))
-    return None if limit is None else int(limit)
+    return db.value("SELECT max_pages FROM sequences WHERE id = ?", (sequence,))
 
 
 def ensure_extracts(db: Database, jobs: str) -> None:
@@ -192,7 +191,7 @@ def mark_rechecked(db: Database, sequence: int) -> None:
 
 def count_done_pages(db: Database, run: int) -> dict[str, int]:
     """Done pages by group, from the counters."""
-    return {str(group): int(done) for group, done in db.all(_COUNT_DONE_PAGES, (run,))}
+    return dict(db.all(_COUNT_DONE_PAGES, (run,)))
 
 
 def count(

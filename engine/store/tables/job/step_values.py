@@ -16,8 +16,7 @@ INSERT INTO step_checkpoints (job, text) VALUES (?, ?) ON CONFLICT (job) DO UPDA
 
 
 def get(db: Database, run: int, key: str) -> str | None:
-    value = db.value("SELECT value FROM step_values WHERE run = ? AND key = ?", (run, key))
-    return None if value is None else str(value)
+    return db.value("SELECT value FROM step_values WHERE run = ? AND key = ?", (run, key))
 
 
 class PluginRun(Effect):
@@ -34,8 +33,7 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, PluginRun]]) -> None:
 
 
 def get_checkpoint(db: Database, job: int) -> str | None:
-    text = db.value("SELECT text FROM step_checkpoints WHERE job = ?", (job,))
-    return None if text is None else str(text)
+    return db.value("SELECT text FROM step_checkpoints WHERE job = ?", (job,))
 
 
 def set_checkpoint(db: Database, job: LeasedJob, text: str) -> bool:

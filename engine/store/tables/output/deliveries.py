@@ -53,8 +53,7 @@ def ensure(db: Database, run: int, appender: str, data_def: str) -> None:
 
 def get(db: Database, run: int, appender: str, data_def: str) -> Delivery | None:
     """The delivery of an output; None if it has a file."""
-    row = db.one(_GET, (run, appender, data_def))
-    return None if row is None else Delivery(*map(int, row))
+    return db.row(Delivery, _GET, (run, appender, data_def))
 
 
 def withdraw(db: Database, run: int, jobs: str, kept: str) -> None:
@@ -68,7 +67,7 @@ def withdraw(db: Database, run: int, jobs: str, kept: str) -> None:
 
 def list_withdrawals(db: Database, delivery: int, after: int, limit: int) -> list[Withdrawal]:
     """The next withdrawals of a delivery, in order of the deletions."""
-    return [Withdrawal(*map(int, row)) for row in db.all(_LIST, (delivery, after, limit))]
+    return db.rows(Withdrawal, _LIST, (delivery, after, limit))
 
 
 def offer(db: Database, delivery: int, row: int) -> None:

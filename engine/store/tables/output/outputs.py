@@ -29,7 +29,11 @@ ON CONFLICT (run, appender, data_def) DO UPDATE SET
     type = excluded.type, path = '', settings = excluded.settings, cursor = excluded.cursor, rows = excluded.rows,
     bytes = 0, inode = NULL, dirty = 0, pending = NULL, delivers = 1
 """
-_COLUMNS = "id, appender, type, data_def, path, settings, cursor, bytes, rows, inode, dirty, pending, delivers, error"
+_LIST = """
+SELECT id, appender, type, data_def, path, settings, cursor, bytes, rows, inode, dirty AS rebuild_marks, pending,
+    delivers, error
+FROM outputs WHERE run = ? ORDER BY id
+"""
 _SIZES = "SELECT appender, data_def, rows, bytes FROM outputs WHERE run = ?"
 _ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
 _MARK_DIRTY = """
@@ -117,14 +121,7 @@ def list_sizes(db: Database, run: int) -> dict[str, tuple[int, int]]:
 
 
 def list_outputs(db: Database, run: int) -> list[Output]:
-    return [
-        Output(
-            id_, appender, type_, data_def, path, orjson.loads(settings), cursor, size, rows, inode, reasons,
-            orjson.loads(pending) if pending else None, bool(delivers), error,
-        )
-        for id_, appender, type_, data_def, path, settings, cursor, size, rows, inode, reasons, pending, delivers, error
-        in db.all(f"SELECT {_COLUMNS} FROM outputs WHERE run = ? ORDER BY id", (run,))
-    ]  # fmt: skip
+    return db.rows(Output, _LIST, (run,))
 
 
 def advance(db: Database, output: int, *, cursor: int, size: int, rows: int, inode: int | None) -> None:
@@ -139,11 +136,11 @@ def mark_dirty(db: Database, run: int, data_def: str, row: int) -> None:
 
 def prune(db: Database, run: int, declared: Sequence[tuple[str, str]]) -> list[str]:
     """Remove all outputs of a run except these (appender, dataDef); returns the paths of the removed ones."""
-    return [str(row[0]) for row in db.all(_PRUNE, (run, orjson.dumps(list(declared)).decode()))]
+    return db.column(_PRUNE, (run, orjson.dumps(list(declared)).decode()))
 
 
 def get_rebuild_marks(db: Database, run: int) -> dict[int, int]:
-    return {int(id_): int(dirty) for id_, dirty in db.all("SELECT id, dirty FROM outputs WHERE run = ?", (run,))}
+    return dict(db.all("SELECT id, dirty FROM outputs WHERE run = ?", (run,)))
 
 
 def mark_corrupt(db: Database, output: int) -> None:

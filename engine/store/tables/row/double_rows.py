@@ -66,7 +66,7 @@ def set_aside(db: Database, run: int, added: Sequence[KeyedRows]) -> list[frozen
 
 def delete_replaced(db: Database, jobs: str, kept: str) -> dict[str, int]:
     """Delete the doubles of jobs except those of the kept dataDefs (both JSON lists of ids); how many, by dataDef."""
-    counts = {str(name): int(count) for name, count in db.all(_REPLACED, (jobs, kept))}
+    counts = dict(db.all(_REPLACED, (jobs, kept)))
     if counts:
         db.execute(_DELETE_REPLACED, (jobs, kept))
     return counts

@@ -1,7 +1,7 @@
 """Writes the table `files`: what jobs of the kind `file` downloaded."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from engine.model.file import StoredFile
 from engine.model.job import file_key
@@ -9,7 +9,8 @@ from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Commit, JobOutcome, Served
 
 _ADD = "INSERT INTO files (run, job, path, size, hash, type, key, at, validators) {values}"
-_EARLIER = "SELECT r.id, f.at, f.validators, f.path, f.size, f.hash, f.type FROM files f JOIN runs r ON r.seq = f.run"
+_FILE = 'f.path AS "file.path", f.size AS "file.size", f.hash AS "file.hash", f.type AS "file.type"'
+_EARLIER = f"SELECT r.id AS run, f.at, f.validators, {_FILE} FROM files f JOIN runs r ON r.seq = f.run"
 # a file that this run has is asked for again as if no run had it
 _EARLIER_OF_KEY = f"""
 {_EARLIER} WHERE f.key = :key AND f.run < :run
@@ -28,7 +29,7 @@ SELECT f.path, f.size, f.job, j.url FROM (
 ) n JOIN files f ON f.id = n.id JOIN jobs j ON j.id = f.job ORDER BY f.path
 """
 _UNNEEDED = """
-SELECT f.id, r.id, f.path FROM files f JOIN runs r ON r.seq = f.run
+SELECT f.id, r.id AS run, f.path FROM files f JOIN runs r ON r.seq = f.run
 WHERE f.run IN (SELECT value FROM json_each(?1)) AND NOT EXISTS (
     SELECT 1 FROM files k JOIN runs n ON n.seq = k.run
     WHERE k.hash = f.hash AND k.run NOT IN (SELECT value FROM json_each(?1)))
@@ -102,30 +103,22 @@ def list_of_jobs(db: Database, jobs: Iterable[int]) -> dict[int, StoredFile]:
 
 def find_path(db: Database, run: int, digest: str) -> str | None:
     """Where a run has a file with that content; None: nowhere."""
-    path = db.value("SELECT path FROM files WHERE run = ? AND hash = ? ORDER BY id LIMIT 1", (run, digest))
-    return None if path is None else str(path)
+    return db.value("SELECT path FROM files WHERE run = ? AND hash = ? ORDER BY id LIMIT 1", (run, digest))
 
 
 def find_earlier(db: Database, run: int, url: str) -> EarlierFile | None:
     """The newest file that a run before this one had at this URL; None if this run has one."""
-    return _to_earlier(db.one(_EARLIER_OF_KEY, {"key": file_key(url), "run": run}))
+    return db.row(EarlierFile, _EARLIER_OF_KEY, {"key": file_key(url), "run": run})
 
 
 def find_equal(db: Database, run: int, digest: str) -> EarlierFile | None:
     """The newest file with that content of a run before this one."""
-    return _to_earlier(db.one(_EARLIER_OF_HASH, (digest, run)))
-
-
-def _to_earlier(row: tuple[Any, ...] | None) -> EarlierFile | None:
-    if row is None:
-        return None
-    run, at, validators, *file = row
-    return EarlierFile(run, at, validators, StoredFile(*file))
+    return db.row(EarlierFile, _EARLIER_OF_HASH, (digest, run))
 
 
 def list_recorded(db: Database, run: int, after: str, limit: int) -> list[RecordedFile]:
     """The files of a run in order of their paths, each once."""
-    return [RecordedFile(*row) for row in db.all(_LIST, (run, after, limit))]
+    return db.rows(RecordedFile, _LIST, (run, after, limit))
 
 
 def iterate_unneeded(db: Database, runs: Iterable[int]) -> Iterator[UnneededFile]:

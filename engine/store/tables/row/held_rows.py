@@ -28,8 +28,8 @@ NOT EXISTS (SELECT 1 FROM held_files f CROSS JOIN jobs j ON j.id = f.file
 _COMPLETE_OF_RUN = f"SELECT h.id FROM held_rows h WHERE h.run = ? AND {_IS_COMPLETE} ORDER BY h.id LIMIT +?"
 # CROSS JOIN: each row by its id, each of its files by theirs
 _COMPLETE = f"""
-SELECT h.id, h.job, h.data_def, d.name, s.grp, h.data, h.files, h.key FROM json_each(?) i
-CROSS JOIN held_rows h ON h.id = i.value CROSS JOIN data_defs d ON d.id = h.data_def
+SELECT h.id, h.job, h.data_def, d.name AS data_def_name, s.grp AS "group", h.data AS text, h.files, h.key
+FROM json_each(?) i CROSS JOIN held_rows h ON h.id = i.value CROSS JOIN data_defs d ON d.id = h.data_def
 CROSS JOIN jobs p ON p.id = h.job CROSS JOIN sequences s ON s.id = p.sequence
 WHERE {_IS_COMPLETE} ORDER BY h.id
 """
@@ -105,20 +105,17 @@ def add(db: Database, run: int, rows: Iterable[NewHeldRow]) -> list[int]:
 
 def list_waiting_for(db: Database, files: Iterable[int]) -> list[int]:
     """The rows that wait for these jobs, among others."""
-    return [int(id_) for (id_,) in db.all(_WAITING_FOR, (id_list(files),))]
+    return db.column(_WAITING_FOR, (id_list(files),))
 
 
 def list_complete_of_run(db: Database, run: int, limit: int) -> list[int]:
     """Rows of a run whose files have all ended. Reads all its held rows, where few of them are such."""
-    return [int(id_) for (id_,) in db.all(_COMPLETE_OF_RUN, (run, limit))]
+    return db.column(_COMPLETE_OF_RUN, (run, limit))
 
 
 def list_complete(db: Database, ids: Iterable[int]) -> list[CompleteRow]:
     """Those of these rows whose files have all ended."""
-    return [
-        CompleteRow(id_, job, data_def, name, group, text, orjson.loads(files), None if key is None else bytes(key))
-        for id_, job, data_def, name, group, text, files, key in db.all(_COMPLETE, (id_list(ids),))
-    ]
+    return db.rows(CompleteRow, _COMPLETE, (id_list(ids),))
 
 
 def delete(db: Database, ids: Iterable[int]) -> None:

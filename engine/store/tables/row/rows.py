@@ -284,4 +284,4 @@ def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]
 
 
 def data_def_names(db: Database) -> dict[int, str]:
-    return {int(id_): str(name) for id_, name in db.all("SELECT id, name FROM data_defs")}
+    return dict(db.all("SELECT id, name FROM data_defs"))

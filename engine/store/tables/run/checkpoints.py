@@ -24,8 +24,8 @@ _IS_COMPLETE = """
 SELECT completed FROM checkpoints WHERE run = ? AND grp = ? AND task = '' AND step_name = ? AND content_hash = ?
 """
 _LIST = """
-SELECT grp, task, step_name, position, completed_at, validation_status, reason, content_hash,
-    dependencies, kept
+SELECT grp AS "group", task, step_name AS step, position, completed_at, validation_status AS status, reason,
+    content_hash, dependencies, kept
 FROM checkpoints WHERE run = ? ORDER BY 1, 2, position, step_name
 """
 _DELETE = """
@@ -123,14 +123,7 @@ def is_complete(db: Database, run: int, step: str, group: str, content_hash: str
 
 def list_checkpoints(db: Database, run: int) -> list[Checkpoint]:
     """Every checkpoint of a run, group by group and task by task, in the order of the steps."""
-    return [
-        Checkpoint(
-            group=group, task=task, step=step, position=position, completed_at=at, status=status, reason=reason,
-            content_hash=content, dependencies=tuple(orjson.loads(dependencies)), kept=kept,
-        )
-        for group, task, step, position, at, status, reason, content, dependencies, kept
-        in db.all(_LIST, (run,))
-    ]  # fmt: skip
+    return db.rows(Checkpoint, _LIST, (run,))
 
 
 def to_state_record(

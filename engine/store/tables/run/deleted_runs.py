@@ -7,7 +7,7 @@ from engine.store.db.connector import Database
 _ADD = (
     "INSERT INTO deleted_runs (run, id, created_at, deleted_at) SELECT seq, id, created_at, ? FROM runs WHERE seq = ?"
 )
-_OPEN = "SELECT run, id FROM deleted_runs WHERE complete = 0 ORDER BY run"
+_OPEN = "SELECT run AS seq, id FROM deleted_runs WHERE complete = 0 ORDER BY run"
 _COMPLETE = "UPDATE deleted_runs SET complete = 1 WHERE run = ?"
 
 
@@ -24,7 +24,7 @@ def begin(db: Database, run: int, now: float) -> None:
 
 def list_open(db: Database) -> list[DeletedRun]:
     """Runs of which something is left, the oldest first."""
-    return [DeletedRun(*row) for row in db.all(_OPEN)]
+    return db.rows(DeletedRun, _OPEN)
 
 
 def complete(db: Database, run: int) -> None:

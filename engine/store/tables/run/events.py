@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Commit, Effect, JobOutcome
@@ -16,8 +16,11 @@ text || CASE WHEN text LIKE '%{URL_FOLLOWS}' THEN coalesce((SELECT url FROM jobs
     ELSE '' END
 """
 """The whole text of an event."""
-COLUMNS = f"id, at, level, source, kind, job, {TEXT}"
-"""Those of an event, for `to_event`."""
+COLUMNS = f"""
+id, at AS "event.at", level AS "event.level", source AS "event.source", kind AS "event.kind", {TEXT} AS "event.text",
+    job AS "event.job"
+"""
+"""Those of a `Line`."""
 
 _ADD = "INSERT INTO events (run, at, level, source, kind, job, text) {values}"
 _AFTER = f"SELECT {COLUMNS} FROM events WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
@@ -48,6 +51,11 @@ class Event(Effect):
     job: int | None = None
 
 
+class Line(NamedTuple):
+    id: int
+    event: Event
+
+
 def write(commit: Commit, made: Sequence[tuple[JobOutcome, Event]]) -> None:
     add(commit.db, commit.run, [event for _, event in made])
 
@@ -69,23 +77,23 @@ def delete_old(db: Database, before: float, *, except_run: int, limit: int) -> i
         return int(db.execute(_DELETE_OLD, (before, except_run, limit)).rowcount)
 
 
-def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, Event]]:
-    return [to_event(row) for row in db.all(_AFTER, (cursor, run, limit))]
+def list_after(db: Database, run: int, cursor: int, limit: int) -> list[Line]:
+    return db.rows(Line, _AFTER, (cursor, run, limit))
 
 
-def list_trouble(db: Database, run: int, after: int, upto: int, limit: int) -> list[tuple[int, Event]]:
+def list_trouble(db: Database, run: int, after: int, upto: int, limit: int) -> list[Line]:
     """The last warnings and errors of a run with ids between these, oldest first."""
-    return [to_event(row) for row in reversed(db.all(_TROUBLE, (run, after, upto, limit)))]
+    return db.rows(Line, _TROUBLE, (run, after, upto, limit))[::-1]
 
 
-def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, Event]]:
+def list_by_job(db: Database, job: int, limit: int) -> list[Line]:
     """The last lines about a job, oldest first."""
-    return [to_event(row) for row in reversed(db.all(_OF_JOB, (job, limit)))]
+    return db.rows(Line, _OF_JOB, (job, limit))[::-1]
 
 
-def list_by_ids(db: Database, ids: Iterable[int]) -> list[tuple[int, Event]]:
+def list_by_ids(db: Database, ids: Iterable[int]) -> list[Line]:
     """These lines, the newest first."""
-    return [to_event(row) for row in db.all(_BY_IDS, (id_list(ids),))]
+    return db.rows(Line, _BY_IDS, (id_list(ids),))
 
 
 def last_id(db: Database) -> int:
@@ -94,10 +102,4 @@ def last_id(db: Database) -> int:
 
 def list_texts(db: Database, run: int, kind: str, after: int, limit: int) -> list[str]:
     """Distinct texts of the first events of a kind after an event id."""
-    return [str(row[0]) for row in db.all(_TEXTS, (run, kind, after, limit))]
-
-
-def to_event(row: tuple[Any, ...]) -> tuple[int, Event]:
-    """The id and the line of a row with `COLUMNS`."""
-    id_, at, level, source, kind, job, text = row
-    return id_, Event(at, level, source, kind, text, job)
+    return db.column(_TEXTS, (run, kind, after, limit))

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.errors import Fenced, UsageError
 from engine.store.db.connector import Database
@@ -29,10 +30,10 @@ SELECT EXISTS (SELECT 1 FROM leader l JOIN supervisors s ON s.epoch = l.epoch
 """
 _GROWING = ("hosts", "sequences", "jobs", "documents", "document_aliases", "pages", "rows", "page_health", "results")
 _LIST = f"""
-SELECT s.name, s.role, CASE WHEN l.epoch IS NULL THEN 0 ELSE 1 END, {NOW} - coalesce(s.beat_at, s.started_at),
+SELECT s.name, l.epoch IS NOT NULL AS leader, s.role, {NOW} - coalesce(s.beat_at, s.started_at) AS heart,
     (SELECT count(*) FROM nodes n
-        WHERE n.supervisor = s.epoch AND n.state IN {ALIVE}),
-    (SELECT coalesce(sum(n.done + n.failed), 0) FROM nodes n WHERE n.supervisor = s.epoch)
+        WHERE n.supervisor = s.epoch AND n.state IN {ALIVE}) AS nodes,
+    (SELECT coalesce(sum(n.done + n.failed), 0) FROM nodes n WHERE n.supervisor = s.epoch) AS done
 FROM supervisors s LEFT JOIN leader l ON l.epoch = s.epoch
 WHERE s.ended_at IS NULL AND (s.run = ? OR s.run IS NULL) ORDER BY s.epoch
 """
@@ -129,18 +130,17 @@ def read_view(db: Database, run: int | None) -> MachineView:
 
 
 def get_lease(db: Database) -> LeaderLease:
-    return LeaderLease(*db.all("SELECT epoch, fence FROM leader")[0])
+    (lease,) = db.rows(LeaderLease, "SELECT epoch, fence FROM leader")
+    return lease
 
 
 def find_epoch(db: Database, identity: str) -> int | None:
     """The machine of a process whose row has not ended."""
-    epoch = db.value("SELECT max(epoch) FROM supervisors WHERE ended_at IS NULL AND identity = ?", (identity,))
-    return None if epoch is None else int(epoch)
+    return db.value("SELECT max(epoch) FROM supervisors WHERE ended_at IS NULL AND identity = ?", (identity,))
 
 
 def get_identity(db: Database, epoch: int) -> str | None:
-    identity = db.value("SELECT identity FROM supervisors WHERE epoch = ?", (epoch,))
-    return None if identity is None else str(identity)
+    return db.value("SELECT identity FROM supervisors WHERE epoch = ?", (epoch,))
 
 
 def set_role(db: Database, epoch: int, role: MachineRole, run: int | None = None) -> None:
@@ -182,7 +182,4 @@ def check_alone(db: Database) -> None:
 
 def list_machines(db: Database, run: int) -> list[MachineRow]:
     """The machines of a run, and those that wait for one."""
-    return [
-        MachineRow(name, bool(leads), role, round(max(0.0, heart), 1), int(nodes), int(done))
-        for name, role, leads, heart, nodes, done in db.all(_LIST, (run,))
-    ]
+    return [replace(row, heart=round(max(0.0, row.heart), 1)) for row in db.rows(MachineRow, _LIST, (run,))]

@@ -16,7 +16,7 @@ ON CONFLICT (run, grp) DO UPDATE SET fetches = metrics.fetches + excluded.fetche
     requests = metrics.requests + excluded.requests
 """
 _LIST = """
-SELECT grp, fetches, fetch_seconds, bytes, retries, noindex FROM metrics
+SELECT grp AS "group", fetches, fetch_seconds AS seconds, bytes, retries, noindex FROM metrics
 WHERE run = ? AND fetches + retries + noindex > 0 ORDER BY grp
 """
 _COUNT_REQUESTS = "SELECT total(requests) FROM metrics WHERE run = ? AND (CAST(? AS TEXT) IS NULL OR grp = ?)"
@@ -55,7 +55,7 @@ def add(db: Database, run: int, stats: Sequence[FetchStats]) -> None:
 
 
 def list_fetch_stats(db: Database, run: int) -> list[FetchStats]:
-    return [FetchStats(*row) for row in db.all(_LIST, (run,))]
+    return db.rows(FetchStats, _LIST, (run,))
 
 
 def count_noindex(db: Database, run: int) -> int:

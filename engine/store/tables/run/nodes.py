@@ -186,7 +186,7 @@ def list_left_over(db: Database, supervisor: int | None = None) -> list[tuple[in
 
 def list_owners(db: Database, run: int) -> dict[int, int]:
     """By number: the supervisor of each node that has not ended."""
-    return {int(number): int(owner) for number, owner in db.all(_OWNERS, (run,))}
+    return dict(db.all(_OWNERS, (run,)))
 
 
 def count_runners(db: Database, run: int) -> int:

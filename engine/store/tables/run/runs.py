@@ -173,18 +173,17 @@ def get_by_id(db: Database, id_: str) -> Run | None:
 
 
 def list_ids(db: Database, count: int = 2**62) -> list[str]:
-    return [str(row[0]) for row in db.all("SELECT id FROM runs ORDER BY seq DESC LIMIT +?", (count,))]
+    return db.column("SELECT id FROM runs ORDER BY seq DESC LIMIT +?", (count,))
 
 
 def oldest_id(db: Database) -> str | None:
     """The id of the oldest run; None: there is no run."""
-    id_ = db.value("SELECT id FROM runs ORDER BY seq LIMIT 1")
-    return None if id_ is None else str(id_)
+    return db.value("SELECT id FROM runs ORDER BY seq LIMIT 1")
 
 
 def list_done_ids(db: Database) -> list[str]:
     """The DONE runs, the newest first."""
-    return [str(row[0]) for row in db.all("SELECT id FROM runs WHERE state = 'DONE' ORDER BY seq DESC")]
+    return db.column("SELECT id FROM runs WHERE state = 'DONE' ORDER BY seq DESC")
 
 
 def create(

@@ -13,7 +13,8 @@ INSERT INTO samples (run, at, pages, rows, failed, queue, answers, p50, p95) VAL
 ON CONFLICT DO NOTHING
 """
 _SINCE = """
-SELECT at, pages, rows, failed, queue, answers, p50, p95 FROM samples WHERE run = ? AND at >= ? ORDER BY at
+SELECT at, pages, rows, failed, queue, coalesce(answers, '{}') AS answers, p50, p95
+FROM samples WHERE run = ? AND at >= ? ORDER BY at
 """
 
 _PAGE_RATES = "SELECT pages FROM samples WHERE run = ? ORDER BY at DESC LIMIT +?"
@@ -51,7 +52,7 @@ def list_page_rates(db: Database, run: int, limit: int) -> list[float]:
 
 def typical_p95(db: Database, run: int) -> float | None:
     """The median of the p95 of the run's samples, in seconds; None without answers."""
-    values = [float(row[0]) for row in db.all(_P95, (run,))]
+    values = db.column(_P95, (run,))
     if not values:
         return None
     from statistics import median  # it brings decimals, fractions and random numbers
@@ -61,7 +62,4 @@ def typical_p95(db: Database, run: int) -> float | None:
 
 def list_since(db: Database, run: int, at: float) -> list[Sample]:
     """The samples of a run since a moment, oldest first."""
-    return [
-        Sample(moment, pages, rows, failed, queue, orjson.loads(answers or "{}"), p50, p95)
-        for moment, pages, rows, failed, queue, answers, p50, p95 in db.all(_SINCE, (run, at))
-    ]
+    return db.rows(Sample, _SINCE, (run, at))

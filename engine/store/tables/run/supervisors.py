@@ -14,7 +14,7 @@ _BEGIN = "INSERT INTO supervisors (identity, run, started_at) VALUES (?, ?, ?) R
 _LIVING_SECONDS = 5.0
 """A machine that was silent for longer has been ended, or soon is."""
 _CURRENT = f"""
-SELECT epoch, identity, run, {NOW} - beat_at FROM supervisors WHERE ended_at IS NULL
+SELECT epoch, identity, run, {NOW} - beat_at AS heart FROM supervisors WHERE ended_at IS NULL
 ORDER BY CASE role WHEN 'LEADER' THEN 0 ELSE 1 END, epoch DESC LIMIT 1
 """
 _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -65,8 +65,7 @@ def end(db: Database, epoch: int, now: float) -> None:
 
 def current(db: Database) -> Epoch | None:
     """The epoch that has not ended, of several machines that of the leader; it may have crashed (check the lock)."""
-    row = db.one(_CURRENT)
-    return None if row is None else Epoch(*row)
+    return db.row(Epoch, _CURRENT)
 
 
 def set_meta(db: Database, name: str, value: str) -> None:
@@ -108,5 +107,4 @@ def _clock_id(db: Database) -> str:
 
 
 def get_meta(db: Database, name: str) -> str | None:
-    value = db.value("SELECT value FROM meta WHERE name = ?", (name,))
-    return None if value is None else str(value)
+    return db.value("SELECT value FROM meta WHERE name = ?", (name,))

@@ -48,7 +48,7 @@ def current(db: Database, run: int) -> int:
 
 def get_page_hashes(db: Database, version: int) -> dict[str, str]:
     """By group of a version: the hash of its page defs."""
-    return {str(group): str(hash_) for group, hash_ in db.all(_PAGE_HASHES, (version,))}
+    return dict(db.all(_PAGE_HASHES, (version,)))
 
 
 def ensure_data_def(db: Database, name: str, hash_: str) -> int:
@@ -59,5 +59,4 @@ def ensure_data_def(db: Database, name: str, hash_: str) -> int:
 
 def get_accepted_at(db: Database, version: int) -> float | None:
     """When a version was accepted, in wall-clock seconds."""
-    accepted_at = db.value("SELECT accepted_at FROM def_versions WHERE version = ?", (version,))
-    return None if accepted_at is None else float(accepted_at)
+    return db.value("SELECT accepted_at FROM def_versions WHERE version = ?", (version,))
