@@ -5,6 +5,7 @@ job of kind `extract` that refers to the page's job; the commit that replaces th
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import orjson
 from msgspec import Struct
@@ -15,7 +16,8 @@ from engine.store.pages.documents import STORED_PAGE
 
 # CROSS JOIN: the range of ids is read once; without it, the planner may start with another table
 _STALE = """
-SELECT j.id, s.grp, CASE WHEN d.pruned <> 0 THEN 'pruned' WHEN j.document IS NULL THEN 'missing' ELSE '' END
+SELECT j.id AS job, s.grp AS "group",
+    CASE WHEN d.pruned <> 0 THEN 'pruned' WHEN j.document IS NULL THEN 'missing' ELSE '' END AS lost
 FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence LEFT JOIN documents d ON d.id = j.document
 JOIN page_defs n ON n.version = :version AND n.grp = s.grp
 LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = s.grp
@@ -48,6 +50,13 @@ WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND
 """
 
 
+class StalePage(NamedTuple):
+    job: int
+    group: str
+    lost: str
+    """`missing` or `pruned` if its document is gone."""
+
+
 class DueExtract(Struct, frozen=True):
     """A re-extraction to lease, with its page, the page's document, and what its locator says of it."""
 
@@ -73,10 +82,10 @@ class DueExtract(Struct, frozen=True):
     carried: str | None
 
 
-def find_stale(db: Database, run: int, version: int, after: int, upto: int) -> list[tuple[int, str, str]]:
-    """Stale pages among the jobs in a range of ids: job, group, and `missing` or `pruned` if its document is gone."""
+def find_stale(db: Database, run: int, version: int, after: int, upto: int) -> list[StalePage]:
+    """Stale pages among the jobs in a range of ids."""
     parameters = {"run": run, "version": version, "after": after, "upto": upto}
-    return [(int(id_), str(group), str(lost)) for id_, group, lost in db.all(_STALE, parameters)]
+    return db.rows(StalePage, _STALE, parameters)
 
 
 def count_unlinked(db: Database, run: int, version: int, groups: Sequence[str], after: int, upto: int) -> int:

@@ -11,8 +11,9 @@ from functools import partial
 from engine.errors import UsageError
 from engine.store.db.connector import Database, id_list
 from engine.store.db.retry_busy import retry_busy
-from engine.store.pages import documents
-from engine.store.tables.row import seen_rows
+from engine.store.pages import documents, temporary
+from engine.store.read import run_comparison
+from engine.store.tables.row import rows, seen_rows
 from engine.store.tables.row.seen_rows import RowDigest, SeenScope
 from engine.store.tables.run import deleted_runs
 
@@ -23,8 +24,6 @@ _NEXT_JOBS = "SELECT id FROM jobs WHERE run = ? LIMIT +?"
 _NEXT_ROWS = """
 SELECT id, data_def, length(data) FROM rows WHERE job IN (SELECT value FROM json_each(?)) LIMIT +?
 """
-_TEXTS = "SELECT id, CAST(data AS TEXT) FROM rows WHERE id IN (SELECT value FROM json_each(?))"
-_NAMES = "SELECT id, name FROM data_defs"
 _DELETE_ROWS = "DELETE FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 _BY_JOB = (
     "DELETE FROM held_files WHERE held IN (SELECT id FROM held_rows WHERE job IN (SELECT value FROM json_each(?)))",
@@ -50,7 +49,6 @@ _BY_RUN = (
 )  # fmt: skip
 _NEXT_EVENTS = "SELECT id FROM events WHERE run = ? AND id > ? ORDER BY id LIMIT +?"
 _TEMPORARY = "SELECT document FROM temporary_documents WHERE run = ? LIMIT +?"
-_KEEP_RUN = "DELETE FROM temporary_documents WHERE run = ? AND document IN (SELECT value FROM json_each(?))"
 _STOPPED = "DELETE FROM meta WHERE name GLOB 'stopped:' || ? || ':*'"
 _COMMANDS = "DELETE FROM commands WHERE supervisor IN (SELECT epoch FROM supervisors WHERE run = ?)"
 
@@ -70,7 +68,7 @@ def delete_batches(db: Database, run: int, digest: RowDigest) -> Iterator[int]:
 
     `digest`: of a row by its key, for files with only new rows. Documents and output folder are not touched.
     """
-    scopes, names = seen_rows.list_scopes(db), dict(db.all(_NAMES))
+    scopes, names = seen_rows.list_scopes(db), rows.data_def_names(db)
     by_data_def = {id_: [scope for scope in scopes if scope.data_def == name] for id_, name in names.items()}
     while deleted := retry_busy(partial(_delete_jobs, db, run, by_data_def, digest)):
         yield deleted
@@ -116,7 +114,7 @@ def _remember(
             ids.append(id_)
             characters += length
         digests: dict[int, set[bytes]] = {}
-        for id_, text in db.all(_TEXTS, (id_list(ids),)):
+        for id_, text in run_comparison.read_texts(db, ids).items():
             for scope in scopes[data_defs[id_]]:
                 digests.setdefault(scope.id, set()).add(digest(text, scope.fields))
         for scope_id, seen in digests.items():
@@ -129,7 +127,7 @@ def _release_temporary(db: Database, run: int) -> int:
         ids = db.column(_TEMPORARY, (run, _LINES))
         if ids:
             documents.invalidate_ids(db, ids)
-            db.execute(_KEEP_RUN, (run, id_list(ids)))
+            temporary.keep(db, run, ids)
         return len(ids)
 
 

@@ -7,7 +7,7 @@ would be lost.
 import time
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,9 +29,10 @@ from engine.store.transactions import logins, robots, statistics, supersede
 
 _BATCH = 2000
 _ENDED_JOBS = """
-SELECT j.id, j.url, j.state, s.grp, s.kind, h.key, l.request, j.origin, j.link_request, coalesce(r.url, j.url)
-FROM jobs j
-CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host LEFT JOIN locators l ON l.id = j.locator
+SELECT j.id, j.url, s.grp AS "group", s.kind, h.key AS host, l.request AS locator_request,
+    j.origin = 'locator' AS located, j.link_request AS link, coalesce(r.url, j.url) AS root_url
+FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
+CROSS JOIN hosts h ON h.id = s.host LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root
 WHERE j.id IN ({ids}) AND +j.run = ? AND + j.state IN ({states})
 """
@@ -44,6 +45,20 @@ SELECT EXISTS (
     WHERE j.state = 'DONE' AND s.kind = 'page' AND NOT EXISTS (SELECT 1 FROM documents WHERE id = j.document))
 """
 _ACCEPTING_STAGES = {Stage.INIT, Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING}
+
+
+class _EndedJob(NamedTuple):
+    """A job to retry, with what its first request is made of."""
+
+    id: int
+    url: str
+    group: str
+    kind: str
+    host: str
+    locator_request: str | None
+    located: bool
+    link: str | None
+    root_url: str
 
 
 def retry(db: Database, run: int, job_filter: JobFilter) -> int:
@@ -102,18 +117,19 @@ def retry_filter(job_filter: JobFilter) -> JobFilter:
 def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -> int:
     upper = [state.upper() for state in states]
     with db.transaction():
-        ended = db.all(_ENDED_JOBS.format(ids=placeholders(chosen), states=placeholders(upper)), (*chosen, run, *upper))
+        sql = _ENDED_JOBS.format(ids=placeholders(chosen), states=placeholders(upper))
+        ended = db.rows(_EndedJob, sql, (*chosen, run, *upper))
         if not ended:
             return 0
         ensure_accepting(db, run)
-        ids = [row[0] for row in ended]
+        ids = [job.id for job in ended]
         step_failed = results.list_errors(db, ids)  # these are extracted again from their stored documents
         supersede.take_back_pages(db, run, ids)
         step_values.delete_checkpoints(db, ids)
-        keys = [_document_key(row) for row in ended if row[0] not in step_failed]
+        keys = [_document_key(job) for job in ended if job.id not in step_failed]
         for start in range(0, len(keys), 500):
             documents.invalidate(db, run, keys[start : start + 500])
-        moves = [(row[0], home) for row in ended if (home := _original_sequence(db, run, row)) is not None]
+        moves = [(job.id, home) for job in ended if (home := _original_sequence(db, run, job)) is not None]
         robots.ask_hosts_of_jobs(db, run, ids)  # of the hosts that redirects led to
         logins.ask_hosts_of_jobs(db, run, ids)
         count = jobs.reopen(db, ids, moves)
@@ -148,18 +164,14 @@ def _check_latest(db: Database, run: int) -> Run:
     return current
 
 
-def _document_key(row: tuple[Any, ...]) -> bytes:
+def _document_key(job: _EndedJob) -> bytes:
     """The key of the document that the job's first request fetches."""
-    _, url, _, _, _, _, locator_request, origin, link, root_url = row
-    request = SentRequest.from_rows(link, locator_request, located=origin == "locator")
-    sent = request.request(url, root_url)
-    return document_key(url, sent.method, sent.body, sent.variant)
+    request = SentRequest.from_rows(job.link, job.locator_request, located=job.located)
+    sent = request.request(job.url, job.root_url)
+    return document_key(job.url, sent.method, sent.body, sent.variant)
 
 
-def _original_sequence(db: Database, run: int, row: tuple[Any, ...]) -> int | None:
+def _original_sequence(db: Database, run: int, job: _EndedJob) -> int | None:
     """The sequence of the job's first request if a redirect moved the job to another host; None: it is still there."""
-    _, url, _, group, kind, host, *_ = row
-    key = urls.host_key(url)
-    if key == host:
-        return None
-    return db.value(_ORIGINAL_SEQUENCE, (run, group, kind, key))
+    key = urls.host_key(job.url)
+    return None if key == job.host else db.value(_ORIGINAL_SEQUENCE, (run, job.group, job.kind, key))

@@ -8,6 +8,7 @@ from engine import urls
 from engine.model.job import OPEN_STATES, JobKind, JobState, robots_key
 from engine.store.db.connector import Database
 from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import WantedRobots
 from engine.store.tables.job import jobs, sequences
 from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
@@ -83,7 +84,7 @@ def write_results(commit: Commit, made: Sequence[tuple[JobOutcome, RobotsResult]
         commit.touched_hosts.add(host)
 
 
-def _ask_again(db: Database, run: int, wanted: list[tuple[int, str, str]]) -> int:
+def _ask_again(db: Database, run: int, wanted: list[WantedRobots]) -> int:
     for host, key, origin in wanted:
         ended = jobs.find_ended(db, run, robots_key(key))
         if ended is not None:

@@ -49,7 +49,7 @@ def end_processes(db: Database, supervisor: int | None, reason: str, now: float)
         claims.leave(db, supervisor, store_time())
     for epoch, _ in nodes.list_left_over_appenders(db, supervisor):
         nodes.end_appender(db, epoch, NodeState.DEAD, now)
-    for run in {node[0] for node in left}:
+    for run in {node.run for node in left}:
         sequences.recount_taken(db, run)
 
 

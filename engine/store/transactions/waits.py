@@ -11,7 +11,7 @@ from engine.store.transactions import page_limit
 from engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, SequenceState, read_sequences
 
 _SEQUENCE = """
-SELECT s.id, s.paused, h.paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
+SELECT s.id, s.paused, h.paused AS host_paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run
 WHERE s.run = ? AND s.kind = ? AND s.grp = ? AND h.key = ?
 """
@@ -28,6 +28,19 @@ class WaitingPlace(NamedTuple):
     group: str
     host: str
     """`name:port`."""
+
+
+class _Sequence(NamedTuple):
+    """What a lease does not read of a sequence, its host and its run."""
+
+    id: int
+    paused: int
+    host_paused: int
+    absent: int
+    extract_only: bool
+    crawl_delay: float
+    throttled: int
+    blocked: int
 
 
 FindHolder = Callable[[str, int], str | None]
@@ -58,22 +71,21 @@ def explain_host(
 
 
 def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holder: FindHolder) -> str:
-    row = db.one(_SEQUENCE, (run, place.kind, place.group, place.host))
-    if row is None:
+    held = db.row(_Sequence, _SEQUENCE, (run, place.kind, place.group, place.host))
+    if held is None:
         return "its sequence is being created"
-    id_, paused, host_paused, absent, extract_only, crawl_delay, throttled, blocked = row
-    (state,) = read_sequences(db, [id_])
+    (state,) = read_sequences(db, [held.id])
     if state.run_paused:
         causes = {"operator": "by an operator", "disk": "until the disk has room"}
         return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in state.run_paused.split(", "))
-    if paused:
-        return f"its sequence is {'paused' if paused == 1 else 'stopped'} by an operator"
-    if host_paused and place.kind != JobKind.EXTRACT:
-        lost = host_paused == host_logins.LOST_PAUSE
+    if held.paused:
+        return f"its sequence is {'paused' if held.paused == 1 else 'stopped'} by an operator"
+    if held.host_paused and place.kind != JobKind.EXTRACT:
+        lost = held.host_paused == host_logins.LOST_PAUSE
         return f"{place.host} is paused {'since its login was lost' if lost else 'by an operator'}"
-    if absent == 1:
+    if held.absent == 1:
         return f"the defs lack the group {place.group}"
-    if extract_only and place.kind != JobKind.EXTRACT:
+    if held.extract_only and place.kind != JobKind.EXTRACT:
         return "this run fetches nothing"
     if state.run_state not in LEASING_STATES:
         return "no run is in progress"
@@ -91,14 +103,20 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holde
     if state.kind == JobKind.LOGIN and state.host_taken:
         return f"the login at {place.host} waits for the pages in progress"
     if state.backoff_until is not None and state.backoff_until > now:
-        cause = "429 or 503" if throttled else "it refused the crawler" if blocked else "an answer, or by its `hours`"
+        cause = (
+            "429 or 503"
+            if held.throttled
+            else "it refused the crawler"
+            if held.blocked
+            else "an answer, or by its `hours`"
+        )
         return f"{place.host} rests for {state.backoff_until - now:.1f} s after {cause}"
     if state.is_limited:
         full = _full_limit(db, state)
         if full is not None:
             return full
     if state.delay and state.next_at is not None and state.next_at > now + rings.LOOKAHEAD:
-        cause = "Crawl-delay" if crawl_delay >= state.delay else "delay"
+        cause = "Crawl-delay" if held.crawl_delay >= state.delay else "delay"
         return f"{cause} {state.delay:g} s of {place.host}: the next request in {state.next_at - now:.1f} s"
     if state.host_taken >= state.host_concurrency:
         return f"{place.host} is at its concurrency of {state.host_concurrency}"

@@ -153,6 +153,14 @@ class HostPolicy(Struct, frozen=True):
     """Up to which each delay is drawn; 0: it is `delay`."""
 
 
+class WantedRobots(NamedTuple):
+    """A host whose robots.txt must be asked for."""
+
+    id: int
+    key: str
+    origin: str
+
+
 class StoredRobots(NamedTuple):
     status: int
     text: str
@@ -282,9 +290,9 @@ def mark_guarded(db: Database, host: int) -> None:
         db.execute(_MARK_GUARDED, (host,))
 
 
-def want_guarded_robots(db: Database, host: int) -> list[tuple[int, str, str]]:
+def want_guarded_robots(db: Database, host: int) -> list[WantedRobots]:
     """Require the robots.txt of a host that was guarded: its id, key and origin; empty if it is required already."""
-    return [tuple(row) for row in db.all(_WANT_GUARDED_ROBOTS, (host,))]
+    return db.rows(WantedRobots, _WANT_GUARDED_ROBOTS, (host,))
 
 
 def abandon_robots(db: Database, run: int) -> None:
@@ -292,18 +300,18 @@ def abandon_robots(db: Database, run: int) -> None:
     db.execute(_ABANDON_ROBOTS, {"run": run})
 
 
-def want_stale_robots(db: Database, run: int, now: float, agent: str | None = None) -> list[tuple[int, str, str]]:
+def want_stale_robots(db: Database, run: int, now: float, agent: str | None = None) -> list[WantedRobots]:
     """Require a new robots.txt where pages are open and the last one is too old, unreadable or of another crawler.
 
     `now`: wall clock. `agent`: today's product token, to which the crawl delay applies; None: it has not changed.
     Returns id, key and origin of the hosts; an old copy is kept until a new one replaces it.
     """
-    return [tuple(row) for row in db.all(_WANT_STALE_ROBOTS, {"run": run, "now": now, "agent": agent})]
+    return db.rows(WantedRobots, _WANT_STALE_ROBOTS, {"run": run, "now": now, "agent": agent})
 
 
-def want_robots_of_jobs(db: Database, ids: Iterable[int]) -> list[tuple[int, str, str]]:
+def want_robots_of_jobs(db: Database, ids: Iterable[int]) -> list[WantedRobots]:
     """Require a new robots.txt of the hosts of these jobs where it could not be read: id, key and origin of each."""
-    return [tuple(row) for row in db.all(_WANT_ROBOTS_OF_JOBS, (id_list(ids),))]
+    return db.rows(WantedRobots, _WANT_ROBOTS_OF_JOBS, (id_list(ids),))
 
 
 def get_robots(db: Database, host: int) -> StoredRobots | Literal["OFF"] | None:

@@ -61,7 +61,7 @@ _RECHECK_SKIPPED_OF_HOST = (
     "AND skipped + failed > 0"
 )
 _UNSETTLED = """
-SELECT id, kind, CASE absent WHEN 1 THEN 'absent' ELSE 'returned' END FROM sequences
+SELECT id, kind, CASE absent WHEN 1 THEN 'absent' ELSE 'returned' END AS reason FROM sequences
 WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0)
 UNION ALL SELECT id, kind, 'stopped' FROM sequences WHERE run = ? AND paused = 2 AND absent = 0 AND ready + delayed > 0
 LIMIT +?
@@ -179,9 +179,15 @@ def recheck_skipped_of_host(db: Database, host: int) -> None:
 UnsettledReason = Literal["absent", "returned", "stopped"]
 
 
-def list_unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, UnsettledReason]]:
-    """Ids and kinds of sequences whose jobs must be requeued, since their group has returned, or be skipped."""
-    return [(int(id_), str(kind), reason) for id_, kind, reason in db.all(_UNSETTLED, (run, run, limit))]
+class Unsettled(NamedTuple):
+    id: int
+    kind: str
+    reason: UnsettledReason
+
+
+def list_unsettled(db: Database, run: int, limit: int) -> list[Unsettled]:
+    """Sequences whose jobs must be requeued, since their group has returned, or be skipped."""
+    return db.rows(Unsettled, _UNSETTLED, (run, run, limit))
 
 
 def mark_rechecked(db: Database, sequence: int) -> None:

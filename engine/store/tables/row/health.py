@@ -40,20 +40,17 @@ DELETE FROM page_health WHERE job IN (SELECT value FROM json_each(:jobs))
     AND data_def NOT IN (SELECT value FROM json_each(:kept))
 """
 _ADD_WARNINGS = "INSERT INTO page_warnings (run, data_def, field, code, text) {values} ON CONFLICT DO NOTHING"
-_WARNINGS = """
+_ARE_CURRENT = """IN (SELECT j.value FROM page_defs p, json_each(p.data_defs) j
+    WHERE p.version = (SELECT defs_version FROM runs WHERE seq = :run))"""
+"""Of ids of dataDefs: whether the current defs have them."""
+_WARNINGS = f"""
 SELECT d.name, w.field, w.code, w.text FROM page_warnings w JOIN data_defs d ON d.id = w.data_def
-WHERE w.run = :run AND w.data_def IN (
-    SELECT j.value FROM page_defs p, json_each(p.data_defs) j
-    WHERE p.version = (SELECT defs_version FROM runs WHERE seq = :run)
-) ORDER BY d.name, w.field, w.code
+WHERE w.run = :run AND w.data_def {_ARE_CURRENT} ORDER BY d.name, w.field, w.code
 """
-_CURRENT = """
+_CURRENT = f"""
 SELECT d.name, h.data_def, h.pages, h.records, h.rejected, h.filtered
 FROM health h JOIN data_defs d ON d.id = h.data_def
-WHERE h.run = :run AND h.data_def IN (
-    SELECT j.value FROM page_defs p, json_each(p.data_defs) j
-    WHERE p.version = (SELECT defs_version FROM runs WHERE seq = :run)
-) ORDER BY d.name
+WHERE h.run = :run AND h.data_def {_ARE_CURRENT} ORDER BY d.name
 """
 _OF_HOSTS = """
 SELECT host, data_def, field, pages, records, rejected FROM host_health

@@ -1,7 +1,7 @@
 """Writes the tables `nodes` and `appenders`: insert before spawn, register, heartbeats, end."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -178,10 +178,16 @@ def forget_processes(db: Database) -> None:
     db.execute("UPDATE appenders SET identity = NULL, pid = NULL")
 
 
-def list_left_over(db: Database, supervisor: int | None = None) -> list[tuple[int, int, int, str | None]]:
-    """Run, epoch, number and identity of nodes that a supervisor (None: any) left behind."""
-    rows = db.all(_LEFT_OVER, (supervisor,))
-    return [(int(run), int(epoch), int(number), identity) for run, epoch, number, identity in rows]
+class LeftOver(NamedTuple):
+    run: int
+    epoch: int
+    number: int
+    identity: str | None
+
+
+def list_left_over(db: Database, supervisor: int | None = None) -> list[LeftOver]:
+    """The nodes that a supervisor (None: any) left behind."""
+    return db.rows(LeftOver, _LEFT_OVER, (supervisor,))
 
 
 def list_owners(db: Database, run: int) -> dict[int, int]:
@@ -217,7 +223,7 @@ def end_appender(db: Database, epoch: int, state: NodeState, now: float) -> None
 
 def list_left_over_appenders(db: Database, supervisor: int | None = None) -> list[tuple[int, str | None]]:
     """Epoch and identity of appenders that a supervisor (None: any) left behind."""
-    return [(int(epoch), identity) for epoch, identity in db.all(_LEFT_OVER_APPENDERS, (supervisor,))]
+    return db.all(_LEFT_OVER_APPENDERS, (supervisor,))
 
 
 def count_done(db: Database, run: int) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Writes the table `runs`: create, resume, change state and stage, end."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -26,7 +26,7 @@ from engine.store.db.connector import Database, source_states
 
 _COLUMNS = """
 seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at,
-takeovers, rates
+takeovers, rates AS judgement
 """
 _CREATE = """
 INSERT INTO runs (id, created_at, base_url, arguments) SELECT ?1, ?2, ?3, ?4
@@ -49,7 +49,6 @@ _BEGIN = """
 UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL, exit_code = NULL
 WHERE seq = ?
 """
-_SET_SEEDING = "UPDATE runs SET seeding = ? WHERE seq = ?"
 _EARLIER_BASELINE = """
 SELECT id, baseline FROM runs
 WHERE seq < ? AND state = 'DONE' AND baseline ->> '$.seeds' = ? ORDER BY seq DESC LIMIT 1
@@ -127,20 +126,19 @@ class Run(Struct, frozen=True):
     created_at: float
     takeovers: int
     """How often the jobs of a dead node were requeued."""
-    judgement: Judgement
+    judgement: _StoredJudgement
     """What the supervisor judged last; so is `eta`."""
     eta: Eta = NO_ETA
     recorded_at: float = 0.0
     """The boot-time second of that."""
 
 
-def _to_run(row: tuple[Any, ...] | None) -> Run | None:
-    if row is None:
+def _read(db: Database, rest: str, parameters: Sequence[Any] = ()) -> Run | None:
+    run = db.row(Run, f"SELECT {_COLUMNS} FROM runs {rest}", parameters)
+    if run is None:
         return None
-    seq, id_, state, stage, *rest, judged = row
-    stored = json.decode(judged, type=_StoredJudgement)
-    eta = _since_then(stored.eta, stored.eta_at)
-    return Run(*(seq, id_, RunState(state), Stage(stage), *rest, stored, eta, stored.eta_at))
+    eta, at = run.judgement.eta, run.judgement.eta_at
+    return replace(run, eta=_since_then(eta, at), recorded_at=at)
 
 
 def _since_then(eta: Eta, at: float) -> Eta:
@@ -150,8 +148,19 @@ def _since_then(eta: Eta, at: float) -> Eta:
     return replace(eta, seconds=round(max(1.0, eta.seconds - max(0.0, store_time() - at)), 1))
 
 
+def _load(db: Database, seq: int, column: str, kind: Any) -> Any:
+    """The value of a column with JSON; None where it is null, or the run was deleted."""
+    return json.decode(db.value(f"SELECT {column} FROM runs WHERE seq = ?", (seq,)) or "null", type=kind)
+
+
+def _store(db: Database, seq: int, column: str, value: Any) -> None:
+    """Set a column with JSON."""
+    text = None if value is None else json.encode(value).decode()
+    db.execute(f"UPDATE runs SET {column} = ? WHERE seq = ?", (text, seq))
+
+
 def latest(db: Database) -> Run | None:
-    return _to_run(db.one(f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"))
+    return _read(db, "ORDER BY seq DESC LIMIT 1")
 
 
 def latest_unfinished(db: Database) -> Run | None:
@@ -162,14 +171,14 @@ def latest_unfinished(db: Database) -> Run | None:
 
 def get(db: Database, seq: int) -> Run:
     """A run by its number. Raises UsageError if it was deleted since it was read."""
-    run = _to_run(db.one(f"SELECT {_COLUMNS} FROM runs WHERE seq = ?", (seq,)))
+    run = _read(db, "WHERE seq = ?", (seq,))
     if run is None:
         raise UsageError("the run was deleted meanwhile", "See `crawl-console runs`.")
     return run
 
 
 def get_by_id(db: Database, id_: str) -> Run | None:
-    return _to_run(db.one(f"SELECT {_COLUMNS} FROM runs WHERE id = ?", (id_,)))
+    return _read(db, "WHERE id = ?", (id_,))
 
 
 def list_ids(db: Database, count: int = 2**62) -> list[str]:
@@ -198,8 +207,7 @@ def create(
 
 def get_arguments(db: Database, seq: int) -> dict[str, str]:
     """The values of `-a` with which a run was started."""
-    values: dict[str, str] = orjson.loads(db.value("SELECT arguments FROM runs WHERE seq = ?", (seq,)))
-    return values
+    return _load(db, seq, "arguments", dict[str, str])
 
 
 def supersede(db: Database) -> None:
@@ -232,43 +240,34 @@ class MissedExpectation(NamedTuple):
 
 def set_seeding(db: Database, run: int, progress: SeedingProgress | None) -> None:
     """Store how far the list of seeds that is read now is read; None: no list is."""
-    db.execute(_SET_SEEDING, (None if progress is None else json.encode(progress).decode(), run))
+    _store(db, run, "seeding", progress)
 
 
 def get_seeding(db: Database, run: int) -> SeedingProgress | None:
     """How far a list of seeds is read; None: no list is read now."""
-    text = db.value("SELECT seeding FROM runs WHERE seq = ?", (run,))
-    return None if text is None else json.decode(text, type=SeedingProgress)
+    return _load(db, run, "seeding", SeedingProgress | None)
 
 
 def set_empty_seeds(db: Database, run: int, group: str, lists: list[str]) -> None:
     """Store which lists of URLs of a group were empty when it was seeded."""
-    by_group = _read_empty_seeds(db, run) | {group: lists}
-    text = orjson.dumps({name: empty for name, empty in by_group.items() if empty}).decode()
-    db.execute("UPDATE runs SET empty_seeds = ? WHERE seq = ?", (text, run))
+    by_group = (_load(db, run, "empty_seeds", dict[str, list[str]] | None) or {}) | {group: lists}
+    _store(db, run, "empty_seeds", {name: empty for name, empty in by_group.items() if empty})
 
 
 def list_empty_seeds(db: Database, run: int) -> list[tuple[str, str]]:
     """Group and name of each list of URLs that was empty."""
-    return [(group, name) for group, names in _read_empty_seeds(db, run).items() for name in names]
-
-
-def _read_empty_seeds(db: Database, run: int) -> dict[str, list[str]]:
-    by_group: dict[str, list[str]] = orjson.loads(
-        db.value("SELECT empty_seeds FROM runs WHERE seq = ?", (run,)) or "{}"
-    )
-    return by_group
+    by_group = _load(db, run, "empty_seeds", dict[str, list[str]] | None) or {}
+    return [(group, name) for group, names in by_group.items() for name in names]
 
 
 def set_missed(db: Database, run: int, missed: list[MissedExpectation]) -> None:
     """Store what a run that ends did not meet."""
-    db.execute("UPDATE runs SET missed = ? WHERE seq = ?", (json.encode(missed).decode(), run))
+    _store(db, run, "missed", missed)
 
 
 def list_missed(db: Database, run: int) -> list[MissedExpectation]:
     """What the run did not meet when it last ended."""
-    text = db.value("SELECT missed FROM runs WHERE seq = ?", (run,)) or "[]"
-    return json.decode(text, type=list[MissedExpectation])
+    return _load(db, run, "missed", list[MissedExpectation] | None) or []
 
 
 class Drop(NamedTuple):
@@ -287,32 +286,31 @@ class Drop(NamedTuple):
 
 
 def set_drops(db: Database, run: int, drops: list[Drop]) -> None:
-    db.execute("UPDATE runs SET drops = ? WHERE seq = ?", (json.encode(drops).decode(), run))
+    _store(db, run, "drops", drops)
 
 
 def list_drops(db: Database, run: int) -> list[Drop]:
     """What became rarer, in the order in which that was noticed."""
-    return json.decode(db.value("SELECT drops FROM runs WHERE seq = ?", (run,)) or "[]", type=list[Drop])
+    return _load(db, run, "drops", list[Drop] | None) or []
 
 
 def set_alarms(db: Database, run: int, alarms: list[Alarm]) -> None:
-    db.execute("UPDATE runs SET alarms = ? WHERE seq = ?", (json.encode(alarms).decode(), run))
+    _store(db, run, "alarms", alarms)
 
 
 def list_alarms(db: Database, run: int) -> list[Alarm]:
     """The stored alarms."""
-    return json.decode(db.value("SELECT alarms FROM runs WHERE seq = ?", (run,)) or "[]", type=list[Alarm])
+    return _load(db, run, "alarms", list[Alarm] | None) or []
 
 
 def list_acknowledged(db: Database, run: int) -> frozenset[str]:
     """The keys of the alarms that an operator acknowledged."""
-    return frozenset(orjson.loads(db.value("SELECT acknowledged FROM runs WHERE seq = ?", (run,)) or "[]"))
+    return _load(db, run, "acknowledged", frozenset[str] | None) or frozenset()
 
 
 def acknowledge(db: Database, run: int, added: Collection[str], removed: Collection[str] = ()) -> None:
     """Add the keys of alarms to those that an operator acknowledged, and remove others."""
-    keys = sorted({*list_acknowledged(db, run), *added} - set(removed))
-    db.execute("UPDATE runs SET acknowledged = ? WHERE seq = ?", (orjson.dumps(keys).decode(), run))
+    _store(db, run, "acknowledged", sorted({*list_acknowledged(db, run), *added} - set(removed)))
 
 
 class GivenRows(NamedTuple):
@@ -332,16 +330,14 @@ class Baseline(Struct, frozen=True):
 
 def set_baseline(db: Database, run: int, baseline: Baseline | None) -> None:
     """Store what a run gave; None where it is not complete."""
-    text = None if baseline is None else json.encode(baseline).decode()
-    db.execute("UPDATE runs SET baseline = ? WHERE seq = ?", (text, run))
+    _store(db, run, "baseline", baseline)
 
 
 def find_comparable(db: Database, run: int) -> tuple[Baseline, str, Baseline] | None:
     """What a run gave; id and baseline of the last complete run before it with the same seeds, if any."""
-    own = db.value("SELECT baseline FROM runs WHERE seq = ?", (run,))
-    if own is None:
+    baseline = _load(db, run, "baseline", Baseline | None)
+    if baseline is None:
         return None
-    baseline = json.decode(own, type=Baseline)
     earlier = db.one(_EARLIER_BASELINE, (run, baseline.seeds))
     return None if earlier is None else (baseline, str(earlier[0]), json.decode(earlier[1], type=Baseline))
 
@@ -402,14 +398,13 @@ def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | No
 
 def set_reextraction(db: Database, seq: int, search: StaleSearch | None) -> None:
     """Set the search for stale pages; None: the re-extraction is over."""
-    text = None if search is None else json.encode(search).decode()
-    db.execute("UPDATE runs SET reextraction = ? WHERE seq = ?", (text, seq))
+    _store(db, seq, "reextraction", search)
 
 
 def get_reextraction(db: Database, seq: int) -> tuple[StaleSearch | None, int]:
     """The value of `set_reextraction`, and the number of pages re-extracted since the defs changed."""
-    text, count = db.all("SELECT reextraction, reextracted FROM runs WHERE seq = ?", (seq,))[0]
-    return None if text is None else json.decode(text, type=StaleSearch), int(count)
+    count = db.value("SELECT reextracted FROM runs WHERE seq = ?", (seq,))
+    return _load(db, seq, "reextraction", StaleSearch | None), count
 
 
 def add_reextracted(db: Database, seq: int, pages: int, *, reset: bool = False) -> None:
