@@ -121,7 +121,9 @@ def set_speeds(db: Database, speeds: Iterable[HostSpeed]) -> None:
 
 def set_states(db: Database, run: int, states: Mapping[int, HostNow]) -> None:
     """Record how hosts are."""
-    db.execute_values(_SET_STATES, [(host, run, *now) for host, now in states.items()])
+    db.execute_values(
+        _SET_STATES, [(host, run, now.state, now.pages_per_s, now.silent_since) for host, now in states.items()]
+    )
 
 
 def forget_latencies(db: Database, hosts: Iterable[int]) -> None:
