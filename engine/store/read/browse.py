@@ -29,7 +29,7 @@ from engine.store.read.sent_request import SentRequest
 from engine.store.tables.job.jobs import given_priority
 from engine.store.tables.row import rows
 from engine.store.tables.run import events
-from engine.store.tables.run.events import Line
+from engine.store.tables.run.events import EventLine
 
 _CHUNK = 2_000
 _MAX_INDEXED = 10_000
@@ -180,7 +180,7 @@ class JobDetail(Struct, frozen=True):
     request: Request
     defs: int | None
     page: DocumentDetail | None
-    events: tuple[Line, ...]
+    events: tuple[EventLine, ...]
     """Its events, oldest first: attempts and errors."""
     rows: tuple[tuple[int, str, str], ...]
     """Id, dataDef and JSON of its first rows."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from engine.store.db.connector import Database
 from engine.store.db.filter import ALL_EVENTS, EventFilter, event_conditions, join_conditions
 from engine.store.read.job_range import scan_ids
-from engine.store.tables.run.events import COLUMNS, Line, last_id
+from engine.store.tables.run.events import COLUMNS, EventLine, last_id
 
 _IN_WINDOW = f"""
 SELECT {COLUMNS} FROM events WHERE id BETWEEN ? AND ? AND run = ?{{conditions}}
@@ -18,7 +18,7 @@ _CHUNK = 1_000
 class EventListing(NamedTuple):
     """A part of the log, oldest first. `next`: the id from which to continue; None: the end was reached."""
 
-    events: tuple[Line, ...]
+    events: tuple[EventLine, ...]
     next: int | None
 
 
@@ -37,11 +37,11 @@ def list_events(
     low, high, size = after + 1, last_id(db), _CHUNK if event_filter.searches else limit
     if before is not None:
         high = min(high, before - 1)
-    matches: list[Line] = []
+    matches: list[EventLine] = []
     deadline = time.monotonic() + seconds
 
-    def read(start: int, end: int) -> list[Line]:
-        return db.rows(Line, statement, (start, end, run, *values, size))
+    def read(start: int, end: int) -> list[EventLine]:
+        return db.rows(EventLine, statement, (start, end, run, *values, size))
 
     for chunk, at in scan_ids(read, low, high, limit=size, backwards=back):
         for line in chunk:
@@ -54,5 +54,5 @@ def list_events(
     return _to_listing(matches, None, back)
 
 
-def _to_listing(matches: list[Line], next_: int | None, back: bool) -> EventListing:
+def _to_listing(matches: list[EventLine], next_: int | None, back: bool) -> EventListing:
     return EventListing(tuple(reversed(matches) if back else matches), next_)

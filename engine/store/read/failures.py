@@ -6,7 +6,7 @@ import orjson
 
 from engine.store.db.connector import Database
 from engine.store.tables.run import events
-from engine.store.tables.run.events import Event, Line
+from engine.store.tables.run.events import Event, EventLine
 
 _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
@@ -46,7 +46,7 @@ class HostErrors(NamedTuple):
     """Why pages of a host failed, and its newest warnings and errors, with their ids."""
 
     groups: tuple[FailureGroup, ...]
-    events: tuple[Line, ...]
+    events: tuple[EventLine, ...]
 
 
 def list_failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:

@@ -149,7 +149,7 @@ class _Group(NamedTuple):
     sequences: int
 
 
-class _Answers(NamedTuple):
+class _HostAnswers(NamedTuple):
     """How the hosts of a run answered, how many are paused, and how many there are."""
 
     bad: int
@@ -159,12 +159,12 @@ class _Answers(NamedTuple):
     hosts: int
 
 
-class _Node(NamedTuple):
+class _FoundNode(NamedTuple):
     lives: bool
     row: NodeRow
 
 
-class _Output(NamedTuple):
+class _FoundOutput(NamedTuple):
     data_def: str
     lives: bool
     """Whether the process that writes it has not ended."""
@@ -267,7 +267,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         paused_count, paused_names = 0, tuple[str, ...]()
         if current.state is not RunState.DONE and (paused_count := sequences.count_paused(db, current.seq)):
             paused_names = tuple(sequences.list_paused(db, current.seq, _MAX_PAUSED_NAMES))
-        (answers,) = db.rows(_Answers, _ANSWERS, (current.seq,))
+        (answers,) = db.rows(_HostAnswers, _ANSWERS, (current.seq,))
         return Snapshot(
             run=current,
             epoch=epoch,
@@ -321,7 +321,7 @@ def list_outputs(db: Database, run: int, judgement: Judgement = NO_JUDGEMENT) ->
     """The outputs of a run; those of a dead appender have no rate."""
     backlogs: dict[int, dict[str, int]] = {}
     outputs = []
-    for data_def, lives, row in db.rows(_Output, _OUTPUTS, (run,)):
+    for data_def, lives, row in db.rows(_FoundOutput, _OUTPUTS, (run,)):
         if row.cursor not in backlogs:
             backlogs[row.cursor] = dict(db.all(_BACKLOG, (run, row.cursor, _MAX_BACKLOG)))
         backlog = backlogs[row.cursor]
@@ -354,7 +354,7 @@ def list_nodes(db: Database, run: int, judgement: Judgement = NO_JUDGEMENT) -> l
     """The nodes of a run; those that have ended have no rate."""
     return [
         replace(row, jobs_per_s=judgement.nodes.get(row.id, 0.0) if lives else 0.0)
-        for lives, row in db.rows(_Node, _NODES, (run,))
+        for lives, row in db.rows(_FoundNode, _NODES, (run,))
     ]
 
 

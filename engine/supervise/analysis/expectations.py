@@ -10,7 +10,7 @@ from engine.store.read.data_warnings import DataWarning
 from engine.store.tables.job import jobs
 from engine.store.tables.row import health, rows
 from engine.store.tables.row.health import NOT_APPLIED, DataDefHealth
-from engine.store.tables.row.rows import RowCounts
+from engine.store.tables.row.rows import DataDefRows
 from engine.store.tables.run import versions
 from engine.store.tables.run.runs import Baseline, GivenRows, MissedExpectation
 
@@ -27,7 +27,7 @@ def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -
         most = f"{settings.max_rejected} (max_rejected)"
         missed.append(MissedExpectation(f"{share} of all records were rejected; expected at most {most}"))
     for expectation in versions.list_expectations(db, versions.current(db, run)):
-        given = counts.get(expectation.name, RowCounts())
+        given = counts.get(expectation.name, DataDefRows())
         data_def = data_defs.get(expectation.name, NOT_APPLIED)
         texts = _missed_of(expectation, given.rows, given.rejected, data_def, complete=complete)
         missed += [MissedExpectation(text, expectation.name) for text in texts]
@@ -76,7 +76,7 @@ def build_baseline(db: Database, run: int) -> Baseline:
     given: dict[str, GivenRows] = {}
     for name in [data_def.name for data_def in definitions.data_defs if data_def.fields]:
         data_def = applied.get(name, NOT_APPLIED)
-        given[name] = GivenRows(counts.get(name, RowCounts()).rows, data_def.records, data_def.filled)
+        given[name] = GivenRows(counts.get(name, DataDefRows()).rows, data_def.records, data_def.filled)
     return Baseline(_hash_seeds(db, run, definitions), given)
 
 

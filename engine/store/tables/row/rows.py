@@ -66,7 +66,7 @@ WHERE r.job = ? ORDER BY r.id LIMIT +?
 """
 
 
-class RowCounts(NamedTuple):
+class DataDefRows(NamedTuple):
     """What a dataDef gave in a run."""
 
     data_def: str = ""
@@ -245,9 +245,9 @@ def list_by_data_def(db: Database, run: int, data_def: str, cursor: int, limit: 
     return db.all(_BY_DATA_DEF, (run, data_def, cursor, limit))
 
 
-def counts(db: Database, run: int) -> dict[str, RowCounts]:
+def counts(db: Database, run: int) -> dict[str, DataDefRows]:
     """By dataDef."""
-    return {of.data_def: of for of in db.rows(RowCounts, _COUNTS, (run,))}
+    return {of.data_def: of for of in db.rows(DataDefRows, _COUNTS, (run,))}
 
 
 def recount(db: Database, run: int, first: int, end: int) -> None:

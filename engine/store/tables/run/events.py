@@ -20,7 +20,7 @@ COLUMNS = f"""
 id, at AS "event.at", level AS "event.level", source AS "event.source", kind AS "event.kind", {TEXT} AS "event.text",
     job AS "event.job"
 """
-"""Those of a `Line`."""
+"""Those of an `EventLine`."""
 
 _ADD = "INSERT INTO events (run, at, level, source, kind, job, text) {values}"
 _AFTER = f"SELECT {COLUMNS} FROM events WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
@@ -51,7 +51,7 @@ class Event(Effect):
     job: int | None = None
 
 
-class Line(NamedTuple):
+class EventLine(NamedTuple):
     id: int
     event: Event
 
@@ -77,23 +77,23 @@ def delete_old(db: Database, before: float, *, except_run: int, limit: int) -> i
         return int(db.execute(_DELETE_OLD, (before, except_run, limit)).rowcount)
 
 
-def list_after(db: Database, run: int, cursor: int, limit: int) -> list[Line]:
-    return db.rows(Line, _AFTER, (cursor, run, limit))
+def list_after(db: Database, run: int, cursor: int, limit: int) -> list[EventLine]:
+    return db.rows(EventLine, _AFTER, (cursor, run, limit))
 
 
-def list_trouble(db: Database, run: int, after: int, upto: int, limit: int) -> list[Line]:
+def list_trouble(db: Database, run: int, after: int, upto: int, limit: int) -> list[EventLine]:
     """The last warnings and errors of a run with ids between these, oldest first."""
-    return db.rows(Line, _TROUBLE, (run, after, upto, limit))[::-1]
+    return db.rows(EventLine, _TROUBLE, (run, after, upto, limit))[::-1]
 
 
-def list_by_job(db: Database, job: int, limit: int) -> list[Line]:
+def list_by_job(db: Database, job: int, limit: int) -> list[EventLine]:
     """The last lines about a job, oldest first."""
-    return db.rows(Line, _OF_JOB, (job, limit))[::-1]
+    return db.rows(EventLine, _OF_JOB, (job, limit))[::-1]
 
 
-def list_by_ids(db: Database, ids: Iterable[int]) -> list[Line]:
+def list_by_ids(db: Database, ids: Iterable[int]) -> list[EventLine]:
     """These lines, the newest first."""
-    return db.rows(Line, _BY_IDS, (id_list(ids),))
+    return db.rows(EventLine, _BY_IDS, (id_list(ids),))
 
 
 def last_id(db: Database) -> int:
