@@ -24,6 +24,7 @@ from engine.store.tables.run.events import Event
 from engine.store.transactions.exclude import EndedJob, Exclusion
 from engine.supervise.commands import parse_arguments
 from tests.console.builders import AT, line, run_report, snapshot
+from tests.console.pictures import drawn_strips
 
 DEFS = Definitions(
     data_defs=(DataDef(name="book", fields=(Field(name="title"),)), DataDef(name="detail", fields=(Field(name="x"),))),
@@ -253,7 +254,7 @@ class ConsoleDriver:
 
     def text(self):
         """The screen as lines of text."""
-        return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
+        return [strip.text.rstrip() for strip in drawn_strips(self.app)]
 
     def screen(self):
         return "\n".join(self.text())

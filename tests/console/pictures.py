@@ -17,6 +17,11 @@ _HEAD = (
 )
 
 
+def drawn_strips(app):
+    """The lines of the screen as Textual draws them."""
+    return app.screen._compositor.render_strips()
+
+
 def draw_screen(strips: Sequence[Any], note: str = "") -> str:
     """The SVG of rendered strips. `note`: its description."""
     width, height = max(strip.cell_length for strip in strips) * CELL_WIDTH, len(strips) * CELL_HEIGHT

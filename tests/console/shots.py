@@ -20,7 +20,7 @@ from console.tui.options import ConsoleOptions
 from console.tui.state.control import ControlClient
 from console.tui.state.source import DataSource
 from engine.supervise.lock import read_holder
-from tests.console.pictures import draw_screen
+from tests.console.pictures import draw_screen, drawn_strips
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screens"
 GOLDEN = Path(__file__).with_name("golden")
@@ -52,7 +52,7 @@ async def take_shots(data: Path, defs: Path) -> None:
             await asyncio.sleep(_POLL_SECONDS)
             await pilot.press(*keys)
             await asyncio.sleep(1)
-            picture = draw_screen(app.screen._compositor.render_strips(), describe(name))
+            picture = draw_screen(drawn_strips(app), describe(name))
         (FOLDER / f"{name}.svg").write_text(picture, "utf-8")
         print(FOLDER / f"{name}.svg")
 

@@ -13,6 +13,7 @@ from console.tui.options import ConsoleOptions
 from engine.model.host import HostState
 from tests.console.builders import host, node, output, run, sequence, snapshot
 from tests.console.fakes import FakeControlClient, FakeSource, open_console
+from tests.console.pictures import drawn_strips
 
 
 def ended(number):
@@ -101,7 +102,7 @@ async def test_the_first_screen_says_that_it_starts(tmp_path):
     app = Console(options, source, FakeControlClient(source))
     async with app.run_test(size=(160, 48)) as pilot:
         await pilot.pause(0.1)
-        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        text = "\n".join(strip.text for strip in drawn_strips(app))
         released.set()
         assert "starting …" in text
         assert text.count("reading …") == 7

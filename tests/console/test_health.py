@@ -9,6 +9,7 @@ from engine.model.host import HostState
 from engine.model.run import Alarm, Judgement
 from tests.console.builders import group, host, node, run, snapshot
 from tests.console.fakes import FakeSource, open_console
+from tests.console.pictures import drawn_strips
 
 REST = Alarm("host-resting", "img.example:443 rests 24 s after HTTP 429", host="img.example:443")
 SILENT = Alarm("host-silent", "slow.example:80 is silent for 24 s", "bad", host="slow.example:80")
@@ -165,7 +166,7 @@ async def test_no_color_paints_no_ground(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     async with open_console(tmp_path, source=troubled(DISK)) as console:
         app = console.app
-        for strip in app.screen._compositor.render_strips():
+        for strip in drawn_strips(app):
             segments = list(strip)
             for line_filter in app.get_line_filters():
                 segments = line_filter.apply(segments, app.screen.styles.background)

@@ -10,6 +10,7 @@ from console.tui.quit import QuitFlow
 from engine.store.tables.run.events import Event
 from tests.console.builders import AT, host, line, node, output, run, sequence, snapshot
 from tests.console.fakes import FakeSource, open_console
+from tests.console.pictures import drawn_strips
 
 PIECES = (
     "\x1b[2J", "\x1b]52;c;cHduZWQ=\x07", "\x1b]0;owned\x07", "\x1bP+q544e\x1b\\", "\x9b31m", "\x90",
@@ -54,12 +55,7 @@ def poisoned(texts):
 
 
 def raw_in(console):
-    return [
-        s.text
-        for strip in console.app.screen._compositor.render_strips()
-        for s in strip
-        if s.control or RAW.search(s.text)
-    ]
+    return [s.text for strip in drawn_strips(console.app) for s in strip if s.control or RAW.search(s.text)]
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.sweep) for n in range(1, 4))])

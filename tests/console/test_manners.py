@@ -9,6 +9,7 @@ from console.tui.themes import AsciiFilter
 from engine.model.run import Alarm
 from tests.console.builders import run, snapshot
 from tests.console.fakes import open_console
+from tests.console.pictures import drawn_strips
 
 
 async def test_a_failed_poll_is_reported_and_polling_continues(tmp_path):
@@ -54,7 +55,7 @@ async def test_without_utf8_every_cell_is_ascii(tmp_path):
     async with open_console(tmp_path, ascii_only=True, size=(160, 48)) as console:
         for key in "1234567":
             await console.press(key)
-            strips = console.app.screen._compositor.render_strips()
+            strips = drawn_strips(console.app)
             drawn = [segment for strip in strips for segment in strip]
             filtered = AsciiFilter().apply(drawn, console.app.screen.styles.background)
             assert all(segment.text.isascii() for segment in filtered)

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.console.fakes import open_console
-from tests.console.pictures import CELL_WIDTH, draw_screen
+from tests.console.pictures import CELL_WIDTH, draw_screen, drawn_strips
 from tests.console.shots import FOLDER, SHOTS, describe
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,7 +25,7 @@ def lines_of(picture):
 
 async def test_a_picture_has_each_character_in_its_cell(tmp_path):
     async with open_console(tmp_path) as console:
-        picture = draw_screen(console.app.screen._compositor.render_strips(), "a < b")
+        picture = draw_screen(drawn_strips(console.app), "a < b")
         assert lines_of(picture) == [line for line in console.text() if line]
         assert ElementTree.fromstring(picture).find(f"{SVG}desc").text == "a < b"
 

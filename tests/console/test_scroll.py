@@ -8,6 +8,7 @@ from console.tui.widgets.scroll_pane import thumb_range
 from engine.store.tables.run.events import Event
 from tests.console.builders import AT, host, line, snapshot
 from tests.console.fakes import FakeSource, open_console
+from tests.console.pictures import drawn_strips
 
 BAR = 79
 """The column of the scroll bar on a screen of 80 columns."""
@@ -262,7 +263,7 @@ async def test_themes_change_the_scroll_bar(tmp_path):
     async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
 
         def style():
-            strip = console.app.screen._compositor.render_strips()[thumb(console)[0]]
+            strip = drawn_strips(console.app)[thumb(console)[0]]
             return next(iter(strip.crop(BAR, BAR + 1))).style
 
         before = style()

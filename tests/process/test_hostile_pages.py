@@ -63,7 +63,6 @@ def test_hostile_pages_cost_their_own_jobs_alone(project: Project, site: Site) -
         assert project.job(site.url(path))["state"] in ("DONE", "FAILED")
 
 
-@pytest.mark.quick
 @linux
 def test_extraction_processes_killed_at_random_cost_no_row(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=30, delay=0.2)

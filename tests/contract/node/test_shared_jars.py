@@ -16,7 +16,7 @@ from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL
 from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.run import runs, versions
-from tests.contract.store.harness import StoreHarness
+from tests.contract.store.harness import StoreHarness, traced
 from tests.unit.node.contexts import node_context
 
 NewStore = Callable[..., StoreHarness]
@@ -108,7 +108,6 @@ def test_a_crawl_that_shares_no_cookies_reads_none(new_store: NewStore) -> None:
     one = Node(store, store.nodes[0])
     (job,) = store.take("https://shop.example/", free=1)
     one.load(job)
-    statements: list[str] = []
-    one.db._connection.set_trace_callback(statements.append)
-    one.load(job)
+    with traced(one.db) as statements:
+        one.load(job)
     assert statements == []

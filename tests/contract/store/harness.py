@@ -1,7 +1,8 @@
 """A data dir with one run, a supervisor epoch and nodes, and a clock that only the test moves."""
 
+import contextlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -285,13 +286,8 @@ class StoreHarness:
         """Each statement that `work()` runs, and the lines of SQLite's plan for it."""
         if not isinstance(self.db, SqliteDatabase):
             pytest.skip("plans of SQLite")
-        seen: list[str] = []
-        connection = self.db._connection
-        connection.set_trace_callback(seen.append)
-        try:
+        with traced(self.db) as seen:
             work()
-        finally:
-            connection.set_trace_callback(None)
         statements = [
             s for s in seen if s.lstrip().upper().startswith(("SELECT", "WITH", "UPDATE", "INSERT", "DELETE"))
         ]
@@ -299,6 +295,18 @@ class StoreHarness:
 
     def close(self) -> None:
         self.db.close()
+
+
+@contextlib.contextmanager
+def traced(db: Database) -> Iterator[list[str]]:
+    """The statements that SQLite runs meanwhile."""
+    assert isinstance(db, SqliteDatabase)
+    seen: list[str] = []
+    db._connection.set_trace_callback(seen.append)
+    try:
+        yield seen
+    finally:
+        db._connection.set_trace_callback(None)
 
 
 def table_names(db: Database) -> list[str]:

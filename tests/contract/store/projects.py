@@ -1,6 +1,7 @@
 """Projects of a PostgreSQL server for tests: one that a test gives back is emptied, since new tables cost much."""
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,11 @@ class Projects:
     """Their schemas equal the model's: one that a test has changed is given to no other test."""
 
     def __init__(self, server: PostgresServer) -> None:
-        import psycopg
-
         self._url = server.url("postgres")
         self._free: list[str] = []
         self._count = 0
         connect_postgres(Location(self._url, _MODEL), Path("crawl.db")).create_tables()
-        self._connection = psycopg.connect(self._url, autocommit=True)
-        self._connection.execute("SET lock_timeout = '2s'; SET session_replication_role = replica")
+        self._connect()
         self._shape = self._read_shape(_MODEL)
         self._tables = sorted(name for name, kind, *_ in self._shape if kind == "r")
         self._begun = self._filled(_MODEL)
@@ -43,10 +41,17 @@ class Projects:
 
     def give(self, location: Location) -> None:
         """Empty it for the next test; one whose tables are locked, or have changed, is not used again."""
-        from psycopg.errors import LockNotAvailable
+        from psycopg import OperationalError
 
+        from engine.store.db.postgres import _connections
+
+        idle = _connections(self._url, os.getpid())._idle
+        while idle:  # a test may restart the server
+            idle.pop().close()
         name = location.project
-        with contextlib.suppress(LockNotAvailable):
+        with contextlib.suppress(OperationalError):
+            if self._is_lost():
+                self._connect()
             shape = self._read_shape(name)
             for relation, kind, *_ in shape - self._shape:
                 if kind == "r":  # the parts of a run
@@ -60,9 +65,25 @@ class Projects:
     def close(self) -> None:
         self._connection.close()
 
+    def _connect(self) -> None:
+        import psycopg
+
+        self._connection = psycopg.connect(self._url, autocommit=True)
+        self._connection.execute("SET lock_timeout = '2s'")
+
+    def _is_lost(self) -> bool:
+        """Whether a test has restarted the server."""
+        from psycopg import OperationalError
+
+        try:
+            self._connection.execute("SELECT")
+        except OperationalError:
+            return True
+        return False
+
     def _empty(self, name: str) -> None:
-        for table in self._filled(name):
-            self._execute(f"DELETE FROM {name}.{table}")
+        if filled := self._filled(name):
+            self._execute("TRUNCATE " + ", ".join(f"{name}.{table}" for table in filled))
         for table in self._begun:
             self._execute(f"INSERT INTO {name}.{table} SELECT * FROM {_MODEL}.{table}")
         self._execute(

@@ -19,7 +19,7 @@ from engine.store.db.sqlite import SqliteDatabase
 from engine.store.read import snapshot
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.transactions.lease import LeaseRequest, lease
-from tests.contract.store.harness import Page, StoreHarness
+from tests.contract.store.harness import Page, StoreHarness, traced
 
 PROCESSES = 4
 _spawned = multiprocessing.get_context("spawn")
@@ -205,10 +205,8 @@ def test_many_rows_in_one_statement_are_returned_for_any_number(store: StoreHarn
 @pytest.mark.sqlite
 def test_a_lease_reads_and_writes_in_one_immediate_transaction(store: StoreHarness) -> None:
     store.seed("http://a/1")
-    seen: list[str] = []
-    store.db._connection.set_trace_callback(seen.append)
-    lease(store.db, store.run, LeaseRequest(node=store.nodes[0], lease_id=1, free_slots=1, batch=1), now=0.0)
-    store.db._connection.set_trace_callback(None)
+    with traced(store.db) as seen:
+        lease(store.db, store.run, LeaseRequest(node=store.nodes[0], lease_id=1, free_slots=1, batch=1), now=0.0)
     assert seen[0] == "BEGIN IMMEDIATE"
     assert seen[-1] == "COMMIT"
     assert sum(s.startswith("BEGIN") for s in seen) == 1

@@ -11,7 +11,7 @@ from engine.store.tables.job import jobs
 from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions import lease
-from tests.contract.store.harness import Page, StoreHarness
+from tests.contract.store.harness import Page, StoreHarness, traced
 
 NewStore = Callable[..., StoreHarness]
 WIDE = HostPolicy(delay=0.0, concurrency=100, robots=False)
@@ -25,10 +25,8 @@ def pages(host: str, count: int, first: int = 0) -> list[str]:
 def test_freed_slots_are_filled_in_the_transaction_that_frees_them(store: StoreHarness) -> None:
     store.seed(*pages("a", 10))
     first = store.lease(1, free=4).jobs
-    seen: list[str] = []
-    store.db._connection.set_trace_callback(seen.append)
-    result = store.commit(*map(store.done, first[:3]), free=3, held=1)
-    store.db._connection.set_trace_callback(None)
+    with traced(store.db) as seen:
+        result = store.commit(*map(store.done, first[:3]), free=3, held=1)
     assert [job.url for job in result.leased] == pages("a", 3, first=4)
     assert result.leased[0].lease != first[0].lease
     assert [s for s in seen if s.startswith(("BEGIN", "COMMIT"))] == ["BEGIN IMMEDIATE", "COMMIT"]
@@ -89,10 +87,8 @@ def test_a_commit_leases_from_many_hosts_in_a_few_statements(new_store: NewStore
             store.seed(*pages(name, 2))
         held = [job for got in store.lease_rung(free=count) for job in got.jobs]
         assert len(held) == count
-        seen: list[str] = []
-        store.db._connection.set_trace_callback(seen.append)
-        result = store.commit(*map(store.done, held), free=count)
-        store.db._connection.set_trace_callback(None)
+        with traced(store.db) as seen:
+            result = store.commit(*map(store.done, held), free=count)
         assert len(result.leased) == count
         assert result.ring == ()
         assert store.rung() == set()
@@ -109,10 +105,8 @@ def test_hosts_with_a_delay_are_leased_from_in_a_few_statements_too(new_store: N
         store = new_store(slots=count, policies={f"{name}:80": delayed for name in names})
         for name in names:
             store.seed(*pages(name, 2))
-        seen: list[str] = []
-        store.db._connection.set_trace_callback(seen.append)
-        leases = store.lease_rung(free=count)
-        store.db._connection.set_trace_callback(None)
+        with traced(store.db) as seen:
+            leases = store.lease_rung(free=count)
         assert [(len(got.jobs), got.due) for got in leases] == [(1, store.now + 0.4)] * count
         assert store.db.all("SELECT DISTINCT next_at FROM hosts") == [(store.now + 0.5,)]
         return len(set(seen))

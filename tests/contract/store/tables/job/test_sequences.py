@@ -7,7 +7,7 @@ import pytest
 from engine.model.job import JobState
 from engine.store.tables.job import sequences
 from engine.store.tables.run import runs
-from tests.contract.store.harness import StoreHarness
+from tests.contract.store.harness import StoreHarness, traced
 
 STANDINGS: list[tuple[JobState, float | None]] = [*((state, None) for state in JobState), (JobState.READY, 1005.0)]
 
@@ -106,8 +106,6 @@ def test_a_placement_is_read_once(store: StoreHarness) -> None:
 def test_a_placement_that_another_process_created_is_found_by_one_statement(store: StoreHarness) -> None:
     store.seed("http://a/1")
     place, other = store.place("http://a/"), store.new_places()
-    seen: list[str] = []
-    store.db._connection.set_trace_callback(seen.append)
-    assert other.find_or_create(store.db, "g", "a:80", "http://a") == place
-    store.db._connection.set_trace_callback(None)
+    with traced(store.db) as seen:
+        assert other.find_or_create(store.db, "g", "a:80", "http://a") == place
     assert len(seen) == 1
