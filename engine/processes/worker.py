@@ -327,8 +327,7 @@ class Worker(LaunchedProcess):
 
     def _release(self) -> None:
         for question in self.questions.values():
-            if question.clock is not None:
-                question.clock.stop()
+            self._stop_time(question)
         if self._memory_timer is not None:
             self._memory_timer.cancel()
         self._opening.cancel()
@@ -347,6 +346,11 @@ class Worker(LaunchedProcess):
             on_expired=lambda: self._on_late(question),
         )  # fmt: skip
         question.clock.start()
+
+    def _stop_time(self, question: Question[Any]) -> None:
+        if question.clock is not None:
+            question.clock.stop()
+            question.clock = None  # it refers to the question: both would stay until the next garbage collection
 
     def _pause(self, question: Question[Any], *, paused: bool) -> None:
         if question.clock is not None:
@@ -404,8 +408,7 @@ class Worker(LaunchedProcess):
             self._pause(question, paused=True)
             return
         del self.questions[number]
-        if question.clock is not None:
-            question.clock.stop()
+        self._stop_time(question)
         question.finish(answer)
         if self._is_serial and self.questions:
             self._start_time(next(iter(self.questions.values())))
