@@ -370,7 +370,7 @@ def _to_line(row: Sequence[Any]) -> JobLine:
 
 def _read_lineage(db: Database, job: int) -> Lineage:
     return Lineage(
-        tuple(Ancestor(*row) for row in db.all(_ANCESTORS, (job, _MAX_ANCESTORS))),
-        tuple(ChildEntry(*row) for row in db.all(_CHILDREN, (job, _MAX_CHILDREN))),
-        tuple((str(state), int(count)) for state, count in db.all(_COUNT_CHILDREN, (job,))),
+        tuple(db.rows(Ancestor, _ANCESTORS, (job, _MAX_ANCESTORS))),
+        tuple(db.rows(ChildEntry, _CHILDREN, (job, _MAX_CHILDREN))),
+        tuple(db.all(_COUNT_CHILDREN, (job,))),
     )

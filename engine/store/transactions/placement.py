@@ -43,7 +43,8 @@ def settle_guarded(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[t
 
 
 _FIND = """
-SELECT s.id, h.id FROM hosts h CROSS JOIN sequences s ON s.run = h.run AND s.grp = ? AND s.host = h.id AND s.kind = ?
+SELECT s.id AS sequence, h.id AS host
+FROM hosts h CROSS JOIN sequences s ON s.run = h.run AND s.grp = ? AND s.host = h.id AND s.kind = ?
 WHERE h.run = ? AND h.key = ? AND h.robots <> 'WANTED'
 """
 
@@ -69,21 +70,20 @@ class PlacementCache:
         place = self._committed.get(key) or self._uncommitted.get(key)
         if place is None:
             policy = self.host_policy(host_key)
-            found = db.one(_FIND, (group, kind, self._run, host_key)) if policy.login is None else None
-            if found is None:
-                found = self._create(db, group, host_key, origin, kind, policy)
-            place = self._uncommitted[key] = Placement(*found)
+            if policy.login is None:
+                place = db.row(Placement, _FIND, (group, kind, self._run, host_key))
+            place = self._uncommitted[key] = place or self._create(db, group, host_key, origin, kind, policy)
         return place
 
     def _create(
         self, db: Database, group: str, host_key: str, origin: str, kind: JobKind, policy: HostPolicy
-    ) -> tuple[int, int]:
+    ) -> Placement:
         host, robots_missing = hosts.ensure(db, self._run, host_key, origin, policy)
         if robots_missing and kind is not JobKind.ROBOTS:  # a redirected robots.txt obeys no other one
             add_robots_job(db, self._run, host, host_key, origin)
         if policy.login is not None:
             logins.ensure_job(db, self._run, host, host_key, origin, policy.login)
-        return sequences.ensure(db, self._run, group, host, kind, self._max_pages(group)), host
+        return Placement(sequences.ensure(db, self._run, group, host, kind, self._max_pages(group)), host)
 
     def commit_cache(self) -> None:
         """Keep the placements found in the transaction that was committed."""
