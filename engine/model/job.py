@@ -153,6 +153,8 @@ class HostPlan(Struct, eq=False):
     """Whether documents are kept beyond the end of the run; None: all groups keep theirs."""
     file_fields: Mapping[str, tuple[FieldPath, ...]] = {}
     """The fields that name files, by dataDef."""
+    has_loader: bool = False
+    """Whether a plugin loads its pages."""
     plain_hosts: frozenset[str] = frozenset()
     """The hosts that the defs name with `http:`."""
     exempt_since: int = 0

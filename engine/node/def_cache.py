@@ -161,6 +161,8 @@ class DefCache:
             retry=rule.retry or RetryRule(),
             keeps_documents=None if version.keeps_all_documents or job.kind is not JobKind.PAGE else group.documents,
             file_fields=version.file_fields,
+            has_loader=job.kind is JobKind.PAGE
+            and any(step.kind == "loader" for task in group.tasks for step in task.chain),
             plain_hosts=version.plain_hosts,
         )
 

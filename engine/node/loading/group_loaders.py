@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 
 from engine.http.byte_budget import BodyShare
 from engine.http.exchange import OutgoingRequest
-from engine.model.job import JobKind, LeasedJob
+from engine.model.job import LeasedJob
 from engine.model.step import StepResult
 from engine.node.def_cache import DefCache
 from engine.node.host_gate import HostGates
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.store.tables.job.results import UnitResult
-
-_MAX_CACHED_GROUPS = 1_000
 
 
 class GroupLoaders:
@@ -22,18 +20,10 @@ class GroupLoaders:
         self._def_cache = def_cache
         self._host_gates = host_gates
         self._run = run
-        self._loaders: dict[tuple[int, str], GroupLoader | None] = {}
 
     def find(self, job: LeasedJob) -> GroupLoader | None:
         """The loader that fetches the job's page; None: the built-in client, as for robots.txt and sitemaps."""
-        key = job.defs_version, job.group
-        try:
-            loader = self._loaders[key]
-        except KeyError:
-            if len(self._loaders) >= _MAX_CACHED_GROUPS:
-                self._loaders.clear()
-            loader = self._loaders[key] = find_loader(self._def_cache.task_group(*key))
-        return loader if loader is None or job.kind is JobKind.PAGE else None
+        return find_loader(job.plan.group) if job.plan.has_loader else None
 
     async def load(
         self,
@@ -73,7 +63,7 @@ class GroupLoaders:
     def to_unit_results(self, job: LeasedJob, results: Sequence[StepResult]) -> tuple[UnitResult, ...]:
         """The results of a load as the job's commit writes them, each with the id of its task's unit."""
         ids = {(unit.data_def, unit.task): unit.id for unit in self._def_cache.compiled_data_defs(job)}
-        data_defs = {task.name: task.data_def for task in self._def_cache.task_group(job.defs_version, job.group).tasks}
+        data_defs = {task.name: task.data_def for task in job.plan.group.tasks}
         # a task whose only plugin code is its loader shares the unit of the default chain
         units = {task: ids.get((data_def, task)) or ids[data_def, ""] for task, data_def in data_defs.items()}
         return tuple(UnitResult(units[result.task], job.group, result) for result in results)
