@@ -19,8 +19,9 @@ from engine.preview.golden_tests import CONTENT_TYPES
 from engine.settings import Settings
 
 if TYPE_CHECKING:
+    from engine.extract.page.context import Context
     from engine.http.response import FetchResponse
-    from engine.preview.page_trial import PageOrigin, PageTrial, TrialResult
+    from engine.preview.page_trial import PageTrial, TrialResult
 
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
@@ -29,7 +30,7 @@ class FoundPage(Struct, frozen=True, kw_only=True):
     """A page, and how a crawl reaches it."""
 
     document: TrialDocument
-    origin: "PageOrigin"
+    origin: "Context"
     source: str | None = None
     """The URL or FILE that was asked for; None: a stored page."""
 
@@ -40,7 +41,7 @@ class FoundPage(Struct, frozen=True, kw_only=True):
         result = trial.run(self.document, self.origin)
         rule = None if self.source is None else login_of(self.source, definitions)
         if rule is not None and self.source is not None:
-            check_login(rule, self.source, self.document, result.page_kind, client)
+            check_login(rule, self.source, self.document, result.page.page_kind, client)
             write_stderr("the host of this page has a `login`; `try` and `test` do not log in")
         return result
 

@@ -220,11 +220,14 @@ class SelectorShell:
         limit = None if self._show_all else MATCH_LIMIT
         write_lines(
             *rows[:limit],
-            *(f"{rejection.place}: rejected {rejection.field}: {rejection.reason}" for rejection in trial.rejected),
+            *(
+                f"{rejection.place}: rejected {rejection.field}: {rejection.reason}"
+                for rejection in trial.page.rejected
+            ),
             *(f"link to {link.group}: {link.url}" for link in trial.links[:limit]),
         )
         counts = (plural(len(rows), "row"), plural(len(trial.links), "link"))
-        write_lines(f"{', '.join(counts)}, {len(trial.rejected)} rejected, {trial.filtered} filtered")
+        write_lines(f"{', '.join(counts)}, {len(trial.page.rejected)} rejected, {trial.page.filtered} filtered")
 
     def _print_source(self, _: str) -> None:
         write_lines(*self._page.text.splitlines())

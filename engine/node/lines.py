@@ -132,7 +132,7 @@ class LineWriter:
 def pack_lines(texts: Texts) -> PackedTexts:
     """The texts, which hold no line feed: as they are if they are short, as lines otherwise, compressed if many."""
     if sum(map(len, texts)) < _EAGER_CHARACTERS:
-        return tuple(map(as_text, texts))
+        return texts if isinstance(texts, tuple) else tuple(map(as_text, texts))
     text = "\n".join(map(as_text, texts))
     joined = f"{text}\n".encode()
     size = len(joined)
@@ -144,7 +144,9 @@ def pack_lines(texts: Texts) -> PackedTexts:
 
 def unpacked_size(texts: PackedTexts) -> int:
     """The bytes of the texts, each with a line feed."""
-    return texts.size if isinstance(texts, Lines) else sum([len(text.encode()) + 1 for text in texts])
+    if isinstance(texts, Lines):
+        return texts.size
+    return len("\n".join(texts).encode()) + 1 if texts else 0
 
 
 def cut_in_pieces(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:

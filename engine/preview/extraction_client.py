@@ -6,7 +6,7 @@ For one thread at a time. The process is started at the first need and stays war
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,20 +16,16 @@ from msgspec.structs import asdict
 from engine.errors import PageUnavailable
 from engine.extract.page.context import Context
 from engine.extract.page.page import PageTooCostly
-from engine.extract.page.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.extract.select.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
 from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
-from engine.node.extraction import wire
-from engine.node.extraction.inline import INLINE_SECONDS, is_plain, may_be_inline
+from engine.node.extraction.inline import extract_inline
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import (
     ExtractionUnavailable,
     UnreadablePage,
     UnsupportedContent,
-    apply_data_defs,
-    parse_page,
 )
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.result import PageResult
@@ -102,42 +98,26 @@ class ExtractionClient:
         If several tasks of the context's group apply it with chains of their own, the rows of all.
         """
         tasks = [unit.task for unit in _units_of(definitions, context.group) if unit.data_def == data_def.name] or [""]
-        if any(tasks) or data_def.code:
-            return self._run_plugins(document, definitions, data_def, context, tasks)
-        with _explained(document.url):
-            priorities = {group.name: group.priority for group in definitions.task_groups}
-            extractor = RecordExtractor(
-                data_def, priorities, max_links=self._limits.links,
-                query_stripper=QueryStripper.from_rules(list_query_rules(definitions)),
-            )  # fmt: skip
-            if may_be_inline(document.body, document.content_type):
-                page = parse_page(
-                    document.body, document.content_type, url=document.url, status=document.status,
-                    fetched_at=document.fetched_at, headers=document.headers,
-                )  # fmt: skip
-                if is_plain(page, document.body, [extractor.speed]):
-                    with contextlib.suppress(OutOfTime):
-                        return apply_data_defs(
-                            page, context, [(extractor, True)], self._limits.links, patience=INLINE_SECONDS
-                        )
-            answer = self._work(self._request(document, definitions, data_def.name, context))
-        assert isinstance(answer, PageResult)
-        return answer
-
-    def _run_plugins(
-        self, document: TrialDocument, definitions: Definitions, data_def: DataDef, context: Context,
-        tasks: Sequence[str],
-    ) -> PageResult:  # fmt: skip
+        runs_plugins = any(tasks) or data_def.code
         key = self._key_of(definitions)
-        task = _page_task(document, key, [data_def.name] * len(tasks), tasks, context)
-        runner, pool = self._start()
-        if self._worker is None:
-            from engine.node.extraction.plugin_worker import PluginWorker
-
-            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="crawl-console-plugins-")))
-            self._worker = PluginWorker(pool, folder)
+        task = PageTask(
+            defs=key, data_defs=((data_def.name, True),) * (len(tasks) if runs_plugins else 1), url=document.url,
+            content_type=document.content_type, status=document.status, fetched_at=document.fetched_at,
+            context=context, headers=document.headers, max_rejections=_MAX_REJECTIONS,
+            tasks=tuple(tasks) if runs_plugins else (),
+        )  # fmt: skip
         with _explained(document.url):
-            return runner.run(self._worker.extract(task, Body(document.body), (key, definitions)))
+            if not runs_plugins:
+                priorities = {group.name: group.priority for group in definitions.task_groups}
+                extractor = RecordExtractor(
+                    data_def, priorities, max_links=self._limits.links,
+                    query_stripper=QueryStripper.from_rules(list_query_rules(definitions)),
+                )  # fmt: skip
+                result = extract_inline(task, document.body, [(extractor, True)], self._limits.links)
+                if result is not None:
+                    return result
+            runner, worker, _ = self._start()
+            return runner.run(worker.extract(task, Body(document.body), (key, definitions)))
 
     def select(self, document: TrialDocument, selection: Selection) -> SelectionResult:
         """The matches of a selector, always in a process of its own.
@@ -149,7 +129,8 @@ class ExtractionClient:
             "selection": asdict(selection),
         }  # fmt: skip
         with _explained(document.url):
-            answer = self._work(ExtractionRequest(header=header, body=Body(document.body)))
+            runner, _, pool = self._start()
+            answer = runner.run(pool.work(ExtractionRequest(header=header, body=Body(document.body))))
         assert isinstance(answer, SelectionResult)
         return answer
 
@@ -158,43 +139,22 @@ class ExtractionClient:
         result = self.select(document, Selection(selector=r"(?s)\A.+", regex=True))
         return "".join(value or "" for value in result.values)
 
-    def _request(
-        self, document: TrialDocument, definitions: Definitions, data_def: str, context: Context
-    ) -> ExtractionRequest:
-        key = self._key_of(definitions)
-        task = _page_task(document, key, [data_def], (), context)
-        return ExtractionRequest(
-            header=task.to_header(), body=Body(document.body), definitions=(key, definitions), data_defs=[data_def]
-        )
-
-    def _work(self, request: ExtractionRequest) -> wire.Result:
-        runner, pool = self._start()
-        return runner.run(pool.work(request))
-
-    def _start(self) -> "tuple[asyncio.Runner, ExtractionPool]":
-        if self._runner is None or self._pool is None:
+    def _start(self) -> "tuple[asyncio.Runner, PluginWorker, ExtractionPool]":
+        if self._runner is None or self._pool is None or self._worker is None:
+            from engine.node.extraction.plugin_worker import PluginWorker
             from engine.node.extraction.process_pool import ExtractionPool
 
             self._runner = asyncio.Runner()
             self._pool = ExtractionPool(self._template, self._limits, max_children=1)
-        return self._runner, self._pool
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="crawl-console-plugins-")))
+            self._worker = PluginWorker(self._pool, folder)
+        return self._runner, self._worker, self._pool
 
     def _key_of(self, definitions: Definitions) -> int:
         """A number for these defs during the life of the process."""
         if not any(sent is definitions for sent in self._sent):
             self._sent.append(definitions)
         return next(number for number, sent in enumerate(self._sent) if sent is definitions)
-
-
-def _page_task(
-    document: TrialDocument, defs: int, data_defs: Sequence[str], tasks: Sequence[str], context: Context
-) -> PageTask:
-    """What is asked of an extraction process; `tasks`: by dataDef, as in PageTask."""
-    return PageTask(
-        defs=defs, data_defs=tuple((name, True) for name in data_defs), url=document.url,
-        content_type=document.content_type, status=document.status, fetched_at=document.fetched_at, context=context,
-        headers=document.headers, max_rejections=_MAX_REJECTIONS, tasks=tuple(tasks),
-    )  # fmt: skip
 
 
 def _units_of(definitions: Definitions, group: str) -> list[ExtractionUnit]:

@@ -24,7 +24,7 @@ from engine.defs.yaml.sources import format_display_path, tests_folder
 from engine.errors import DefsError, PageUnavailable, StorageError, UsageError, reason_of, suggest
 from engine.extract.documents.document_types import find_document_type
 from engine.extract.links.link_explanations import NO_LINK
-from engine.extract.page.context import format_utc
+from engine.extract.page.context import Context, format_utc
 from engine.extract.page.page import ROBOTS_TAG, header_values
 from engine.http.decode import is_binary
 from engine.model.definition import DataDef, Definitions
@@ -33,7 +33,6 @@ from engine.model.stored_form import SourcePosition
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.page_trial import (
     USUAL_LINK,
-    PageOrigin,
     PageTrial,
     TrialResult,
     describe_rejections,
@@ -151,15 +150,14 @@ def links_of(result: TrialResult) -> tuple[str, ...]:
 
 def find_failure(result: TrialResult) -> str | None:
     """The first step that reported an error, for which a crawl would fail the page; None: no step did."""
-    errors = (f"{step.task}/{step.step}: {step.text}" for step in result.results if step.outcome == "error")
-    return next(errors, None)
+    return next((f"{step.task}/{step.step}: {step.text}" for step in result.failed_steps), None)
 
 
 def find_reasons(trial: PageTrial, document: TrialDocument, result: TrialResult) -> Iterator[str]:
     """Why the page may give fewer rows or values than it should."""
     for text, count in Counter(describe_rejections(result)).items():
         yield text if count == 1 else f"{text} ({count:,} records)"
-    unmatched = trial.describe_unmatched(document, result.counts)
+    unmatched = trial.describe_unmatched(document, result.page)
     yield from (f"warning: {text}" for text in (*result.warnings, unmatched) if text)
 
 
@@ -176,7 +174,7 @@ def update_test(result: GoldenResult) -> None:
 
 
 def record_test(
-    folder: Path, data_def: str, document: TrialDocument, origin: PageOrigin, result: TrialResult,
+    folder: Path, data_def: str, document: TrialDocument, origin: Context, result: TrialResult,
     links: Sequence[str] | None,
 ) -> None:  # fmt: skip
     """Write a new test into a new folder, whole or not at all. Raises UsageError if it exists, StorageError.
@@ -204,7 +202,7 @@ def record_test(
     )
     body, content_type = document.body, document.content_type
     type_ = find_document_type(body, content_type) if is_binary(body, content_type) else None
-    suffix = type_.suffix if type_ is not None else result.page_kind or "bin"
+    suffix = type_.suffix if type_ is not None else result.page.page_kind or "bin"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
@@ -327,8 +325,8 @@ def _document_of(test: GoldenTest) -> TrialDocument:
     )
 
 
-def _origin_of(meta: PageMeta) -> PageOrigin:
-    return PageOrigin(
+def _origin_of(meta: PageMeta) -> Context:
+    return Context(
         group=meta.group or "",
         locator=meta.locator or meta.group or "",
         locator_url=meta.locator_url or meta.url,

@@ -5,10 +5,11 @@ No network, no database. What a page may cost is limited as in a crawl.
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine import urls
 from engine.errors import PageUnavailable, UsageError, plural, suggest
@@ -19,51 +20,39 @@ from engine.extract.select.selection import Selection
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.host import LoginRule, product_token
 from engine.model.link import Carried
-from engine.model.record import ExtractedLink, RecordCounts, Rejection, as_text
+from engine.model.record import ExtractedLink, as_text
 from engine.model.step import StepResult
 from engine.node.extraction.page_extraction import NeedsProcess, UnsupportedContent, parse_page, within_depth
+from engine.node.extraction.result import PageResult
 from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient, TrialDocument
 from engine.robots.host_policy import host_rule_for
 from engine.settings import Settings
 
 
-class PageOrigin(Struct, frozen=True, kw_only=True):
-    """How a crawl reached a page: values for the variables in its rows."""
-
-    group: str
-    locator: str
-    locator_url: str
-    depth: int = 0
-    run: str = ""
-    run_time: str = ""
-    carried: Mapping[str, str] = field(default_factory=dict)
-    """Values from the page that leads to it."""
-
-
 class TrialResult(Struct, frozen=True, kw_only=True):
-    page_kind: str
-    """`html`, `xml`, `json`, `ndjson` or `csv`."""
+    """The result of a dataDef on a page, and what a crawl would do with it."""
+
+    page: PageResult
     rows: tuple[str, ...]
     """As a crawl would store them: JSON objects, fields in the order of the defs."""
     links: tuple[ExtractedLink, ...]
     """Links a crawl would follow if they are new to it."""
-    rejected: tuple[Rejection, ...]
-    filtered: int
-    results: tuple[StepResult, ...] = ()
-    """What became of plugin steps."""
+    unfollowed: tuple[str, ...] = ()
+    """Links that a crawl would not follow, each with the reason."""
     faults: tuple[str, ...] = ()
     """What was skipped on the page because it cannot be read."""
     warnings: tuple[str, ...] = ()
     """Doubts about values; a crawl reports them as warnings."""
-    unfollowed: tuple[str, ...] = ()
-    """Links that a crawl would not follow, each with the reason."""
-    counts: tuple[RecordCounts, ...] = ()
-    """How its records were filled."""
+
+    @property
+    def failed_steps(self) -> list[StepResult]:
+        """The plugin steps and parsers for which a crawl would fail the page."""
+        return [step for _, step in self.page.results if step.outcome == "error"]
 
 
 def describe_rejections(result: TrialResult) -> Iterator[str]:
     """A line for each rejected record."""
-    for rejection in result.rejected:
+    for rejection in result.page.rejected:
         field = f".{rejection.field}" if rejection.field else ""
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
 
@@ -96,13 +85,14 @@ def groups_using(definitions: Definitions, data_def: str) -> list[TaskGroup]:
     return [g for g in definitions.task_groups if any(task.data_def == data_def for task in g.tasks)]
 
 
-def locator_origin(definitions: Definitions, data_def: str, url: str, settings: Settings) -> PageOrigin:
+def locator_origin(definitions: Definitions, data_def: str, url: str, settings: Settings) -> Context:
     """The origin as if the page were a locator, in the first group with a task for the dataDef."""
     group = next((g.name for g in groups_using(definitions, data_def)), "")
     locators = next((g.locators for g in definitions.locator_groups if g.name == group), ())
     name = locators[0].name if locators else group
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return PageOrigin(group=group, locator=name, locator_url=url, run="try", run_time=settings.run_time or now)
+    run_time = settings.run_time or now
+    return Context(group=group, locator=name, locator_url=url, depth=0, run="try", run_time=run_time)
 
 
 def login_of(url: str, definitions: Definitions) -> LoginRule | None:
@@ -160,41 +150,39 @@ class PageTrial:
         self._data_def = data_def
         self._client = client
 
-    def run(self, document: TrialDocument, origin: PageOrigin) -> TrialResult:
-        """Extract the page. Raises PageUnavailable if it is not text, nested too deep, or past a limit."""
-        context = self._context(document.url, origin)
+    def run(self, document: TrialDocument, origin: Context) -> TrialResult:
+        """Extract the page. `origin`: how a crawl reached it.
+
+        Raises PageUnavailable if it is not text, nested too deep, or past a limit.
+        """
+        context = self._complete(document.url, origin)
         group = self._definitions.task_group(origin.group)
         tasks = group.tasks if group is not None else ()
         task = next((task.name for task in tasks if task.data_def == self._data_def.name), "")
-        extracted = self._client.extract(document, self._definitions, self._data_def, context)
-        warnings = [warning.text for warning in extracted.warnings]
-        rows = tuple(as_text(row) for _, rows in extracted.rows for row in rows)
-        links = tuple(extracted.links)
-        counts = tuple(counted for _, counted in extracted.counts)
+        page = self._client.extract(document, self._definitions, self._data_def, context)
+        page.results = tuple([(unit, step if step.task else step._replace(task=task)) for unit, step in page.results])
+        warnings = [warning.text for warning in page.warnings]
         if self._explains_links:
-            warnings += filter(None, [self.describe_unmatched(document, counts)])
-        faults = [fault for fault in extracted.faults if not fault.startswith(NOT_FOLLOWED)]
-        unfollowed = [fault.removeprefix(NOT_FOLLOWED) for fault in extracted.faults if fault.startswith(NOT_FOLLOWED)]
-        too_deep = [link for link in links if not self._is_within_depth(link, origin)]
+            warnings += filter(None, [self.describe_unmatched(document, page)])
+        links, too_deep = list[ExtractedLink](), list[ExtractedLink]()
+        for link in page.links:
+            (links if self._is_within_depth(link, origin) else too_deep).append(link)
+        unfollowed = [fault.removeprefix(NOT_FOLLOWED) for fault in page.faults if fault.startswith(NOT_FOLLOWED)]
         unfollowed += [f"{link.url}: deeper than `maxDepth` of {link.group}" for link in too_deep]
         return TrialResult(
-            page_kind=extracted.page_kind,
-            rows=rows,
-            links=tuple(link for link in links if self._is_within_depth(link, origin)),
-            rejected=extracted.rejected,
-            filtered=extracted.filtered,
-            results=tuple(result if result.task else result._replace(task=task) for _, result in extracted.results),
-            faults=tuple(faults),
-            warnings=tuple(warnings),
+            page=page,
+            rows=tuple([as_text(row) for _, rows in page.rows for row in rows]),
+            links=tuple(links),
             unfollowed=tuple(unfollowed),
-            counts=counts,
+            faults=tuple([fault for fault in page.faults if not fault.startswith(NOT_FOLLOWED)]),
+            warnings=tuple(warnings),
         )
 
-    def describe_unmatched(self, document: TrialDocument, counts: Sequence[RecordCounts]) -> str:
+    def describe_unmatched(self, document: TrialDocument, page: PageResult) -> str:
         """The first selector of block and fields that matches nothing on the page; empty if each matches something."""
         data_def, missing = self._data_def, Counter[str]()
-        records = sum(counted.records for counted in counts)
-        for counted in counts:
+        records = sum(counted.records for _, counted in page.counts)
+        for _, counted in page.counts:
             missing.update(dict(counted.missing))
         try:
             if (
@@ -215,19 +203,13 @@ class PageTrial:
             pass
         return ""
 
-    def _context(self, url: str, origin: PageOrigin) -> Context:
+    def _complete(self, url: str, origin: Context) -> Context:
+        """The context of the page, with what the settings and the defs say."""
         settings = self._client.settings
-        nofollow = True
-        if urls.is_http_url(url):
-            nofollow = host_rule_for(self._definitions, urls.host_key(url)).nofollow
-        return Context(
-            group=origin.group,
-            locator=origin.locator,
-            locator_url=origin.locator_url,
-            depth=origin.depth,
-            run=origin.run,
+        return replace(
+            origin,
             run_time=settings.run_time or origin.run_time,
-            nofollow=nofollow,
+            nofollow=not urls.is_http_url(url) or host_rule_for(self._definitions, urls.host_key(url)).nofollow,
             meta_nofollow=settings.meta_nofollow,
             meta_noindex=settings.meta_noindex,
             agent=product_token(settings.user_agent),
@@ -235,6 +217,6 @@ class PageTrial:
             explains_links=self._explains_links,
         )
 
-    def _is_within_depth(self, link: ExtractedLink, origin: PageOrigin) -> bool:
+    def _is_within_depth(self, link: ExtractedLink, origin: Context) -> bool:
         depth = origin.depth if link.details is not None and link.details.stays_at_depth else origin.depth + 1
         return within_depth(link, depth, self._definitions.task_group(link.group) or TaskGroup(name=link.group))

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from engine.defs.builders.table_settings import complete_tables
 from engine.errors import PageUnavailable, UsageError
+from engine.extract.page.context import Context
 from engine.model.definition import Definitions
 from engine.model.link import Carried
 from engine.model.record import Rejection
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
-from engine.preview.page_trial import PageOrigin, PageTrial, find_data_def, groups_using
+from engine.preview.page_trial import PageTrial, find_data_def, groups_using
 from engine.preview.row_changes import RowChange, compare_rows
 from engine.settings import Settings
 from engine.store.db.connector import connect, is_immutable
@@ -146,9 +147,9 @@ def keeps_none_message(group: str) -> str:
     return f"the documents of the group {group} were deleted (`documents: false`, or `pages prune`)"
 
 
-def page_origin(page: WorkedPage, run: Run) -> PageOrigin:
+def page_origin(page: WorkedPage, run: Run) -> Context:
     """How the run reached the page."""
-    return PageOrigin(
+    return Context(
         group=page.group,
         locator=page.locator,
         locator_url=page.locator_url,
@@ -179,5 +180,5 @@ def _preview_page(
         changes=tuple(compare_rows(before, result.rows, key)),
         rows=tuple(result.rows),
         links=len(result.links),
-        rejected=result.rejected,
+        rejected=result.page.rejected,
     )

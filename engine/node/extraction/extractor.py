@@ -1,17 +1,14 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
-import contextlib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct
 
 from engine.extract.documents.sitemap import parse_sitemap
 from engine.extract.page.context import Context
-from engine.extract.page.page import Page, PageTooCostly
-from engine.extract.page.patterns import OutOfTime
-from engine.extract.select.login_check import compile_check
+from engine.extract.page.page import PageTooCostly
 from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.http.decode import content_type_at
 from engine.model.host import product_token
@@ -21,16 +18,13 @@ from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import CompiledDataDef
 from engine.node.extraction.child_jobs import ChildJobs
-from engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_SITEMAP_BYTES, is_plain, may_be_inline
+from engine.node.extraction.inline import MAX_INLINE_SITEMAP_BYTES, extract_inline, may_be_inline
 from engine.node.extraction.node_calls import NodeCalls
 from engine.node.extraction.page_extraction import (
     REPEATED,
-    NeedsProcess,
     UnreadablePage,
-    apply_data_defs,
     check_supported,
     ends_when_empty,
-    parse_page,
     read_sitemap_text,
 )
 from engine.node.extraction.plugin_worker import PluginWorker
@@ -157,30 +151,24 @@ class PageExtractor:
         compiled = self._applicable_data_defs(job)
         without_rows = self.unchanged_data_defs(job)
         runs_plugins = any(c.is_plugin for c in compiled)
-        extraction = None
-        if not runs_plugins and may_be_inline(body.read(), content_type):
-            with contextlib.suppress(NeedsProcess):
-                page = parse_page(
-                    body.read(), content_type, url=url, status=status, fetched_at=fetched_at, headers=headers
-                )
-                result = self._extract_here(compiled, without_rows, context, page, body.read())
-                if result is not None:
-                    extraction = PageExtraction(result, compiled)
-        if extraction is None:
+        task = PageTask(
+            defs=job.defs_version,
+            data_defs=tuple([(c.data_def, c.id not in without_rows) for c in compiled]),
+            url=url,
+            content_type=content_type,
+            status=status,
+            fetched_at=fetched_at,
+            context=context,
+            headers=headers,
+            tasks=tuple([c.task for c in compiled]) if runs_plugins else (),
+        )
+        result = None if runs_plugins else self._extract_here(task, body, compiled)
+        if result is not None:
+            extraction = PageExtraction(result, compiled)
+        else:
             self._heap_trimmer.record_page(body.size)
             if not runs_plugins:
                 check_supported(body.read(), content_type_at(content_type, url))
-            task = PageTask(
-                defs=job.defs_version,
-                data_defs=tuple([(c.data_def, c.id not in without_rows) for c in compiled]),
-                url=url,
-                content_type=content_type,
-                status=status,
-                fetched_at=fetched_at,
-                context=context,
-                headers=headers,
-                tasks=tuple([c.task for c in compiled]) if runs_plugins else (),
-            )
             extraction = await self._extract_elsewhere(job, task, body, compiled)
         result = extraction.result
         try:
@@ -203,24 +191,14 @@ class PageExtractor:
         await _pack_large(body)
         share = self._answer_budget.open_share()
         definitions = (job.defs_version, self._def_cache.definitions(job.defs_version))
-        stored_values = None
+        calls = NodeCalls(self._db_access, job) if task.tasks else None
         try:
-            if task.tasks:
-                calls = NodeCalls(self._db_access, job)
-                result = await self._plugin_worker.extract(task, body, definitions, share=share, on_call=calls)
-                stored_values = calls.stored_values
-            else:
-                names = [name for name, _ in task.data_defs]
-                request = ExtractionRequest(
-                    header=task.to_header(), body=body, definitions=definitions, data_defs=names, share=share
-                )
-                answer = await self._pool.work(request)
-                assert isinstance(answer, PageResult)
-                result = answer
+            result = await self._plugin_worker.extract(task, body, definitions, share=share, on_call=calls)
         except BaseException:
             share.release()
             raise
         share.finish_reading()
+        stored_values = None if calls is None else calls.stored_values
         return PageExtraction(result, compiled, share=share, stored_values=stored_values)
 
     def _create_context(self, job: LeasedJob) -> Context:
@@ -292,26 +270,12 @@ class PageExtractor:
             return compiled
         return [data_def for data_def in compiled if data_def.id not in made_before]
 
-    def _extract_here(
-        self, compiled: Sequence[CompiledDataDef], without_rows: Container[int], context: Context, page: Page,
-        body: bytes,
-    ) -> PageResult | None:  # fmt: skip
-        """Extract a page on the fetch loop; None: it takes too long."""
+    def _extract_here(self, task: PageTask, body: Body, compiled: Sequence[CompiledDataDef]) -> PageResult | None:
+        """Extract a page on the fetch loop; None: it may take too long."""
+        units = zip(compiled, task.data_defs, strict=True)
+        data_defs = [(unit.extractor, wants_rows) for unit, (_, wants_rows) in units]
         try:
-            speeds = [c.extractor.speed for c in compiled]
-            if context.check:
-                speeds.append(compile_check(context.check).speed)
-            if not is_plain(page, body, speeds):
-                return None
-            return apply_data_defs(
-                page,
-                context,
-                [(c.extractor, c.id not in without_rows) for c in compiled],
-                self._max_links,
-                patience=INLINE_SECONDS,
-            )
-        except OutOfTime:
-            return None
+            return extract_inline(task, body.read(), data_defs, self._max_links)
         except PageTooCostly as error:
             raise UnreadablePage(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""Decides which pages the fetch loop extracts itself; all others go to an extraction process.
+"""Extracts pages that are certainly cheap; all others go to an extraction process.
 
 No such page holds the loop for more than 0.5 s: `tests/unit/node/extraction/test_inline.py` has the worst of each kind.
 """
@@ -6,8 +6,14 @@ No such page holds the loop for more than 0.5 s: `tests/unit/node/extraction/tes
 from collections.abc import Iterable, Sequence
 
 from engine.extract.page.page import Page
+from engine.extract.page.patterns import OutOfTime
+from engine.extract.records import RecordExtractor
 from engine.extract.select.css import Speed
+from engine.extract.select.login_check import compile_check
 from engine.http.decode import needs_detection
+from engine.node.extraction.page_extraction import NeedsProcess, apply_data_defs, parse_page
+from engine.node.extraction.result import PageResult
+from engine.node.extraction.task import PageTask
 
 MAX_INLINE_BYTES = 250_000
 MAX_INLINE_SITEMAP_BYTES = 60_000
@@ -33,6 +39,29 @@ _TRIED_ENDS = 4
 _SPACES = 16
 """Spaces between `=` and a quote that are recognized; after more of them, any quote may open a value."""
 _SEPARATORS = {"json": _JSON_SEPARATORS, "ndjson": (*_JSON_SEPARATORS, b"\n"), "csv": (b",", b";", b"\t", b"|", b"\n")}
+
+
+def extract_inline(
+    task: PageTask, body: bytes, data_defs: Sequence[tuple[RecordExtractor, bool]], max_links: int
+) -> PageResult | None:
+    """Extract a page here; None: it may take long. `data_defs`: each, and whether its rows are wanted.
+
+    Raises UnsupportedContent and PageTooCostly.
+    """
+    if not may_be_inline(body, task.content_type):
+        return None
+    try:
+        page = parse_page(
+            body, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at, headers=task.headers
+        )
+        speeds = [extractor.speed for extractor, _ in data_defs]
+        if task.context.check:
+            speeds.append(compile_check(task.context.check).speed)
+        if not is_plain(page, body, speeds):
+            return None
+        return apply_data_defs(page, task.context, data_defs, max_links, patience=INLINE_SECONDS)
+    except (NeedsProcess, OutOfTime):
+        return None
 
 
 def may_be_inline(body: bytes, content_type: str) -> bool:

@@ -45,13 +45,17 @@ class PluginWorker:
     ) -> PageResult:  # fmt: skip
         """Extract a page. A unit whose step failed has an `error` among the results, and no rows.
 
-        Raises UnsupportedContent and UnreadablePage.
+        A task that names no tasks runs no plugin code. Raises UnsupportedContent and UnreadablePage.
         """
+        if not task.tasks:
+            request = ExtractionRequest(header=task.to_header(), body=body, definitions=definitions, share=share)
+            answer = await self._pool.work(request)
+            assert isinstance(answer, PageResult)
+            return answer
         tasks = [self._find_task(definitions[1], task, index) for index in range(len(task.data_defs))]
         died: list[tuple[int, StepResult]] = []
         while True:
-            names = [name for name, _ in task.data_defs]
-            request = self._extraction(task.to_header(), body, definitions, names, tasks, share, on_call)
+            request = self._extraction(task.to_header(), body, definitions, tasks, share, on_call)
             try:
                 answer = await self._pool.work(request)
                 break
@@ -77,8 +81,8 @@ class PluginWorker:
         self._commands.close()
 
     def _extraction(
-        self, header: dict[str, Any], body: Body, definitions: tuple[int, Definitions], data_defs: Sequence[str],
-        tasks: Sequence[Task | None], share: BodyShare | None, on_call: NodeCalls | None,
+        self, header: dict[str, Any], body: Body, definitions: tuple[int, Definitions], tasks: Sequence[Task | None],
+        share: BodyShare | None, on_call: NodeCalls | None,
     ) -> ExtractionRequest:  # fmt: skip
         chains = [() if task is None else task.chain for task in tasks]
         steps = [step for chain in chains for step in chain if step.kind in ("step", "parser")]
@@ -86,7 +90,6 @@ class PluginWorker:
             header=header,
             body=body,
             definitions=definitions,
-            data_defs=data_defs,
             share=share,
             code=str(definitions[0]),
             chains=chains,
@@ -136,8 +139,8 @@ class PluginWorker:
                         "kind": "steps", "defs": definitions[0], "at": at, "ms": milliseconds,
                         "task": replace(task, data_defs=(task.data_defs[unit],), tasks=(task.tasks[unit],)).to_header(),
                     }  # fmt: skip
-                    names, body = [task.data_defs[unit][0]], Body(line + b"\n" + reply)
-                    request = self._extraction(header, body, definitions, names, [chain], None, on_call)
+                    body = Body(line + b"\n" + reply)
+                    request = self._extraction(header, body, definitions, [chain], None, on_call)
                     end = await self._pool.work(request)
                     assert isinstance(end, PageResult)
                     if any(result.code == BAD_ANSWER for _, result in end.results):

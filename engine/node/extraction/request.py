@@ -37,8 +37,6 @@ class ExtractionRequest:
     body: Body
     definitions: tuple[int, Definitions] | None = None
     """Defs that the process must have, and their key."""
-    data_defs: Sequence[str] = ()
-    """Names of the dataDefs in the order of the task."""
     share: BodyShare | None = None
     """Counts the bytes of the answer; its creator releases it."""
     code: str = ""
@@ -52,6 +50,11 @@ class ExtractionRequest:
     on_call: NodeCalls | None = None
     """Answers plugin code that asks the node."""
     deaths: int = 0
+
+    @property
+    def data_defs(self) -> list[str]:
+        """Names of the dataDefs of a page, in the order of its task."""
+        return [name for name, _ in self.header.get("task", self.header).get("data_defs", ())]
 
     def read_body(self) -> bytes:
         """The bytes to send. A packed body is unpacked if it is sent again, to another process."""

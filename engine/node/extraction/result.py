@@ -55,7 +55,7 @@ class LinkColumns(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if any(link.details is not None for link in links):
             details = pack_lines([link.details.to_line() if link.details else "" for link in links])
         return cls(
-            urls=pack_lines([link.url for link in links]),
+            urls=pack_lines(tuple([link.url for link in links])),
             keys=b"".join([link.key for link in links]),
             runs=tuple([(len(list(run)), *shared) for shared, run in groupby(links, _shared_by_run)]),
             details=details,

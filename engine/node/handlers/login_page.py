@@ -80,9 +80,7 @@ class LoginPageReader:
         )  # fmt: skip
         share = self._answer_budget.open_share()
         try:
-            request = ExtractionRequest(
-                header=task.to_header(), body=body, definitions=(key, definitions), data_defs=[_NAME], share=share
-            )
+            request = ExtractionRequest(header=task.to_header(), body=body, definitions=(key, definitions), share=share)
             answer = await self._pool.work(request)
             assert isinstance(answer, PageResult)
             return answer, [_to_form(found) for found in answer.links]

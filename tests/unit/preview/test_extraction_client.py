@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from engine.extract.page.context import Context
 from engine.model.definition import DataDef, Definitions, Field
-from engine.model.link import Link
-from engine.preview import extraction_client
+from engine.model.link import Carried, Link
+from engine.node.extraction import inline
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
-from engine.preview.page_trial import PageOrigin, PageTrial
+from engine.preview.page_trial import PageTrial
 from engine.settings import Settings
 
 PAGE = TrialDocument(
@@ -22,12 +22,21 @@ CONTEXT = Context(group="g", locator="l", locator_url="http://h/", depth=0, run=
 def test_a_page_that_takes_long_is_extracted_within_the_limits_of_a_process(
     monkeypatch: pytest.MonkeyPatch, patience: float, processes: int
 ) -> None:
-    monkeypatch.setattr(extraction_client, "INLINE_SECONDS", patience)
+    monkeypatch.setattr(inline, "INLINE_SECONDS", patience)
     with ExtractionClient(Settings()) as client:
         page = client.extract(PAGE, Definitions(data_defs=(DATA_DEF,)), DATA_DEF, CONTEXT)
         assert len(client._pool.pids if client._pool else []) == processes
     assert (page.page_kind, page.rows) == ("html", ((0, ('{"h":"a"}',)),))
     assert [link.url for link in page.links] == ["http://h/x"]
+
+
+def test_what_a_stored_page_carries_reaches_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inline, "INLINE_SECONDS", -1.0)
+    data_def = DataDef(name="d", fields=(Field(name="c", value="%{carried.x}"),))
+    origin = replace(CONTEXT, carried=Carried.from_json('[{"x":"1"},""]').values)
+    with ExtractionClient(Settings()) as client:
+        result = PageTrial(Definitions(data_defs=(data_def,)), data_def, client).run(PAGE, origin)
+    assert result.rows == ('{"c":"1"}',)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +63,7 @@ def test_a_trial_names_the_first_selector_that_matches_nothing(
     definitions = Definitions(data_defs=(tried,))
     kind = "application/json" if body.startswith("{") else "text/html"
     document = replace(PAGE, body=body.encode(), content_type=kind)
-    origin = PageOrigin(group="g", locator="l", locator_url="http://h/")
     with ExtractionClient(Settings()) as client:
-        shown = PageTrial(definitions, tried, client, explains_links=True).run(document, origin)
+        shown = PageTrial(definitions, tried, client, explains_links=True).run(document, CONTEXT)
         assert shown.warnings == (() if warning is None else (warning,))
-        assert PageTrial(definitions, tried, client).run(document, origin).warnings == ()
+        assert PageTrial(definitions, tried, client).run(document, CONTEXT).warnings == ()

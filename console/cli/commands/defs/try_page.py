@@ -62,7 +62,7 @@ def try_(
     document = page.document
     with ExtractionClient(settings) as client:
         result = page.extract(PageTrial(definitions, target, client, explains_links=True), definitions, client)
-    code = int(any(step.outcome == "error" for step in result.results))  # a crawl would fail the page
+    code = int(bool(result.failed_steps))  # a crawl would fail the page
     if as_json:
         write_json(_trial_as_dict(document, result))
         return code
@@ -86,17 +86,18 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
         "links": [{**link_as_dict(link), "priority": link.priority} for link in result.links],
         "not_followed": list(result.unfollowed),
         "rejected": [
-            {"data_def": r.data_def, "field": r.field, "reason": r.reason, "place": r.place} for r in result.rejected
+            {"data_def": r.data_def, "field": r.field, "reason": r.reason, "place": r.place}
+            for r in result.page.rejected
         ],
-        "filtered": result.filtered,
+        "filtered": result.page.filtered,
         "warnings": list(result.warnings),
         "results": [
             {"task": r.task, "step": r.step, "outcome": r.outcome, "code": r.code, "ms": r.milliseconds, "text": r.text}
-            for r in result.results
+            for _, r in result.page.results
         ],
         "document": {
             "url": document.url, "status": document.status, "content_type": document.content_type,
-            "kind": result.page_kind, "bytes": len(document.body),
+            "kind": result.page.page_kind, "bytes": len(document.body),
             "fetched_at": format_utc(document.fetched_at), "origin": document.origin,
         },
     }  # fmt: skip
@@ -128,11 +129,11 @@ def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator
     for fault in result.faults:
         yield f"{document.url}: {fault}"
     yield from (f"warning: {text}" for text in result.warnings)
-    for step in result.results:
+    for _, step in result.page.results:
         if step.outcome != "ok":
             yield f"{step.task}/{step.step}: {step.outcome.replace('_', ' ')}: {step.text}"
     yield (
-        f"{document.url}: {document.status} {result.page_kind}, {len(document.body):,} bytes, {document.origin}:"
-        f" {plural(len(result.rows), 'row')}, {plural(len(result.links), 'link')}, {len(result.rejected)} rejected,"
-        f" {result.filtered} filtered"
+        f"{document.url}: {document.status} {result.page.page_kind}, {len(document.body):,} bytes, {document.origin}:"
+        f" {plural(len(result.rows), 'row')}, {plural(len(result.links), 'link')},"
+        f" {len(result.page.rejected)} rejected, {result.page.filtered} filtered"
     )

@@ -51,7 +51,6 @@ def request(body: bytes = PAGE, content_type: str = "text/html") -> ExtractionRe
         header=task.to_header(),
         body=Body(body),
         definitions=(1, DEFINITIONS),
-        data_defs=[name for name, _ in task.data_defs],
     )
 
 
