@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from engine.errors import UsageError
+from engine.errors import UsageError, one_line
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -30,8 +30,19 @@ class NameTable(Mapping[str, Entry]):
     imported when it is read: that raises UsageError if the package cannot give it.
     """
 
-    def __init__(self, group: str, built_in: Mapping[str, Entry], is_entry: Callable[[Any], bool], what: str) -> None:
-        """`what`: an entry in words, such as `an OutputType`, for the error if `is_entry` is false."""
+    def __init__(
+        self,
+        group: str,
+        built_in: Mapping[str, Entry],
+        is_entry: Callable[[Any], bool],
+        what: str,
+        is_taken: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`what`: an entry in words, such as `an OutputType`, for the error if `is_entry` is false.
+
+        `is_taken`: whether a name means something else, so that no package is searched for it.
+        """
+        self._is_taken = is_taken
         self._group = group
         self._built_in = built_in
         self._is_entry = is_entry
@@ -42,11 +53,13 @@ class NameTable(Mapping[str, Entry]):
         if name in self._built_in:
             return self._built_in[name]
         if name not in self._loaded:
+            if name not in self:
+                raise KeyError(name)
             self._loaded[name] = self._load(self._entry_points[name])
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._built_in or name in self._entry_points
+        return name in self._built_in or (not self._is_taken(str(name)) and name in self._entry_points)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._built_in
@@ -57,22 +70,36 @@ class NameTable(Mapping[str, Entry]):
 
     def installed(self) -> list[InstalledName]:
         """The names of packages; none is imported."""
-        return [InstalledName(name, _origin_of(entry)) for name, entry in self._entry_points.items()]
+        return [InstalledName(name, _origins_of(entries)) for name, entries in self._entry_points.items()]
+
+    def conflicts(self) -> list[str]:
+        """Why names of packages have no effect: they are taken, or two packages add them."""
+        taken = [
+            f"{_origins_of(entries)}: the name '{name}' ({self._group}) is taken; it has no effect"
+            for name, entries in _read_group(self._group).items()
+            if name not in self._entry_points
+        ]
+        doubled = [_describe_doubled(entries) for entries in self._entry_points.values() if len(entries) > 1]
+        return [*taken, *doubled]
 
     @cached_property
-    def _entry_points(self) -> "Mapping[str, EntryPoint]":
-        return {name: entry for name, entry in _read_group(self._group).items() if name not in self._built_in}
+    def _entry_points(self) -> "Mapping[str, list[EntryPoint]]":
+        found = _read_group(self._group).items()
+        return {name: entries for name, entries in found if name not in self._built_in and not self._is_taken(name)}
 
-    def _load(self, entry_point: "EntryPoint") -> Entry:
+    def _load(self, entry_points: "list[EntryPoint]") -> Entry:
+        if len(entry_points) > 1:
+            raise UsageError(_describe_doubled(entry_points), "Uninstall all but one of them.")
+        (entry_point,) = entry_points
         try:
             entry = entry_point.load()
-        except Exception as error:  # code of the package
-            self._refuse(entry_point, f"{type(error).__name__}: {error}", error)
+        except (Exception, SystemExit) as error:  # code of the package
+            self._refuse(entry_point, one_line(f"{type(error).__name__}: {error}"), error)
         if not self._is_entry(entry):
             self._refuse(entry_point, f"it is not {self._what}")
         return cast(Entry, entry)
 
-    def _refuse(self, entry_point: "EntryPoint", reason: str, cause: Exception | None = None) -> Any:
+    def _refuse(self, entry_point: "EntryPoint", reason: str, cause: BaseException | None = None) -> Any:
         place = f"{entry_point.value} of {_origin_of(entry_point)}"
         raise UsageError(
             f"'{entry_point.name}' ({self._group}) cannot be loaded from {place}: {reason}",
@@ -80,15 +107,26 @@ class NameTable(Mapping[str, Entry]):
         ) from cause
 
 
-def list_installed(group: str) -> list[InstalledName]:
-    """The names that packages add to a group; none is imported."""
-    return [InstalledName(name, _origin_of(entry)) for name, entry in _read_group(group).items()]
-
-
-def _read_group(group: str) -> "dict[str, EntryPoint]":
+def _read_group(group: str) -> "dict[str, list[EntryPoint]]":
     from importlib.metadata import entry_points  # slow: only where a name is not built in
 
-    return {entry.name: entry for entry in entry_points(group=group)}
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=group):
+        found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+def list_installed(group: str) -> list[InstalledName]:
+    """The names that packages add to a group; none is imported."""
+    return [InstalledName(name, _origins_of(entries)) for name, entries in _read_group(group).items()]
+
+
+def _describe_doubled(entries: "list[EntryPoint]") -> str:
+    return f"{_origins_of(entries)}: each adds the name '{entries[0].name}' ({entries[0].group})"
+
+
+def _origins_of(entries: "list[EntryPoint]") -> str:
+    return ", ".join(sorted(map(_origin_of, entries)))
 
 
 def _origin_of(entry_point: "EntryPoint") -> str:

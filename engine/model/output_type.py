@@ -1,6 +1,7 @@
 """Appenders and their output types; `engine/append/formats/<name>.py` implements a type of files."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -8,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
 
+from engine.errors import UsageError
 from engine.installed import OUTPUTS, NameTable
 from engine.late_regex import late_regex
 from engine.model.declaration import BatchSize, Character, DefKey, HeaderValue, OutputPath, Seconds, SenderUrl, Text
@@ -93,7 +95,13 @@ _BUILT_IN: Mapping[str, OutputType] = MappingProxyType(
         )
     }
 )  # fmt: skip
-OUTPUT_TYPES = NameTable(OUTPUTS, _BUILT_IN, lambda entry: isinstance(entry, OutputType), "an OutputType")
+OUTPUT_TYPES = NameTable(
+    OUTPUTS,
+    _BUILT_IN,
+    lambda entry: isinstance(entry, OutputType),
+    "an OutputType",
+    is_taken=lambda name: "." in name or name in SENDER_TYPES,  # a dot: a class of the project
+)
 
 
 def default_delimiter(type_: str) -> str:
@@ -143,7 +151,9 @@ def _types_by_suffix(suffix: str) -> Iterator[OutputType]:
     """The types that a suffix may stand for: not `.txt`, which may be anything."""
     yield from (type_ for type_ in _BUILT_IN.values() if type_.name != SCOOPI)
     if suffix:
-        yield from (OUTPUT_TYPES[name] for name, _ in OUTPUT_TYPES.installed())
+        for name, _ in OUTPUT_TYPES.installed():
+            with suppress(UsageError):  # it is told where its name is used
+                yield OUTPUT_TYPES[name]
 
 
 def compression_of(file: str | Path) -> str | None:

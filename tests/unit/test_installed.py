@@ -7,6 +7,7 @@ import pytest
 
 from engine.errors import UsageError
 from engine.installed import NameTable, list_installed
+from engine.model.output_type import OUTPUT_TYPES
 
 
 def install(folder: Path, text: str) -> None:
@@ -41,3 +42,31 @@ def test_a_package_adds_names_and_changes_none(tmp_path: Path, monkeypatch: pyte
     assert ("one", "more 2.0") in list_installed("crawl_console.numbers")
     with pytest.raises(UsageError, match=r"sys:version of more 2\.0: it is not an int"):
         numbers["text"]
+
+
+def test_taken_names_and_bad_packages_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "[crawl_console.numbers]\none = sys:maxsize\nends = ends_at_once:x\ntwice = sys:maxsize\n")
+    other = tmp_path / "other-1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
+    (other / "entry_points.txt").write_text("[crawl_console.numbers]\ntwice = sys:maxsize\n")
+    (tmp_path / "ends_at_once.py").write_text("raise SystemExit('no')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    numbers = table("crawl_console.numbers")
+    assert numbers.conflicts() == [
+        "more 2.0: the name 'one' (crawl_console.numbers) is taken; it has no effect",
+        "more 2.0, other 1: each adds the name 'twice' (crawl_console.numbers)",
+    ]
+    with pytest.raises(UsageError, match=r"'ends' .*: SystemExit: no"):
+        numbers["ends"]
+    with pytest.raises(UsageError, match="each adds the name 'twice'"):
+        numbers["twice"]
+
+
+def test_no_package_is_read_for_senders_and_classes_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: str) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(metadata, "entry_points", fail)
+    assert "http" not in OUTPUT_TYPES
+    assert "shop.Tabs" not in OUTPUT_TYPES

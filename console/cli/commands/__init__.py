@@ -1,5 +1,10 @@
 """The table of CLI commands: module, function and one-line help of each; then their examples."""
 
+import click
+
+from engine.installed import COMMANDS as GROUP
+from engine.installed import NameTable
+
 COMMANDS = {
     "run": ("work.run:run", "Resume the unfinished run, else start a new one."),
     "check": ("defs.check:check", "Validate defs."),
@@ -99,3 +104,9 @@ EXAMPLES = {
     "demo": ("demo", "demo --no-ui --pages 200 --errors 5"),
 }
 """Lines that end the help of a command, as they are typed behind `crawl-console`."""
+
+
+def installed_commands() -> NameTable[click.Command]:
+    """The commands of packages; a built-in name has no command here."""
+    built_in = dict.fromkeys(COMMANDS, click.Command(None))
+    return NameTable(GROUP, built_in, lambda entry: isinstance(entry, click.Command), "a click.Command")

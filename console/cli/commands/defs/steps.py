@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import click
 import orjson
 
+from console.cli.commands import installed_commands
 from console.cli.options import (
     arguments_option,
     common_options,
@@ -28,7 +29,8 @@ from engine.defs.builders.steps import (
     default_chain,
 )
 from engine.errors import UsageError, suggest
-from engine.installed import COMMANDS, DOCUMENTS, SCREENS, list_installed
+from engine.extract.documents.document_types import DOCUMENT_TYPES
+from engine.installed import SCREENS, list_installed
 from engine.model.axis import AxisTable
 from engine.model.definition import Definitions, Task
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
@@ -147,6 +149,8 @@ def _list_classes(catalog: Catalog) -> list[_ListedClass]:
         _ListedClass(name, _BUILT_IN, _BUILT_IN, _ANY if name == COMMAND else _PYTHON, summary)
         for name, summary in SUMMARIES.items()
     ]
+    commands = installed_commands()
+    write_stderr(*OUTPUT_TYPES.conflicts(), *DOCUMENT_TYPES.conflicts(), *commands.conflicts())
     origins = dict(OUTPUT_TYPES.installed())
     outputs = [
         *(_output_entry(name, origins.get(name, _BUILT_IN)) for name in OUTPUT_TYPES),
@@ -154,8 +158,12 @@ def _list_classes(catalog: Catalog) -> list[_ListedClass]:
     ]
     others = [
         _ListedClass(name, kind, origin, _PYTHON, "")
-        for kind, group in (("document", DOCUMENTS), ("command", COMMANDS), ("screen", SCREENS))
-        for name, origin in list_installed(group)
+        for kind, names in (
+            ("document", DOCUMENT_TYPES.installed()),
+            ("command", commands.installed()),
+            ("screen", list_installed(SCREENS)),
+        )
+        for name, origin in names
     ]
     return [*built_in, *outputs, *(entry for plugin in catalog.all() for entry in _plugin_entries(plugin)), *others]
 
