@@ -11,6 +11,10 @@ CHANGE = "change"
 _Kind = Literal["added", "changed", "vanished"]
 
 
+_FlatColumns = Mapping[str, tuple[str, int | None]]
+"""By column behind the first: its field, and the place of its value; None: it is of the key."""
+
+
 class ChangeEncoder:
     """Encodes changes as the bytes of a file.
 
@@ -70,10 +74,6 @@ def _to_lines(compared: ComparedDef, changes: Iterable[ChangedRow]) -> Iterator[
 def _nested_row(line: _Line) -> str:
     fields = {name: join_fields({"old": old, "new": new}) for name, (old, new) in line.values.items()}
     return join_fields({CHANGE: f'"{line.kind}"', "key": join_fields(line.key), "fields": join_fields(fields)})
-
-
-_FlatColumns = Mapping[str, tuple[str, int | None]]
-"""By column behind the first: its field, and the place of its value; None: it is of the key."""
 
 
 def _flat_columns(compared: ComparedDef) -> _FlatColumns:

@@ -10,6 +10,15 @@ from msgspec import Struct
 from engine.model.job import JobKind, LeasedJob
 from engine.runtime.disk_space import DiskSpaceMonitor, data_paths
 
+_PREFETCH_DIVISOR = 4
+"""One job for each 4 slots waits in the node, to start as soon as a slot is free."""
+_REFILLED_SECONDS = 0.05
+"""After a commit that leased again, a node that holds jobs leaves the doorbells to other nodes for this long. They poll
+more often; the next commit of this node leases again."""
+_MAX_POLL_GAP = 0.08
+"""Upper limit of that pause. Only a doorbell serves hosts with a delay, and it comes `rings.LOOKAHEAD` before the send
+time: this pause and the next poll must fit into it."""
+
 
 class Intake:
     """The switches that open and close a node's intake. Readable from any thread."""
@@ -39,14 +48,6 @@ class Intake:
 
 _WAKE_DIVISOR, _BATCH_WAIT_SECONDS = 2, 0.008
 """A lease waits until half of the slots are free, or this many seconds: one lease a slot would cost too much."""
-_PREFETCH_DIVISOR = 4
-"""One job for each 4 slots waits in the node, to start as soon as a slot is free."""
-_REFILLED_SECONDS = 0.05
-"""After a commit that leased again, a node that holds jobs leaves the doorbells to other nodes for this long. They poll
-more often; the next commit of this node leases again."""
-_MAX_POLL_GAP = 0.08
-"""Upper limit of that pause. Only a doorbell serves hosts with a delay, and it comes `rings.LOOKAHEAD` before the send
-time: this pause and the next poll must fit into it."""
 
 
 class ActiveJobs(Struct):

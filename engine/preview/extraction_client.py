@@ -40,6 +40,11 @@ if TYPE_CHECKING:  # cheap pages need none of them, and both are slow to import
     from engine.node.extraction.process_pool import ExtractionPool
 
 
+SELECTORS_NEED = "Selectors need HTML, XML, JSON, CSV, or a PDF with text."
+_MAX_REJECTIONS = 10_000
+"""Rejections of a page to show."""
+
+
 class TrialDocument(Struct, frozen=True, kw_only=True):
     """A page that defs are tried on."""
 
@@ -53,11 +58,6 @@ class TrialDocument(Struct, frozen=True, kw_only=True):
     """For example `fetched`, `file`, `job 12`."""
     headers: tuple[tuple[str, str], ...] = ()
     """Of its answer, names in lower case."""
-
-
-SELECTORS_NEED = "Selectors need HTML, XML, JSON, CSV, or a PDF with text."
-_MAX_REJECTIONS = 10_000
-"""Rejections of a page to show."""
 
 
 class ExtractionClient:

@@ -28,6 +28,9 @@ from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient, T
 from engine.robots.host_policy import host_rule_for
 from engine.settings import Settings
 
+USUAL_LINK: Mapping[str, Any] = {"method": "GET", "body": None, "relation": "link", "carried": {}}
+"""What most links have, beside their URL and group."""
+
 
 class TrialResult(Struct, frozen=True, kw_only=True):
     """The result of a dataDef on a page, and what a crawl would do with it."""
@@ -55,10 +58,6 @@ def describe_rejections(result: TrialResult) -> Iterator[str]:
     for rejection in result.page.rejected:
         field = f".{rejection.field}" if rejection.field else ""
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
-
-
-USUAL_LINK: Mapping[str, Any] = {"method": "GET", "body": None, "relation": "link", "carried": {}}
-"""What most links have, beside their URL and group."""
 
 
 def link_as_dict(link: ExtractedLink) -> dict[str, Any]:

@@ -35,6 +35,10 @@ _END_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
+LOST = Ended(0, signal.SIGKILL, 0)
+"""The end of a process whose template is lost."""
+
+
 class TemplateLost(Exception):
     """The template has ended, and with it all processes that are not its clients' own."""
 
@@ -54,10 +58,6 @@ class Launched(Protocol):
 
     def on_ended(self, ended: Ended) -> None:
         """Note its end, or that it was not started. Of an own child, the latter alone is told."""
-
-
-LOST = Ended(0, signal.SIGKILL, 0)
-"""The end of a process whose template is lost."""
 
 
 class Launcher:

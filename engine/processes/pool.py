@@ -13,6 +13,9 @@ from engine.processes.worker import LaunchedProcess
 _orders = count()
 
 
+Process = TypeVar("Process", bound=LaunchedProcess)
+
+
 class Claim:
     """Who needs a process. What was lost with one process claims another, before those that came later."""
 
@@ -24,7 +27,6 @@ class Claim:
         self.order = next(_orders)
 
 
-Process = TypeVar("Process", bound=LaunchedProcess)
 Need = TypeVar("Need", bound=Claim)
 
 

@@ -95,6 +95,15 @@ MAX_BYTES = 10_000
 _MAX_QUOTED = 60
 
 
+_TYPE_NAMES: Mapping[type, str] = MappingProxyType(
+    {int: "a whole number", str: "text", float: "a number", bool: "true or false"}
+)
+_BATCH_SIZE = 100
+"""Commands handled in one tick."""
+_Answer = tuple[bool, str]
+"""Whether the command was carried out, and a sentence for the operator."""
+
+
 class _Parameter(Struct, frozen=True):
     """One argument: its JSON type, and whether the command needs it."""
 
@@ -123,10 +132,6 @@ _PARAMETERS: Mapping[str, Mapping[str, _Parameter]] = MappingProxyType(
     }
 )
 COMMAND_NAMES = tuple(_PARAMETERS)
-
-_TYPE_NAMES: Mapping[type, str] = MappingProxyType(
-    {int: "a whole number", str: "text", float: "a number", bool: "true or false"}
-)
 
 
 def parse_arguments(name: str, text: bytes) -> dict[str, Any]:
@@ -172,13 +177,6 @@ def _decode_object(name: str, text: bytes) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise UsageError(f"{name}: its arguments are not a JSON object", 'Write for example {"node": "n1"}.')
     return arguments
-
-
-_BATCH_SIZE = 100
-"""Commands handled in one tick."""
-
-_Answer = tuple[bool, str]
-"""Whether the command was carried out, and a sentence for the operator."""
 
 
 class RunControl(Protocol):

@@ -26,6 +26,10 @@ from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.run_context import RunContext
 from engine.supervise.stages import FINAL_STATES, ExitReason, StageTracker, exit_code_of
 
+_SECONDS = 10.0
+"""Seconds that the end of a run may spend on it; the next start does the rest."""
+_BUSY_SECONDS = 0.5
+
 
 class RunOutcome(Struct, frozen=True, kw_only=True):
     """How a run ended, by the tables."""
@@ -102,11 +106,6 @@ class RunEnd(Struct, frozen=True, kw_only=True):
         self.stages.clear_pending()
         self.stats.confirm_warnings()
         return RunOutcome(exit_reason=exit_reason, reason=reason, falls_short=falls_short)
-
-
-_SECONDS = 10.0
-"""Seconds that the end of a run may spend on it; the next start does the rest."""
-_BUSY_SECONDS = 0.5
 
 
 def delete_documents(db: Database, folder: Path, cancelled: Callable[[], bool]) -> None:

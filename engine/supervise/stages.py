@@ -12,6 +12,39 @@ from engine.store.db.connector import DatabaseBusy
 from engine.store.tables.run import runs
 from engine.supervise.run_context import RunContext
 
+_RETRY_SECONDS = 1.0
+_S = Stage
+ACTIVE_STAGES = (
+    _S.INIT,
+    _S.CHECK_LOCK,
+    _S.START_APPENDER,
+    _S.START_NODES,
+    _S.RUNNING,
+    _S.CRAWL_COMPLETE,
+    _S.INTERRUPTED,
+)
+"""Stages in which no process is being stopped yet."""
+FORCED_TRANSITIONS: dict[Stage, Stage] = {
+    _S.INIT: _S.CHECK_LOCK,
+    _S.CHECK_LOCK: _S.ABORT,
+    _S.ABORT: _S.RELEASING_LOCK,
+    _S.START_APPENDER: _S.INTERRUPTED,
+    _S.START_NODES: _S.INTERRUPTED,
+    _S.RUNNING: _S.INTERRUPTED,
+    _S.CRAWL_COMPLETE: _S.STOPPING_NODES_FORCEFUL,
+    _S.INTERRUPTED: _S.STOPPING_NODES_FORCEFUL,
+    _S.STOPPING_NODES_GRACEFUL: _S.STOPPING_NODES_FORCEFUL,
+    _S.STOPPING_NODES_FORCEFUL: _S.STOPPING_APPENDER_FORCEFUL,
+    _S.STOPPING_APPENDER_GRACEFUL: _S.STOPPING_APPENDER_FORCEFUL,
+    _S.STOPPING_APPENDER_FORCEFUL: _S.RELEASING_LOCK,
+}
+"""The next stage on the way to the end of a killed run."""
+_FORCE_SECONDS = 10.0
+"""Seconds for processes to end after a second request."""
+_COMMIT_SECONDS = 5.0
+"""Seconds that nodes have beyond the grace of their jobs: to commit and to report their end."""
+_MIN_FILE_SECONDS = 30.0
+
 
 class ExitReason(StrEnum):
     COMPLETE = "complete"
@@ -50,37 +83,6 @@ FINAL_STATES = {
     ExitReason.FAILED: RunState.FAILED,
     ExitReason.KILLED: RunState.KILLED,
 }
-
-
-_RETRY_SECONDS = 1.0
-
-_S = Stage
-ACTIVE_STAGES = (
-    _S.INIT,
-    _S.CHECK_LOCK,
-    _S.START_APPENDER,
-    _S.START_NODES,
-    _S.RUNNING,
-    _S.CRAWL_COMPLETE,
-    _S.INTERRUPTED,
-)
-"""Stages in which no process is being stopped yet."""
-
-FORCED_TRANSITIONS: dict[Stage, Stage] = {
-    _S.INIT: _S.CHECK_LOCK,
-    _S.CHECK_LOCK: _S.ABORT,
-    _S.ABORT: _S.RELEASING_LOCK,
-    _S.START_APPENDER: _S.INTERRUPTED,
-    _S.START_NODES: _S.INTERRUPTED,
-    _S.RUNNING: _S.INTERRUPTED,
-    _S.CRAWL_COMPLETE: _S.STOPPING_NODES_FORCEFUL,
-    _S.INTERRUPTED: _S.STOPPING_NODES_FORCEFUL,
-    _S.STOPPING_NODES_GRACEFUL: _S.STOPPING_NODES_FORCEFUL,
-    _S.STOPPING_NODES_FORCEFUL: _S.STOPPING_APPENDER_FORCEFUL,
-    _S.STOPPING_APPENDER_GRACEFUL: _S.STOPPING_APPENDER_FORCEFUL,
-    _S.STOPPING_APPENDER_FORCEFUL: _S.RELEASING_LOCK,
-}
-"""The next stage on the way to the end of a killed run."""
 
 
 class StageTracker(Struct):
@@ -123,13 +125,6 @@ class StageTracker(Struct):
     def clear_pending(self) -> None:
         """Forget stages that `write_pending` wrote, after the commit."""
         self._pending.clear()
-
-
-_FORCE_SECONDS = 10.0
-"""Seconds for processes to end after a second request."""
-_COMMIT_SECONDS = 5.0
-"""Seconds that nodes have beyond the grace of their jobs: to commit and to report their end."""
-_MIN_FILE_SECONDS = 30.0
 
 
 class StopDeadlines(Struct):

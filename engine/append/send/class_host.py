@@ -25,6 +25,13 @@ from engine.runtime.beat_file import resident_bytes
 _ROW = b',"row":'
 
 
+ItemType = str | Mapping[str, "ItemType"]
+"""A type of the defs, or the types of nested fields by name."""
+_NUMBERS: Mapping[str, Callable[[str], int | float | Decimal]] = {
+    "int": int, "float": float, "decimal": Decimal, "price": Decimal
+}  # fmt: skip
+
+
 class RowReader:
     """Reads stored rows of one dataDef: every column in written order, numbers by the types of their fields.
 
@@ -109,14 +116,6 @@ class ClassHost:
     def _call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the class, which may be `async`."""
         return self._awaiter.finish(getattr(self._instance, method)(*arguments))
-
-
-ItemType = str | Mapping[str, "ItemType"]
-"""A type of the defs, or the types of nested fields by name."""
-
-_NUMBERS: Mapping[str, Callable[[str], int | float | Decimal]] = {
-    "int": int, "float": float, "decimal": Decimal, "price": Decimal
-}  # fmt: skip
 
 
 def _read_number(text: str) -> int | Decimal:

@@ -14,6 +14,10 @@ SLOTS = 80
 _SIZE = SLOTS * _CELLS * _CELL_BYTES
 
 
+CONVERTERS = 1_000_000
+"""In place of a step's index: the converters of the dataDef's fields."""
+
+
 class Phase(IntEnum):
     """The part of the work on a document."""
 
@@ -26,10 +30,6 @@ class Phase(IntEnum):
     ANSWER = 6
     SELECTING = 7
     STEP = 8
-
-
-CONVERTERS = 1_000_000
-"""In place of a step's index: the converters of the dataDef's fields."""
 
 
 class ProgressBoard:

@@ -40,6 +40,8 @@ from engine.store.pages.body import Body
 from engine.store.tables.job.linked_jobs import ChildJob
 from engine.store.tables.row.held_rows import HeldRows
 
+_SITEMAP_TYPE = "application/xml"
+
 
 class PageExtraction(Struct):
     """The result of a page, and what its node adds for the commit."""
@@ -96,9 +98,6 @@ def _describe_mismatch(compiled: CompiledDataDef, page_kind: str) -> str:
     else:
         return ""
     return f"{compiled.data_def}.{selector}: {what}, and this page is {page_kind.upper()}"
-
-
-_SITEMAP_TYPE = "application/xml"
 
 
 class PageExtractor:

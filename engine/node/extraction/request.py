@@ -17,6 +17,11 @@ from engine.node.extraction.result import LinkColumns, PageResult, SitemapResult
 from engine.processes.frames import InvalidAnswer
 from engine.store.pages.body import Body
 
+_ANSWERS: dict[str, type[wire.Answer]] = {
+    "page": PageResult, "steps": PageResult, "sitemap": SitemapResult, "select": SelectionResult,
+    "robots": wire.RobotsAnswer,
+}  # fmt: skip
+
 
 class StepDied(Exception):
     """Plugin code took too long or too much memory, or ended its process. The message says which."""
@@ -61,12 +66,6 @@ class ExtractionRequest:
         body = self.body.read()
         self.body.keep_packed()
         return body
-
-
-_ANSWERS: dict[str, type[wire.Answer]] = {
-    "page": PageResult, "steps": PageResult, "sitemap": SitemapResult, "select": SelectionResult,
-    "robots": wire.RobotsAnswer,
-}  # fmt: skip
 
 
 def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:

@@ -31,6 +31,10 @@ _SAMPLE_PAGES = 10
 _MAX_SAMPLES = 400
 
 
+DropKey = tuple[str, str, str | None]
+"""DataDef, field and host."""
+
+
 class _Sample(NamedTuple):
     pages: int
     records: int
@@ -54,10 +58,6 @@ class _Fall(NamedTuple):
     @property
     def is_drop(self) -> bool:
         return self.now < self.before * _DROPPED_SHARE
-
-
-DropKey = tuple[str, str, str | None]
-"""DataDef, field and host."""
 
 
 class DropDetector(Struct):

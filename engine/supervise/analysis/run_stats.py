@@ -33,6 +33,13 @@ from engine.supervise.run_context import RunContext
 _Identity = tuple[str | None, ...]
 
 
+_SAMPLE_SECONDS = 5.0
+_MAX_ETAS = 1_000
+"""Hosts whose estimates are recorded."""
+_COST_SHARE = 0.02
+"""The share of its time that the supervisor spends on alarms and estimates: with very many hosts they are rarer."""
+
+
 class WarningLog(Struct):
     """The warnings of one run. A start that resumes the run repeats warnings that still hold."""
 
@@ -62,13 +69,8 @@ def _identity(warning: DataWarning) -> _Identity:
     return warning.code, warning.data_def, warning.host, warning.subject
 
 
-_SAMPLE_SECONDS = 5.0
 _FIRST_SAMPLE_SECONDS, _SAMPLES_AT_FIRST = 0.9, 12
 """A run that has just begun is sampled at each second."""
-_MAX_ETAS = 1_000
-"""Hosts whose estimates are recorded."""
-_COST_SHARE = 0.02
-"""The share of its time that the supervisor spends on alarms and estimates: with very many hosts they are rarer."""
 
 
 class RunStats:

@@ -26,6 +26,16 @@ APPENDER: Final = "appender"
 _LOADER_RANK, _PARSER_RANK, _APPENDER_RANK = 1, 2, 4
 
 
+STEP_INPUTS: Mapping[StepRole, str] = {
+    SEEDER: "its locators", LOADER: "what it fetches", PARSER: "what it extracts", FILTER: "its filters",
+    OTHER_STEP: "its code or options", APPENDER: "its outputs",
+}  # fmt: skip
+PAGE_STEPS = frozenset[StepRole]({LOADER, PARSER, FILTER, OTHER_STEP})
+"""Steps whose change applies to later pages only: done pages keep their results."""
+_LinkHashes = dict[str, list[str]]
+"""By group: a hash for each link of its pages to one other group."""
+
+
 class TaskStep(NamedTuple):
     """A step behind the loader."""
 
@@ -71,18 +81,6 @@ def _role(step: ChainStep, rank: int) -> StepRole:
     if rank == _APPENDER_RANK:
         return APPENDER
     return FILTER if step.class_name == DATA_FILTER else OTHER_STEP
-
-
-STEP_INPUTS: Mapping[StepRole, str] = {
-    SEEDER: "its locators", LOADER: "what it fetches", PARSER: "what it extracts", FILTER: "its filters",
-    OTHER_STEP: "its code or options", APPENDER: "its outputs",
-}  # fmt: skip
-PAGE_STEPS = frozenset[StepRole]({LOADER, PARSER, FILTER, OTHER_STEP})
-"""Steps whose change applies to later pages only: done pages keep their results."""
-
-
-_LinkHashes = dict[str, list[str]]
-"""By group: a hash for each link of its pages to one other group."""
 
 
 class StepSpec(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,10 @@ from engine.store.transactions.lease import has_leasable_jobs
 from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.run_context import RunContext
 
+_LOOK_SECONDS = 0.5
+"""Seconds between two looks: two beats, so that a working node has reported it."""
+_TAKING_STATES = (NodeState.READY, NodeState.DONE)
+
 
 class NodeLoad(Struct, frozen=True, kw_only=True):
     """A report of a runner that takes jobs."""
@@ -131,11 +135,6 @@ def _allows_more(load: PoolLoad, nodes: NodeRange) -> bool:
 
 def _leased_jobs(load: PoolLoad) -> int:
     return sum(node.held + node.worked for node in load.nodes)
-
-
-_LOOK_SECONDS = 0.5
-"""Seconds between two looks: two beats, so that a working node has reported it."""
-_TAKING_STATES = (NodeState.READY, NodeState.DONE)
 
 
 class ElasticNodes:
