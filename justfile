@@ -28,7 +28,7 @@ test *ARGS:
 
 # the other process tests
 extended *ARGS:
-    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m extended {{ARGS}}
+    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'extended and not sweep' {{ARGS}}
 
 # tests with real processes and signals
 test-process *ARGS:

@@ -18,6 +18,9 @@ from tests.contract.append.harness import KINDS, TYPES, Harness, books, until, w
 from tests.process.stopwatch import Stopwatch
 from tests.templates import SupervisedProcess
 
+QUICK = ("csv.gz", "jsonl", "sqlite")
+"""Of these, plain `just` kills the appender at random."""
+
 
 @pytest.fixture(params=TYPES)
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
@@ -34,7 +37,11 @@ def spawned(harness: Harness) -> Iterator[list[SupervisedProcess]]:
 
 @pytest.mark.parametrize(
     "harness",
-    [*TYPES, "csv.gz", *(pytest.param(kind, marks=pytest.mark.sweep) for kind in KINDS if kind != "csv.gz")],
+    [
+        *QUICK,
+        *(pytest.param(kind, marks=pytest.mark.extended) for kind in TYPES if kind not in QUICK),
+        *(pytest.param(kind, marks=pytest.mark.sweep) for kind in KINDS if kind not in QUICK),
+    ],
     indirect=True,
 )
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.sweep) for n in range(1, 30))])
