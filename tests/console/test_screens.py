@@ -319,13 +319,15 @@ def cursor(console):
 
 
 async def press_until(console, key, expected):
-    """Press a key until the text is there; each time the cursor is on another job."""
+    """Press a key until the text is there; each time the cursor is on another job, and the rows around it are read."""
     for _ in range(40):
         if expected in console.screen():
             return
         before = cursor(console)
         await console.press(key)
-        await console.until(lambda before=before: cursor(console) not in ([], before))
+        await console.until(
+            lambda before=before: cursor(console) not in ([], before) and console.screen().count("/item/") > 10
+        )
     raise AssertionError(f"no {expected}:\n{console.screen()}")
 
 
