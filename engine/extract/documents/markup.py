@@ -9,7 +9,8 @@ one."""
 
 FORBIDDING = (b"nofollow", b"noindex", b"none")
 SPANS = (b"rowspan", b"colspan")
-_WORDS = (*FORBIDDING, *SPANS)
+BASE = b"<base"
+_WORDS = (*FORBIDDING, *SPANS, BASE)
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 _START_BYTES = 4_096
@@ -33,7 +34,7 @@ class Markup:
         return self._text.lower() if self._kept is None else self._kept
 
     def mentions(self, word: bytes) -> bool:
-        """Whether a word of `FORBIDDING` or `SPANS` occurs. Makes no copy of a large page."""
+        """Whether a word of `FORBIDDING`, `SPANS` or `BASE` occurs. Makes no copy of a large page."""
         if self._kept is not None:
             return word in self._kept
         if self._mentions is None:

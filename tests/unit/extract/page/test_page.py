@@ -19,6 +19,8 @@ def page(text: str, url: str = "https://h.example/a/b?q#f", kind: str = "html") 
         ("<BASE HREF='../y/#z'>", "https://h.example/y/"),
         ("<base target=_top><base href=//o.example/><base href=/late/>", "https://o.example/"),
         ("<body><p>a<base href=/deep/>", "https://h.example/deep/"),
+        ("<BaSe\nHREF=/upper/>", "https://h.example/upper/"),
+        ("<!-- <base href=/no/> -->", "https://h.example/a/b?q"),
         ("<base href='javascript:1'>", "https://h.example/a/b?q"),
         ("<base href='http://['>", "https://h.example/a/b?q"),
         ("<base href=''>", "https://h.example/a/b?q"),
