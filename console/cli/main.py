@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.commands import COMMANDS, EXAMPLES, installed_commands
+from console.cli.commands import COMMANDS, EXAMPLES, INSTALLED_COMMANDS
 from console.cli.output import redirect_to_devnull
 from engine import __version__
 from engine.errors import CrawlError, DefsError, UsageError, suggest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
 
 _ENVIRONMENT_ERRORS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
@@ -132,11 +131,11 @@ class LazyGroup(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return sorted(_summaries())
+        return list(_summaries())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
-            return installed_commands().get(cmd_name)
+            return INSTALLED_COMMANDS.get(cmd_name)
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"console.cli.commands.{module}"), attribute)
         lines = [f"  crawl-console {example}" for example in EXAMPLES[cmd_name]]
@@ -158,9 +157,9 @@ class LazyGroup(click.Group):
         """As click, with a suggestion for an unknown command."""
         if args[0] == "convert":
             raise click.UsageError("No such command 'convert'. Scoopi's definitions run unmodified.", ctx)
-        if args[0] not in COMMANDS and args[0] not in installed_commands():
+        if args[0] not in COMMANDS and args[0] not in INSTALLED_COMMANDS:
             name = _OTHER_COMMANDS.get(args[0])
-            hint = suggest(args[0], list(_summaries())) if name is None else f" (did you mean '{name}'?)"
+            hint = suggest(args[0], self.list_commands(ctx)) if name is None else f" (did you mean '{name}'?)"
             raise click.UsageError(f"No such command '{args[0]}'{hint}.", ctx)
         return super().resolve_command(ctx, args)
 
@@ -173,7 +172,7 @@ class LazyGroup(click.Group):
 @cache
 def _summaries() -> dict[str, str]:
     """What each command does, by name; of an installed one, its package."""
-    installed = {name: f"Of the package {origin}." for name, origin in installed_commands().installed()}
+    installed = {name: f"Of the package {origin}." for name, origin in INSTALLED_COMMANDS.installed()}
     return dict(sorted((installed | {name: summary for name, (_, summary) in COMMANDS.items()}).items()))
 
 

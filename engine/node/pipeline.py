@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from engine.errors import CrawlError
 from engine.http.byte_budget import ByteBudget
@@ -55,6 +56,16 @@ from engine.store.tables.row.rows import NewRows
 _MAX_PLANS = 10_000
 _HOLDING = (NewDocument, NewRows, HeldRows)
 """Effects that hold the bytes of a body until they are committed."""
+
+
+class _PlanStages(NamedTuple):
+    """The stages that have something to do for the jobs of a plan, each list in the order of the kind of job."""
+
+    all: tuple[PageStage, ...]
+    without_robots: tuple[PageStage, ...]
+    """For a host whose robots.txt allows all."""
+    stored: tuple[PageStage, ...]
+    """For a page that is stored."""
 
 
 class Pipeline:
@@ -133,8 +144,7 @@ class Pipeline:
         self._byte_budget = byte_budget
         self._attempts: set[Attempt] = set()
         """Those that run."""
-        self._by_plan: dict[HostPlan, tuple[tuple[PageStage, ...], ...]] = {}
-        """The stages that apply to each plan: all, those without a robots.txt to obey, those of a stored page."""
+        self._by_plan: dict[HostPlan, _PlanStages] = {}
 
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
         """Read the stored versions of these jobs' pages, all at once. On failure, each job reads its own."""
@@ -166,18 +176,21 @@ class Pipeline:
 
     def stages_of(self, job: LeasedJob) -> tuple[PageStage, ...]:
         """The stages that have something to do for a job, in the order of its kind."""
-        lists = self._by_plan.get(job.plan)
-        if lists is None:
-            applying = [stage for stage in self._stages[job.kind] if stage.applies(job.plan)]
-            without_robots = tuple([stage for stage in applying if not isinstance(stage, ObeyRobots)])
-            stored = self._stored_stages if job.kind is JobKind.PAGE else ()
-            lists = tuple(applying), without_robots, tuple([stage for stage in stored if stage.applies(job.plan)])
+        stages = self._by_plan.get(job.plan)
+        if stages is None:
             if len(self._by_plan) >= _MAX_PLANS:
                 self._by_plan.clear()
-            self._by_plan[job.plan] = lists
+            stages = self._by_plan[job.plan] = self._list_stages(job)
         if job.stored is not None and job.kind is JobKind.PAGE:
-            return lists[2]
-        return lists[self.robots_cache.allows_all(job.host, job.defs_version)]
+            return stages.stored
+        allows_all = self.robots_cache.allows_all(job.host, job.defs_version)
+        return stages.without_robots if allows_all else stages.all
+
+    def _list_stages(self, job: LeasedJob) -> _PlanStages:
+        applying = tuple([stage for stage in self._stages[job.kind] if stage.applies(job.plan)])
+        without_robots = tuple([stage for stage in applying if not isinstance(stage, ObeyRobots)])
+        stored = self._stored_stages if job.kind is JobKind.PAGE else ()
+        return _PlanStages(applying, without_robots, tuple([stage for stage in stored if stage.applies(job.plan)]))
 
     def waiting_hosts(self) -> dict[int, float]:
         sent = [(attempt.host, attempt.sent_at) for attempt in self._attempts if attempt.sent_at is not None]

@@ -105,8 +105,7 @@ EXAMPLES = {
 }
 """Lines that end the help of a command, as they are typed behind `crawl-console`."""
 
-
-def installed_commands() -> NameTable[click.Command]:
-    """The commands of packages; a built-in name has no command here."""
-    built_in = dict.fromkeys(COMMANDS, click.Command(None))
-    return NameTable(GROUP, built_in, lambda entry: isinstance(entry, click.Command), "a click.Command")
+INSTALLED_COMMANDS: NameTable[click.Command] = NameTable(
+    GROUP, {}, lambda entry: isinstance(entry, click.Command), "a click.Command", is_taken=COMMANDS.__contains__
+)
+"""The commands of packages."""

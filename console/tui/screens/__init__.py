@@ -8,12 +8,10 @@ from console.tui.state.log_buffer import LogBuffer
 from engine.installed import SCREENS, NameTable
 
 INSTALLED_SCREENS: NameTable[type[View]] = NameTable(
-    SCREENS,
-    dict.fromkeys(SCREEN_NAMES, View),
-    lambda entry: isinstance(entry, type) and issubclass(entry, View),
-    "a View",
-)
-"""By name the screens of installed packages; the built-in ones are taken."""
+    SCREENS, {}, lambda entry: isinstance(entry, type) and issubclass(entry, View), "a View",
+    is_taken=SCREEN_NAMES.__contains__,
+)  # fmt: skip
+"""The screens of packages."""
 
 
 def create_view(name: str, log_buffer: LogBuffer) -> View:

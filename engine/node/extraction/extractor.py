@@ -282,8 +282,7 @@ class PageExtractor:
         self, job: LeasedJob, compiled: Sequence[CompiledDataDef], results: Sequence[tuple[int, StepResult]]
     ) -> tuple[tuple[int, StepResult], ...]:
         """The results of built-in parsers get the first task that uses their dataDef."""
-        group = self._def_cache.definitions(job.defs_version).task_group(job.group)
-        tasks = {task.data_def: task.name for task in reversed(group.tasks)} if group is not None else {}
+        tasks = {task.data_def: task.name for task in reversed(job.plan.group.tasks)}
         return tuple(
             [
                 (index, result if result.task else result._replace(task=tasks.get(compiled[index].data_def, "")))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 import orjson
 
-from console.cli.commands import installed_commands
+from console.cli.commands import INSTALLED_COMMANDS
 from console.cli.options import (
     arguments_option,
     common_options,
@@ -149,8 +149,7 @@ def _list_classes(catalog: Catalog) -> list[_ListedClass]:
         _ListedClass(name, _BUILT_IN, _BUILT_IN, _ANY if name == COMMAND else _PYTHON, summary)
         for name, summary in SUMMARIES.items()
     ]
-    commands = installed_commands()
-    write_stderr(*OUTPUT_TYPES.conflicts(), *DOCUMENT_TYPES.conflicts(), *commands.conflicts())
+    write_stderr(*OUTPUT_TYPES.conflicts(), *DOCUMENT_TYPES.conflicts(), *INSTALLED_COMMANDS.conflicts())
     origins = dict(OUTPUT_TYPES.installed())
     outputs = [
         *(_output_entry(name, origins.get(name, _BUILT_IN)) for name in OUTPUT_TYPES),
@@ -160,7 +159,7 @@ def _list_classes(catalog: Catalog) -> list[_ListedClass]:
         _ListedClass(name, kind, origin, _PYTHON, "")
         for kind, names in (
             ("document", DOCUMENT_TYPES.installed()),
-            ("command", commands.installed()),
+            ("command", INSTALLED_COMMANDS.installed()),
             ("screen", list_installed(SCREENS)),
         )
         for name, origin in names
