@@ -4,6 +4,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,15 @@ class Progress:
 
     def _print_new_events(self, db: Database, run: int, kinds: Sequence[str] = _LIVE_KINDS) -> None:
         """Print new events of these kinds."""
-        for kind in kinds:
-            for text in events.list_texts(db, run, kind, self._last_events.get(kind, self._start_event), _MAX_LISTED):
-                self.print_message(f"  {clean(text)}")
-            self._last_events[kind] = events.last_id(db)
+        with db.snapshot():  # no event may come between the list and the last id
+            last = events.last_id(db)
+            lists = [
+                events.list_texts(db, run, kind, self._last_events.get(kind, self._start_event), _MAX_LISTED)
+                for kind in kinds
+            ]
+        for text in chain.from_iterable(lists):
+            self.print_message(f"  {clean(text)}")
+        self._last_events.update(dict.fromkeys(kinds, last))
 
     def _try_print_new_events(self) -> None:
         try:

@@ -319,15 +319,15 @@ def cursor(console):
 
 
 async def press_until(console, key, expected):
-    """Press a key until the text is there; each time the cursor is on another job, and the rows around it are read."""
+    """Press a key until the text is there; each time the cursor is on another job, once the rows beyond are read."""
+    window = console.app.navigation.top.window
     for _ in range(40):
         if expected in console.screen():
             return
+        await console.until(lambda: not window.needs_lines())
         before = cursor(console)
         await console.press(key)
-        await console.until(
-            lambda before=before: cursor(console) not in ([], before) and console.screen().count("/item/") > 10
-        )
+        await console.until(lambda before=before: cursor(console) not in ([], before))
     raise AssertionError(f"no {expected}:\n{console.screen()}")
 
 

@@ -41,6 +41,7 @@ class JobWindow(Struct):
     dropped_lines: int = 0
     """How many lines before the first one were read and dropped."""
     generation: int = 0
+    """Grows when lines get another index: the answers to queries from before then are ignored."""
     anchor: JobLine | None = None
     """The job under the cursor: however many come before it, the window is read down to it."""
     _resume_cursor: Cursor | None = None
@@ -112,18 +113,20 @@ class JobWindow(Struct):
 
     def apply(self, page: WindowPage) -> int:
         """Merge a result; returns by how many lines the window moved down (negative: up), so the cursor can follow."""
-        if page.generation != self.generation:
+        if page.generation != self.generation or page.position > len(self.lines):
             return 0
         self._next_read_at = time.monotonic() + page.duration * _REST_FACTOR
         if page.position == -2:
             self.lines, self.has_start, self.has_end = list(reversed(page.lines)), page.next_cursor is None, True
             self._end_requested, self.searching, self._resume_cursor, self.dropped_lines = False, False, None, 0
+            self.generation += 1
             return 0
         if page.position == -1:
             self.lines[:0] = reversed(page.lines)
             self.has_start = page.next_cursor is None and not page.lines
             self._next_read_at = 0.0
             self.dropped_lines = max(0, self.dropped_lines - len(page.lines))
+            self.generation += 1
             return len(page.lines)
         del self.lines[page.position :]
         self.lines += page.lines
@@ -142,6 +145,7 @@ class JobWindow(Struct):
         del self.lines[:_TRIM_LINES]
         self.has_start = False
         self.dropped_lines += _TRIM_LINES
+        self.generation += 1
         return -_TRIM_LINES
 
 

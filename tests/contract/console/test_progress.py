@@ -2,13 +2,18 @@
 
 import re
 import time
+from contextlib import closing
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from console.cli.progress import Progress
 from console.format import format_day
+from engine.store.db.connector import Database, connect
 from engine.store.db.schema import CRAWL
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
 from tests.contract.store.harness import StoreHarness
 
 NOON = datetime(2024, 3, 1, 12).timestamp()  # after a leap day
@@ -66,3 +71,23 @@ def test_lines_begin_with_their_time_where_no_terminal_shows_it(
     json_lines = Progress("json", store.folder / CRAWL, times=True)
     json_lines.finish(store.db, store.run, None, 0)
     assert capsys.readouterr().err.startswith("{")
+
+
+def test_an_event_that_comes_while_events_are_read_is_printed(
+    store: StoreHarness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, list_texts = ["robots.txt is closed"], events.list_texts
+
+    def list_then_add(db: Database, run: int, kind: str, *more: Any) -> list[str]:
+        found = list_texts(db, run, kind, *more)
+        while kind == "host" and texts:
+            with closing(connect(store.folder / CRAWL)) as other, other.transaction():
+                events.add(other, store.run, [Event(time.time(), "WARNING", "n1", "host", texts.pop())])
+        return found
+
+    monkeypatch.setattr(events, "list_texts", list_then_add)
+    progress = Progress("plain", store.folder / CRAWL)
+    progress.start(store.db, store.run)
+    assert "robots.txt is closed" not in capsys.readouterr().err
+    progress.finish(store.db, store.run, None, 0)
+    assert "  robots.txt is closed\n" in capsys.readouterr().err

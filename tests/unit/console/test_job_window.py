@@ -4,7 +4,7 @@ import pytest
 
 from console.filter_syntax import parse
 from console.tui.state.job_window import JobWindow, WindowPage
-from engine.store.read.browse import Cursor, JobLine
+from engine.store.read.browse import Cursor, JobLine, Listing
 from tests.console.builders import line
 
 
@@ -47,3 +47,32 @@ def test_a_job_that_was_pushed_down_is_searched_for(text: str) -> None:
     assert made.searching
     made.apply(WindowPage(80, tuple(jobs[80:160]), Cursor(0.0, 1), 0.0, made.generation))
     assert not made.searching
+
+
+class Source:
+    """The jobs of a run, as the window asks for them."""
+
+    def jobs(self, run, job_filter, after, limit, *, backwards):
+        ids = [line.id for line in READY]
+        if backwards:
+            end = len(READY) if after is None else ids.index(after.id)
+            found = tuple(reversed(READY[max(0, end - limit) : end]))
+        else:
+            found = tuple(READY[0 if after is None else ids.index(after.id) + 1 :][:limit])
+        return Listing(found, Cursor(found[-1].cursor.at, found[-1].id) if found else None)
+
+
+@pytest.mark.parametrize("first_visible", [0, 15], ids=["at the top", "below it"])
+def test_a_query_that_was_made_before_lines_came_in_front_changes_nothing(first_visible: int) -> None:
+    made = window("state:ready", READY[300:360], READY[310])
+    made.has_start, made.has_end, made.searching, made.page_size = False, True, False, 10
+    first = made.next_query()
+    made.first_visible = first_visible  # a key before the answer has come
+    second = made.next_query()
+    for query in (first, second):
+        answer = query(Source(), 1)
+        assert answer is not None
+        made.apply(answer)
+    ids = [line.id for line in made.lines]
+    assert ids == list(range(ids[0], ids[-1] + 1))
+    assert (ids[0], ids[-1]) == (281, 360)
