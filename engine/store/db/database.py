@@ -15,6 +15,7 @@ from msgspec import Struct, json
 from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
 
 BUSY_SECONDS = 30.0
+_ROWS_AT_ONCE = 1_000
 _R = TypeVar("_R", bound=Hashable)
 _PLAIN = {int, float, str, bytes, Any}
 """Types of fields whose values come as they are."""
@@ -64,6 +65,13 @@ class Database(ABC):
         """
         columns, rows = self.fetch(sql, parameters)
         return _reader(kind, tuple([column[0] for column in columns]))(rows)
+
+    def iterate(self, kind: type[_R], sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Iterator[_R]:
+        """As `rows`, for more rows than fit in memory."""
+        cursor = self.execute(sql, parameters)
+        read = _reader(kind, tuple([column[0] for column in cursor.description]))
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            yield from read(rows)
 
     def row(self, kind: type[_R], sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> _R | None:
         """The first row as `rows` gives it, or None."""

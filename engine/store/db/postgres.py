@@ -348,9 +348,8 @@ class PostgresDatabase(Database):
 
     def _read_state(self) -> ServerState:
         cursor = self._run(STATE, (self.schema,), seconds=0.0)  # at the start, whoever named it wants to know at once
-        row = list(cursor.fetchone())
-        row[-1] = row[-1] != cursor.connection.info.backend_pid
-        return ServerState(*row)
+        state = dict(zip([column.name for column in cursor.description], cursor.fetchone(), strict=True))
+        return ServerState(**state | {"is_shared": state["is_shared"] != cursor.connection.info.backend_pid})
 
     def resize_cache(self, kilobytes: int | None) -> None:
         """Do nothing: the cache is the server's."""

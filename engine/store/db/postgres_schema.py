@@ -10,13 +10,15 @@ from engine.store.db.file_header import SCHEMA_NUMBER, OtherDatabase, other_form
 from engine.store.db.retry_busy import DatabaseBusy
 
 STATE = """
-SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
-    to_regnamespace($1) IS NOT NULL, (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace($1)),
-    obj_description(to_regclass($1 || '.meta'), 'pg_class'),
-    pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,
-    has_database_privilege(current_database(), 'CREATE'),
+SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_encoding') AS encoding,
+    to_regnamespace($1) IS NOT NULL AS has_schema,
+    (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace($1)) AS tables,
+    obj_description(to_regclass($1 || '.meta'), 'pg_class') AS mark,
+    pg_is_in_recovery() OR current_setting('transaction_read_only')::bool AS is_read_only,
+    has_database_privilege(current_database(), 'CREATE') AS may_create,
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-        - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), pg_backend_pid()
+        - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS free_connections,
+    pg_backend_pid() AS is_shared
 """
 _MARK = "crawl-console "
 _OLDEST_SERVER = 14

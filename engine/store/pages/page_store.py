@@ -35,7 +35,7 @@ _MARK_DELETED = "UPDATE pages SET headers = '' WHERE id IN (SELECT value FROM js
 _WHOLE_PAGES = "FROM pages p CROSS JOIN pages b ON b.id = coalesce(p.source, p.id) WHERE p.headers <> ''"
 _BODY = f"SELECT p.headers, b.body {_WHOLE_PAGES} AND p.id = ?"
 _LIST_HEADERS = "SELECT id, headers FROM pages WHERE headers <> '' AND id IN (SELECT value FROM json_each(?))"
-_SIZES = "SELECT id, source, length(headers), length(body) FROM pages ORDER BY id"
+_SIZES = "SELECT id, source, length(headers) AS headers, length(body) AS body FROM pages ORDER BY id"
 _PAGE_IDS = "SELECT id FROM pages WHERE id > ? AND id <= ? AND headers <> '' ORDER BY id LIMIT +?"
 _EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE pruned = 0 AND id IN ({ids})"
 _REUSABLE_DOCUMENTS = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDER BY id LIMIT +?"
@@ -215,7 +215,7 @@ class PageStore:
 
     def iterate_sizes(self) -> Iterator[PageSize]:
         """The sizes of all pages, by their ids."""
-        return (PageSize(*row) for row in self._db.execute(_SIZES))
+        return self._db.iterate(PageSize, _SIZES)
 
     def reconcile(self, crawl: Database, run: int) -> int:
         """Invalidate documents whose bodies are missing, because this file was lost or replaced by an older copy.

@@ -6,7 +6,7 @@ window of ids per statement, so that no statement takes long. A search that runs
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -35,11 +35,11 @@ _CHUNK = 2_000
 _MAX_INDEXED = 10_000
 """Up to this many ids are looked up one by one; if there are more, a scan finds enough of them soon."""
 
-_COLUMNS = """
-j.id, s.kind, j.state, s.grp, h.key, j.url, j.target, j.attempts, j.crashes, j.reason, j.priority, j.depth, n.number,
-j.not_before, j.changed_at, j.origin
+_LINE_COLUMNS = """
+j.id, s.kind, j.state, s.grp AS "group", h.key AS host, j.url, j.target, j.attempts, j.crashes, j.reason, j.priority,
+j.depth, n.number AS node, j.not_before AS due, j.changed_at, j.origin
 """
-_SEARCH_COLUMNS = "j.id, j.url, j.target, j.reason"
+_SEARCHED_COLUMNS = "j.id, j.changed_at, j.url, j.target, j.reason"
 # CROSS JOIN and `+run`: read jobs in the order of ids and look up the rest; else the planner sorts all jobs of a run
 _JOINS = """
 CROSS JOIN runs r ON r.seq = j.run CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host
@@ -71,9 +71,10 @@ WHERE q.run = {run} AND q.ready > 0 AND d.state = 'READY' AND d.not_before IS NU
 _SUM_COUNTERS = """
 SELECT {sums} FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ?{conditions}
 """
-_LINES_BY_ID = f"SELECT {_COLUMNS} FROM jobs j {_JOINS} WHERE j.id IN ({{ids}})"
+_LINES_BY_ID = f"SELECT {_LINE_COLUMNS} FROM jobs j {_JOINS} WHERE j.id IN ({{ids}})"
 _JOB_DETAIL = f"""
-SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root, j.link_request, j.carried
+SELECT {_LINE_COLUMNS}, j.run, j.document, j.defs, l.name AS locator, l.request AS locator_request, j.root,
+    j.link_request, j.carried
 FROM jobs j {_JOINS} LEFT JOIN locators l ON l.id = j.locator WHERE j.id = ?
 """
 _ANCESTORS = """
@@ -151,6 +152,61 @@ class JobLine(Struct, frozen=True):
         return Cursor(self.changed_at or 0.0, self.id)
 
 
+class _JobId(Struct, frozen=True):
+    id: int
+    changed_at: float | None
+
+
+class _SearchedJob(_JobId, frozen=True):
+    """What searches read of a job."""
+
+    url: str
+    target: str | None
+    reason: str | None
+
+
+class _JobRow(_SearchedJob, frozen=True, kw_only=True):
+    kind: str
+    state: str
+    group: str
+    host: str
+    attempts: int
+    crashes: int
+    priority: int
+    depth: int
+    node: int | None
+    due: float | None
+    """Boot-time seconds."""
+    origin: str
+
+    @property
+    def line(self) -> JobLine:
+        return JobLine(
+            self.id, self.kind, self.state, self.group, self.host, self.url, self.target, self.attempts, self.crashes,
+            self.reason, given_priority(self.priority), self.depth, None if self.node is None else f"n{self.node}",
+            None if self.due is None else max(0.0, self.due - store_time()), self.changed_at, self.origin,
+        )  # fmt: skip
+
+
+class _DetailRow(_JobRow, frozen=True, kw_only=True):
+    run: int
+    document: int | None
+    defs: int | None
+    locator: str | None
+    locator_request: str | None
+    root: int | None
+    link_request: str | None
+    carried: str | None
+
+
+_COLUMNS: dict[type[_JobId], str] = {
+    _JobId: "j.id, j.changed_at",
+    _SearchedJob: _SEARCHED_COLUMNS,
+    _JobRow: _LINE_COLUMNS,
+}
+_Row = TypeVar("_Row", bound=_JobId)
+
+
 class Listing(Struct, frozen=True):
     """A part of a list. `next` is None at the end; with fewer lines than `limit`, the time was over."""
 
@@ -211,12 +267,13 @@ def list_jobs(
     if total == 0:
         return Listing((), None)
     at = after
-    columns = _SEARCH_COLUMNS if job_filter.searches else _COLUMNS
-    for chunk, at in _iter_chunks(db, run, job_filter, after, columns, limit, backwards):
-        for line in map(
-            _to_line, _load_matches(db, job_filter, chunk, limit - len(lines)) if job_filter.searches else chunk
-        ):
-            lines.append(line)
+    chunks = _iter_chunks(db, run, job_filter, _JobRow, after, limit, backwards)
+    if job_filter.searches:
+        found = _iter_chunks(db, run, job_filter, _SearchedJob, after, limit, backwards)
+        chunks = ((_load_matches(db, job_filter, jobs, limit - len(lines)), reached) for jobs, reached in found)
+    for chunk, at in chunks:
+        for row in chunk:
+            lines.append(line := row.line)
             if len(lines) == limit:
                 return Listing(tuple(lines), None if len(lines) == total else line.cursor)
         if len(lines) == total:
@@ -231,13 +288,12 @@ def iter_ids(db: Database, run: int, job_filter: JobFilter) -> Iterator[list[int
 
     Raises UsageError if a search's pattern is too slow.
     """
-    for chunk, _ in _iter_chunks(
-        db, run, job_filter, None, _SEARCH_COLUMNS if job_filter.searches else "j.id", _CHUNK, False
-    ):
-        if job_filter.searches:
-            yield _matching_ids(job_filter, chunk)
-        else:
-            yield [row[0] for row in chunk]
+    if job_filter.searches:
+        for found, _ in _iter_chunks(db, run, job_filter, _SearchedJob, None, _CHUNK, False):
+            yield _matching_ids(job_filter, found)
+    else:
+        for chunk, _ in _iter_chunks(db, run, job_filter, _JobId, None, _CHUNK, False):
+            yield [row.id for row in chunk]
 
 
 def count_jobs(db: Database, run: int, job_filter: JobFilter = ALL_JOBS) -> int:
@@ -250,36 +306,35 @@ def count_jobs(db: Database, run: int, job_filter: JobFilter = ALL_JOBS) -> int:
 def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: int = 200) -> JobDetail | None:
     """One job in full, with at most `limit` events and rows. `pages`: pages.db, for the headers of its document."""
     with db.snapshot():
-        row = db.one(_JOB_DETAIL, (job,))
+        row = db.row(_DetailRow, _JOB_DETAIL, (job,))
         if row is None:
             return None
-        line = _to_line(row)
-        run, document, defs, locator, locator_request, root, link, carried = row[16:]
-        root_url = db.value("SELECT url FROM jobs WHERE id = ?", (root,)) if root is not None else None
-        sent = SentRequest.from_rows(link, locator_request, located=line.origin == "locator")
+        line, run, document = row.line, row.run, row.document
+        root_url = db.value("SELECT url FROM jobs WHERE id = ?", (row.root,)) if row.root is not None else None
+        sent = SentRequest.from_rows(row.link_request, row.locator_request, located=line.origin == "locator")
         metadata = documents.get_metadata(db, document) if document is not None else None
         return JobDetail(
             line=line,
             run=run,
-            locator=locator,
+            locator=row.locator,
             root_url=root_url,
             request=sent.request(line.url, root_url or line.url),
-            defs=defs,
+            defs=row.defs,
             page=DocumentDetail(document, *metadata, documents.get_headers(pages, document) if pages else ())
-            if metadata
+            if document is not None and metadata is not None
             else None,
             events=tuple(events.list_by_job(db, job, limit)),
             rows=tuple(rows.list_by_job(db, job, limit)),
             lineage=_read_lineage(db, job),
             results=step_results.list_by_job(db, run, job, limit),
             unlisted_results=tuple(step_results.count_unlisted(db, job)),
-            carried=carried,
+            carried=row.carried,
         )
 
 
 def _iter_chunks(
-    db: Database, run: int, job_filter: JobFilter, after: Cursor | None, columns: str, size: int, backwards: bool
-) -> Iterator[tuple[list[tuple[Any, ...]], Cursor]]:
+    db: Database, run: int, job_filter: JobFilter, kind: type[_Row], after: Cursor | None, size: int, backwards: bool
+) -> Iterator[tuple[list[_Row], Cursor]]:
     """Rows that SQL selects, one statement at a time, each with the cursor where the next statement starts."""
     states = job_filter.matched_states
     if not states:
@@ -287,7 +342,7 @@ def _iter_chunks(
     conditions = join_conditions([*sequence_conditions(job_filter), *job_conditions(job_filter, time.time())])
     size = _CHUNK if job_filter.searches else size
     if states == {"failed"}:
-        yield from _iter_failed_chunks(db, run, conditions, after, columns, size, backwards)
+        yield from _iter_failed_chunks(db, run, conditions, kind, after, size, backwards)
         return
     low, high = 1, int(db.value("SELECT max(id) FROM jobs") or 0)
     ids = None
@@ -303,45 +358,40 @@ def _iter_chunks(
     if after is not None:
         low, high = (low, min(high, after.id - 1)) if backwards else (max(low, after.id + 1), high)
     sql = (_IN_WINDOW if ids is None else _AMONG_IDS).format(
-        columns=columns, others=_JOINS, ids=ids, conditions=conditions[0], order="DESC" if backwards else "ASC"
+        columns=_COLUMNS[kind], others=_JOINS, ids=ids, conditions=conditions[0], order="DESC" if backwards else "ASC"
     )
     values = [*((run,) if ids is None else ()), *conditions[1], size]
 
-    def read(start: int, end: int) -> list[tuple[Any, ...]]:
-        return db.all(sql, (start, end, *values))
+    def read(start: int, end: int) -> list[_Row]:
+        return db.rows(kind, sql, (start, end, *values))
 
     for chunk, at in scan_ids(read, low, high, limit=size, backwards=backwards, in_one=ids is not None):
         yield chunk, Cursor(0.0, at)
 
 
-def _matching_ids(job_filter: JobFilter, rows: Sequence[tuple[Any, ...]]) -> list[int]:
-    """Ids of those rows (of _SEARCH_COLUMNS) that match the searches."""
-    return [row[0] for row in rows if job_filter.accepts(row[1], row[2] or "", row[3] or "")]
+def _matching_ids(job_filter: JobFilter, jobs: Sequence[_SearchedJob]) -> list[int]:
+    return [job.id for job in jobs if job_filter.accepts(job.url, job.target or "", job.reason or "")]
 
 
-def _load_matches(
-    db: Database, job_filter: JobFilter, rows: Sequence[tuple[Any, ...]], limit: int
-) -> list[tuple[Any, ...]]:
-    """The first matching rows in full, in the same order."""
-    chosen = _matching_ids(job_filter, rows)[:limit]
+def _load_matches(db: Database, job_filter: JobFilter, jobs: Sequence[_SearchedJob], limit: int) -> list[_JobRow]:
+    """The first matching ones in full, in the same order."""
+    chosen = _matching_ids(job_filter, jobs)[:limit]
     if not chosen:
         return []
-    full = {row[0]: row for row in db.all(_LINES_BY_ID.format(ids=placeholders(chosen)), chosen)}
+    full = {row.id: row for row in db.rows(_JobRow, _LINES_BY_ID.format(ids=placeholders(chosen)), chosen)}
     return [full[id_] for id_ in chosen if id_ in full]
 
 
 def _iter_failed_chunks(
-    db: Database, run: int, conditions: Condition, after: Cursor | None, columns: str, size: int, backwards: bool
-) -> Iterator[tuple[list[tuple[Any, ...]], Cursor]]:
-    sql = _FAILED.format(
-        columns=f"{columns}, coalesce(j.changed_at, 0), j.id", others=_JOINS, conditions=conditions[0],
-        beyond=">" if backwards else "<", order="ASC" if backwards else "DESC",
-    )  # fmt: skip
+    db: Database, run: int, conditions: Condition, kind: type[_Row], after: Cursor | None, size: int, backwards: bool
+) -> Iterator[tuple[list[_Row], Cursor]]:
+    beyond, order = (">", "ASC") if backwards else ("<", "DESC")
+    sql = _FAILED.format(columns=_COLUMNS[kind], others=_JOINS, conditions=conditions[0], beyond=beyond, order=order)
     at = after or (Cursor(-1.0, 0) if backwards else Cursor(1e300, 0))
     while True:
-        chunk = db.all(sql, (run, *at, *conditions[1], size))
+        chunk = db.rows(kind, sql, (run, *at, *conditions[1], size))
         if chunk:
-            at = Cursor(*chunk[-1][-2:])
+            at = Cursor(chunk[-1].changed_at or 0.0, chunk[-1].id)
             yield chunk, at
         if len(chunk) < size:
             return
@@ -357,15 +407,6 @@ def _count_by_state(db: Database, run: int, job_filter: JobFilter) -> dict[str, 
         _SUM_COUNTERS.format(sums=", ".join(f"total(s.{name})" for name in names), conditions=sql), (run, *values)
     )
     return dict(zip(names, map(int, sums or ()), strict=True))
-
-
-def _to_line(row: Sequence[Any]) -> JobLine:
-    id_, kind, state, group, host, url, target, attempts, crashes, reason, priority, depth, *more = row[:16]
-    number, due, at, origin = more
-    return JobLine(
-        id_, kind, state, group, host, url, target, attempts, crashes, reason, given_priority(priority), depth,
-        None if number is None else f"n{number}", None if due is None else max(0.0, due - store_time()), at, origin,
-    )  # fmt: skip
 
 
 def _read_lineage(db: Database, job: int) -> Lineage:

@@ -1,6 +1,7 @@
 """Finds warnings about the data of a run: empty fields, and less than in an earlier run."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -16,9 +17,10 @@ from engine.store.tables.run.runs import Baseline, Run
 from engine.urls import similar_host
 
 _HOSTS = """
-SELECT h.key, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page') AS pages,
-    (SELECT total(records) FROM host_health WHERE host = h.id AND field = ''),
-    (SELECT total(rejected) FROM host_health WHERE host = h.id AND field = ''), h.errors, h.gone, h.blocked
+SELECT h.key, (SELECT CAST(total(done) AS INTEGER) FROM sequences WHERE host = h.id AND kind = 'page') AS pages,
+    (SELECT CAST(total(records) AS INTEGER) FROM host_health WHERE host = h.id AND field = '') AS records,
+    (SELECT CAST(total(rejected) AS INTEGER) FROM host_health WHERE host = h.id AND field = '') AS rejected,
+    h.errors, h.gone, h.blocked
 FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.gone > 0 OR h.blocked > 0
     OR h.id IN (SELECT host FROM host_health WHERE rejected > 0))
 ORDER BY h.errors + h.gone + h.blocked DESC, h.id LIMIT 50
@@ -93,6 +95,16 @@ class DataWarning(Struct, frozen=True):
     """The field, group or list of seeds that it is about."""
 
 
+class _HostCounts(NamedTuple):
+    key: str
+    pages: int
+    records: int
+    rejected: int
+    errors: int
+    gone: int
+    blocked: int
+
+
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
     """The warnings of a run; empty for a healthy one. Reads counters: of hosts, those with failures alone."""
     warnings = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
@@ -105,12 +117,12 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         text = f"{drop.text} (it recovered)" if drop.ended else drop.text
         code = "dropped-field" if drop.field else "dropped-rows"
         warnings.append(DataWarning(code, text, drop.data_def, drop.host, drop.ended, drop.field or None))
-    for key, *counters in db.all(_HOSTS, (run.seq,)):
-        warnings += _of_host(str(key), *map(int, counters))
-    for host, group, pattern, pages, skipped in page_repeats.list_found(db, run.seq):
-        text = f"{pages:,} pages of {host} in a row gave the same text and fields: {pattern}"
-        text += f"; max_repeats skipped {skipped:,}" if skipped else ""
-        warnings.append(DataWarning("repeated-pages", text, host=host, subject=group))
+    for host in db.rows(_HostCounts, _HOSTS, (run.seq,)):
+        warnings += _of_host(host)
+    for streak in page_repeats.list_found(db, run.seq):
+        text = f"{streak.pages:,} pages of {streak.host} in a row gave the same text and fields: {streak.pattern}"
+        text += f"; max_repeats skipped {streak.skipped:,}" if streak.skipped else ""
+        warnings.append(DataWarning("repeated-pages", text, host=streak.host, subject=streak.group))
     for group, name in runs.list_empty_seeds(db, run.seq):
         warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}", subject=name))
     if failed := sequences.count(db, run.seq, "failed", kind=JobKind.SITEMAP):
@@ -216,17 +228,16 @@ def _of_comparison(now: Baseline, run: str, then: Baseline) -> Iterator[DataWarn
                 yield DataWarning("less-filled", text, name, subject=field)
 
 
-def _of_host(
-    host: str, pages: int, records: int, rejected: int, errors: int, gone: int, blocked: int
-) -> Iterator[DataWarning]:
-    if rejected and rejected >= records:
-        yield DataWarning("all-rejected", f"every record of {host} was rejected ({records:,})", host=host)
-    failed = errors + gone
-    requests = failed + pages + blocked
-    if blocked and blocked >= BLOCKED_SHARE * requests and (blocked >= MIN_FAILED or not pages):
+def _of_host(counts: _HostCounts) -> Iterator[DataWarning]:
+    host, blocked = counts.key, counts.blocked
+    if counts.rejected and counts.rejected >= counts.records:
+        yield DataWarning("all-rejected", f"every record of {host} was rejected ({counts.records:,})", host=host)
+    failed = counts.errors + counts.gone
+    requests = failed + counts.pages + blocked
+    if blocked and blocked >= BLOCKED_SHARE * requests and (blocked >= MIN_FAILED or not counts.pages):
         yield DataWarning("blocked", f"{host} refused {blocked:,} of {plural(requests, 'request')}", host=host)
-    if failed and failed >= FAILING_SHARE * requests and (failed >= MIN_FAILED or not pages):
-        counts = ((errors + blocked, "bad"), (gone, "gone"))
-        named = " and ".join(f"{count:,} {word}" for count, word in counts if count)
+    if failed and failed >= FAILING_SHARE * requests and (failed >= MIN_FAILED or not counts.pages):
+        kinds = ((counts.errors + blocked, "bad"), (counts.gone, "gone"))
+        named = " and ".join(f"{count:,} {word}" for count, word in kinds if count)
         text = f"{named} of {plural(requests, 'answer')} of {host}"
         yield DataWarning("failing-requests", text, host=host)

@@ -1,13 +1,20 @@
 """Finds the run of a job and the ids of a run's jobs and rows, and scans ids in windows."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from engine.store.db.connector import Database
 
 _RUN_FROM = "SELECT id, run FROM {table} WHERE id >= ? ORDER BY id LIMIT 1"
 _WINDOW = 20_000
-_Row = TypeVar("_Row", bound=tuple[Any, ...])
+
+
+class _Numbered(Protocol):
+    @property
+    def id(self) -> int: ...
+
+
+_Row = TypeVar("_Row", bound=_Numbered)
 
 
 class IdRange(NamedTuple):
@@ -47,13 +54,13 @@ def scan_ids(
 ) -> Iterator[tuple[list[_Row], int]]:  # fmt: skip
     """What `read` gives of the ids from `low` to `high`, window by window, and the id that the scan has reached.
 
-    `read` gives at most `limit` rows between two ids, each with its id first. `in_one`: it reads an index, and no
+    `read` gives at most `limit` rows between two ids. `in_one`: it reads an index, and no
     windows are needed.
     """
     width = high if in_one else _WINDOW
     while low <= high:
         start, end = (max(low, high - width + 1), high) if backwards else (low, min(high, low + width - 1))
         rows = read(start, end)
-        at = rows[-1][0] if len(rows) == limit else start if backwards else end
+        at = rows[-1].id if len(rows) == limit else start if backwards else end
         low, high = (low, at - 1) if backwards else (at + 1, high)
         yield rows, at

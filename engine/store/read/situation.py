@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from msgspec import Struct, field
@@ -19,9 +19,9 @@ from engine.store.tables.run import metrics, supervisors
 from engine.store.tables.run.runs import Run
 
 _SEQUENCES = """
-SELECT id, host, grp, max_pages,
-    paused <> 0 OR absent = 1 OR host IN (SELECT id FROM hosts WHERE run = :run AND paused <> 0),
-    ready + delayed + taken, done, failed, skipped + incomplete
+SELECT id, host, grp AS "group", max_pages,
+    paused <> 0 OR absent = 1 OR host IN (SELECT id FROM hosts WHERE run = :run AND paused <> 0) AS paused,
+    ready + delayed + taken AS "left", done, failed, skipped + incomplete AS other
 FROM sequences WHERE run = :run AND kind = 'page'
 """
 _APPENDER_LOST = """
@@ -30,7 +30,8 @@ SELECT EXISTS (SELECT 1 FROM appenders WHERE supervisor IN (SELECT epoch FROM su
     AND NOT EXISTS (SELECT 1 FROM appenders WHERE run = ? AND ended_at IS NULL AND beat_age IS NOT NULL)
 """
 _HOSTS = f"""
-SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, h.backoff_until, h.strikes, h.rest_reason, h.paused, h.errors, h.blocked
+SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY} AS delay, h.backoff_until, h.strikes, h.rest_reason, h.paused, h.errors,
+    h.blocked
 FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value
 """
 
@@ -111,6 +112,30 @@ class Situation(Struct, omit_defaults=True):
     """Defs on disk that wait to be published."""
 
 
+class _SequencePages(NamedTuple):
+    id: int
+    host: int
+    group: str
+    max_pages: int | None
+    paused: bool
+    left: int
+    done: int
+    failed: int
+    other: int
+
+
+class _HostRow(NamedTuple):
+    id: int
+    key: str
+    delay: float
+    backoff_until: float | None
+    strikes: int
+    rest_reason: str | None
+    paused: bool
+    errors: int
+    blocked: int
+
+
 def read(db: Database, run: Run, settled: Mapping[int, int] = MappingProxyType({})) -> Situation:
     """The situation of a run, from its counters.
 
@@ -132,22 +157,23 @@ def read(db: Database, run: Run, settled: Mapping[int, int] = MappingProxyType({
 def _count_pages(db: Database, run: Run, situation: Situation) -> None:
     in_groups: dict[str, list[tuple[HostWork, int]]] = {}
     limits: dict[str, int] = {}
-    for id_, host, group, limit, paused, left, done, failed, other in db.all(_SEQUENCES, {"run": run.seq}):
-        of_host = situation.hosts.setdefault(int(host), HostWork())
-        of_host.ended += int(done + failed)
-        of_host.done += int(done)
-        of_host.waiting += int(left)
-        situation.total += int(left + done + failed + other)
-        situation.waiting += int(left)
-        if left:
-            situation.open_sequences[int(id_)] = int(left + done + failed + other)
-        if paused:
-            situation.paused_pages += int(left)
-            of_host.paused_pages += int(left)
+    for pages in db.rows(_SequencePages, _SEQUENCES, {"run": run.seq}):
+        of_host = situation.hosts.setdefault(pages.host, HostWork())
+        of_host.ended += pages.done + pages.failed
+        of_host.done += pages.done
+        of_host.waiting += pages.left
+        total = pages.left + pages.done + pages.failed + pages.other
+        situation.total += total
+        situation.waiting += pages.left
+        if pages.left:
+            situation.open_sequences[pages.id] = total
+        if pages.paused:
+            situation.paused_pages += pages.left
+            of_host.paused_pages += pages.left
             continue
-        in_groups.setdefault(str(group), []).append((of_host, int(left)))
-        if limit is not None:
-            limits[str(group)] = int(limit)
+        in_groups.setdefault(pages.group, []).append((of_host, pages.left))
+        if pages.max_pages is not None:
+            limits[pages.group] = pages.max_pages
     for group, parts in in_groups.items():
         share = 1.0
         waiting = sum(left for _, left in parts)
@@ -163,8 +189,8 @@ def _read_hosts(db: Database, situation: Situation, settled: Mapping[int, int]) 
     """What hosts answered, but for those that are as they were."""
     ids = [id_ for id_, work in situation.hosts.items() if work.waiting or settled.get(id_) != work.ended]
     answers = host_speeds.list_answers(db, ids)
-    for id_, key, delay, backoff, strikes, reason, paused, errors, blocked in db.all(_HOSTS, (id_list(ids),)):
-        work = situation.hosts[int(id_)]
-        work.key, work.delay, work.backoff_until, work.paused = str(key), float(delay), backoff, bool(paused)
-        work.strikes, work.rest_reason = int(strikes), reason
-        work.answers, work.bad, work.refused = answers.get(int(id_), {}), int(errors + blocked), int(blocked)
+    for host in db.rows(_HostRow, _HOSTS, (id_list(ids),)):
+        work = situation.hosts[host.id]
+        work.key, work.delay, work.backoff_until, work.paused = host.key, host.delay, host.backoff_until, host.paused
+        work.strikes, work.rest_reason = host.strikes, host.rest_reason
+        work.answers, work.bad, work.refused = answers.get(host.id, {}), host.errors + host.blocked, host.blocked

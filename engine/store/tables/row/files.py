@@ -123,7 +123,7 @@ def list_recorded(db: Database, run: int, after: str, limit: int) -> list[Record
 
 def iterate_unneeded(db: Database, runs: Iterable[int]) -> Iterator[UnneededFile]:
     """The files of these runs whose content no other run has."""
-    return (UnneededFile(*row) for row in db.execute(_UNNEEDED, (id_list(runs),)))
+    return db.iterate(UnneededFile, _UNNEEDED, (id_list(runs),))
 
 
 def delete(db: Database, ids: Iterable[int]) -> None:

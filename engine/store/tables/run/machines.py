@@ -1,6 +1,6 @@
 """Writes the table `leader` and the beats of machines: who is there, and which of them leads."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +21,8 @@ RETURNING epoch
 _LIVING = f"SELECT name, program FROM supervisors WHERE ended_at IS NULL AND beat_at > {NOW} - {_FRESH_SECONDS}"
 _BEAT = f"UPDATE supervisors SET beats = beats + 1, beat_at = {NOW} WHERE epoch = ? AND ended_at IS NULL"
 _VIEW = """
-SELECT l.epoch, l.fence, s.epoch, s.name, s.role, s.beats, s.run
+SELECT l.fence AS "lease.fence", l.epoch AS "lease.epoch", s.epoch AS "machine.epoch", s.name AS "machine.name",
+    s.role AS "machine.role", s.beats AS "machine.beats", s.run AS "machine.run"
 FROM leader l LEFT JOIN supervisors s ON s.ended_at IS NULL ORDER BY s.epoch
 """
 _IS_LEADER = """
@@ -72,6 +73,11 @@ class MachineView(Struct, frozen=True):
         return next((machine for machine in self.machines if machine.epoch == self.lease.epoch), None)
 
 
+class _ViewRow(NamedTuple):
+    lease: LeaderLease
+    machine: SeenMachine | None
+
+
 class MachineRow(Struct, frozen=True):
     """A machine. Field names and their order are the keys of `status --json`."""
 
@@ -119,14 +125,9 @@ def analyze(db: Database) -> None:
 
 def read_view(db: Database, run: int | None) -> MachineView:
     """The machines, and then how far the run is: an end of the run shows before the end of its leader."""
-    rows = db.all(_VIEW)
+    rows = db.rows(_ViewRow, _VIEW)
     stage, exit_code = db.one("SELECT stage, exit_code FROM runs WHERE seq = ?", (run,)) or ("", None)
-    return MachineView(
-        LeaderLease(*rows[0][:2]),
-        tuple([SeenMachine(*row[2:]) for row in rows if row[2] is not None]),
-        stage,
-        exit_code,
-    )
+    return MachineView(rows[0].lease, tuple([row.machine for row in rows if row.machine is not None]), stage, exit_code)
 
 
 def get_lease(db: Database) -> LeaderLease:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ ON CONFLICT (sequence) DO UPDATE SET digest = excluded.digest, pages = excluded.
     longest = excluded.longest, longest_pattern = excluded.longest_pattern, skipped = excluded.skipped
 """
 _FOUND = """
-SELECT h.key, s.grp, p.longest_pattern, p.longest, p.skipped FROM page_repeats p
+SELECT h.key AS host, s.grp AS "group", p.longest_pattern AS pattern, p.longest AS pages, p.skipped FROM page_repeats p
 JOIN sequences s ON s.id = p.sequence JOIN hosts h ON h.id = s.host
 WHERE p.longest > 0 AND s.run = ? ORDER BY p.sequence
 """
@@ -40,9 +40,21 @@ class PageSeen(Effect):
     """The other effects of a page that is skipped: if the commit fails, the next one decides again."""
 
 
+class LongStreak(NamedTuple):
+    """Pages of a host and a group that gave the same, one after the other."""
+
+    host: str
+    group: str
+    pattern: str
+    """Of their URLs."""
+    pages: int
+    skipped: int
+
+
 class _Streak(Struct):
     """The current streak of a sequence, and its longest one."""
 
+    sequence: int
     digest: int = 0
     pages: int = 0
     """The length of the current streak."""
@@ -93,15 +105,15 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, PageSeen]]) -> None:
     commit.db.execute_values(
         _WRITE,
         [
-            (sequence, one.digest, one.pages, one.pattern, one.longest, one.longest_pattern, one.skipped)
-            for sequence, one in streaks.items()
+            (one.sequence, one.digest, one.pages, one.pattern, one.longest, one.longest_pattern, one.skipped)
+            for one in streaks.values()
         ],
     )
 
 
-def list_found(db: Database, run: int) -> list[tuple[Any, ...]]:
-    """Host, group, pattern of URLs, length, and skipped pages of each streak that is worth a warning."""
-    return db.all(_FOUND, (run,))
+def list_found(db: Database, run: int) -> list[LongStreak]:
+    """The longest streak of each sequence, if it is worth a warning."""
+    return db.rows(LongStreak, _FOUND, (run,))
 
 
 def widen_pattern(pattern: str, url: str) -> str:
@@ -136,5 +148,5 @@ def _find(outcomes: Sequence[JobOutcome]) -> list[tuple[JobOutcome, PageSeen]]:
 
 def _read(db: Database, made: Sequence[tuple[JobOutcome, PageSeen]]) -> dict[int, _Streak]:
     sequences = sorted({outcome.job.sequence for outcome, _ in made})
-    stored = {int(sequence): _Streak(*rest) for sequence, *rest in db.all(_READ, (id_list(sequences),))}
-    return {sequence: stored.get(sequence, _Streak()) for sequence in sequences}
+    stored = {streak.sequence: streak for streak in db.rows(_Streak, _READ, (id_list(sequences),))}
+    return {sequence: stored.get(sequence) or _Streak(sequence) for sequence in sequences}
