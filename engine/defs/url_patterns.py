@@ -1,6 +1,6 @@
-r"""Expands braces in URLs and texts: `{1..50}`, `{01..12}`, `{a,b}`, and the open range `{1..}`.
+r"""Expands braces in URLs and texts: `{1..50}`, `{01..12}`, `{0..80..20}`, `{a,b}`, and open ranges.
 
-An open range stands for its first number: `series_patterns` expands it page by page.
+An open range, `{1..}` or `{0..*..20}`, stands for its first number: `series_patterns` expands it page by page.
 
 `\{`, `\}` and, between braces, `\,` are literal. `%{…}` is a variable, not a brace, and stays as it is.
 """
@@ -17,7 +17,7 @@ from engine.urls import without_credentials
 
 MAX_URLS = 100_000
 
-_RANGE = late_regex(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})?")
+_RANGE = late_regex(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18}|\*)?(?:(?<!\.)\.\.(-?[0-9]{1,9}))?")
 _PART = late_regex(r"%?%\{[^{}]*\}|%%\{|\\[{}]|\{((?:\\[{},]|[^{}\\]|\\(?![{},]))*)\}|\{", re.DOTALL)
 
 
@@ -79,7 +79,7 @@ def split(pattern: str, shown: str | None = None) -> Iterator[Token]:
 
 
 def list_alternatives(brace: str, shown: str | None = None) -> Sequence[str]:
-    """What a brace as written stands for. Raises UsageError if it is neither a range nor a list.
+    """What a brace as written stands for. Raises UsageError if it is neither a range nor a list, BadStep for its step.
 
     `shown`: as for `split`; without it the message quotes nothing of the text.
     """
@@ -93,8 +93,17 @@ def list_alternatives(brace: str, shown: str | None = None) -> Sequence[str]:
             f"{f'{brace!r} in {shown}' if shown else 'a brace in the text'} is neither a range nor a list.",
             "Write {1..50}, {01..12} or {a,b}, or \\{ for a literal brace.",
         )
+    if _step_of(ends) < 1:
+        raise BadStep(
+            f"{f'the step of {brace!r} in {shown}' if shown else 'the step of a range'} is not 1 or more.",
+            "Write {0..80..20}, or {80..0..20} to count down.",
+        )
     own = _series_range(ends)
-    return _Range(own.first, own.first if own.last is None else own.last, own.width)
+    return _Range(own._replace(last=own.first) if own.last is None else own)
+
+
+class BadStep(UsageError):
+    """The step of a range is 0 or negative."""
 
 
 class SeriesRange(NamedTuple):
@@ -104,27 +113,35 @@ class SeriesRange(NamedTuple):
     last: int | None
     """None: it is open."""
     width: int
+    step: int
+    """The distance of two numbers, whichever of first and last is greater."""
 
 
 def read_range(brace: str) -> SeriesRange | None:
-    """The range of a brace as written; None: it is not a range."""
+    """The range of a brace as written; None: it is not a range that can be expanded."""
     ends = _RANGE.fullmatch(brace[1:-1])
-    return None if ends is None else _series_range(ends)
+    return None if ends is None or _step_of(ends) < 1 else _series_range(ends)
+
+
+def _step_of(ends: re.Match[str]) -> int:
+    return int(ends[3] or 1)
 
 
 def _series_range(ends: re.Match[str]) -> SeriesRange:
-    written = [end for end in ends.groups() if end is not None]
-    padded = any(re.match(r"-?0[0-9]", end) for end in written)
-    first, last = ends.groups()
-    return SeriesRange(int(first), None if last is None else int(last), max(map(len, written)) if padded else 0)
+    first, last = ends[1], None if ends[2] == "*" else ends[2]
+    written = [first] if last is None else [first, last]
+    width = max(map(len, written)) if any(re.match(r"-?0[0-9]", end) for end in written) else 0
+    return SeriesRange(int(first), None if last is None else int(last), width, _step_of(ends))
 
 
 class _Range(Sequence[str]):
-    """The numbers of `{first..last}` as texts, padded to `width`."""
+    """The numbers of a range with an end as texts."""
 
-    def __init__(self, first: int, last: int, width: int) -> None:
-        self._numbers = range(first, last + 1) if first <= last else range(first, last - 1, -1)
-        self._width = width
+    def __init__(self, own: SeriesRange) -> None:
+        assert own.last is not None
+        sign = 1 if own.first <= own.last else -1
+        self._numbers = range(own.first, own.last + sign, sign * own.step)
+        self._width = own.width
 
     def __len__(self) -> int:
         return len(self._numbers)

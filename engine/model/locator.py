@@ -21,6 +21,8 @@ class Series(Struct, frozen=True, kw_only=True):
     """None: the range is open."""
     width: int = 0
     """Digits to which numbers are padded."""
+    step: int = 1
+    """The distance of two numbers, up or down."""
 
     def request(self, number: int) -> tuple[str, str | None]:
         """URL and body of a page."""
@@ -29,10 +31,10 @@ class Series(Struct, frozen=True, kw_only=True):
 
     def following(self, number: int) -> int | None:
         """The number of the next page; None: the range ends."""
-        step = -1 if self.last is not None and self.last < self.first else 1
-        if number == self.last or abs(number + step - self.first) >= MAX_SERIES_PAGES:
-            return None
-        return number + step
+        falls = self.last is not None and self.last < self.first
+        following = number - self.step if falls else number + self.step
+        is_beyond = self.last is not None and (following < self.last if falls else following > self.last)
+        return None if is_beyond or abs(following - self.first) >= MAX_SERIES_PAGES * self.step else following
 
 
 class SitemapLink(Struct, frozen=True, kw_only=True):

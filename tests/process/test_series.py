@@ -232,16 +232,54 @@ def test_an_edit_of_the_block_continues_a_series_that_ended_too_early(project: P
     assert max(site.count(path) for path in site.paths) == 1
 
 
+def by_offset(total: int) -> Callable[[Request], Page]:
+    """A list of which a page shows up to 20 rows from `start` on."""
+
+    def serve(request: Request) -> Page:
+        start = int(urllib.parse.parse_qs(request.path.partition("?")[2])["start"][0])
+        numbers = range(start, min(start + 20, total))
+        return Page(html("".join(f'<p class="item" id="{number}">thing {number}</p>' for number in numbers)))
+
+    return serve
+
+
+@pytest.mark.quick
+@shared()
+def test_offsets_with_an_open_end(site: Site) -> Part:
+    site.fallback = by_offset(75)
+    crawl = yield text_of(site, '{url: "/list?start={0..*..20}", until: empty}')
+    assert ids(crawl) == sorted(map(str, range(75)))
+    assert site.paths == [f"/list?start={start}" for start in (0, 20, 40, 60, 80)], "one after another"
+
+
+@shared()
+def test_offsets_to_an_end(site: Site) -> Part:
+    site.fallback = by_offset(75)
+    crawl = yield text_of(site, '{url: "/list?start={0..60..20}"}')
+    assert ids(crawl) == sorted(map(str, range(75)))
+    assert sorted(site.paths) == [f"/list?start={start}" for start in (0, 20, 40, 60)]
+
+
+@shared()
+def test_offsets_that_end_with_a_page_that_does_not_exist(site: Site) -> Part:
+    pages = by_offset(75)
+    site.fallback = lambda request: Page(status=404) if "=80" in request.path else pages(request)
+    crawl = yield text_of(site, '{url: "/list?start={0..*..20}", until: empty}')
+    assert ids(crawl) == sorted(map(str, range(75)))
+    assert crawl.jobs == {"done": 4, "skipped": 1}
+
+
 def wait_for_pages(site: Site, running: Running, count: int) -> None:
     assert until(lambda: len(set(site.paths)) >= count or running.exited), running.err
 
 
 @pytest.mark.quick
 @pytest.mark.parametrize("kills", [(9, 20), pytest.param((3, 9, 17, 24), marks=pytest.mark.sweep)])
-def test_a_series_survives_kills(project: Project, site: Site, kills: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("range_", ["{1..}", pytest.param("{1..*..1}", marks=pytest.mark.sweep)])
+def test_a_series_survives_kills(project: Project, site: Site, kills: tuple[int, ...], range_: str) -> None:
     pages = listing(30)
     site.fallback = lambda request: Page(pages(request).body, delay=0.02)
-    write(project, site)
+    write(project, site, OPEN.replace("{1..}", range_))
     for after in kills:
         running = project.start(nodes=2)
         wait_for_pages(site, running, after)
@@ -261,6 +299,11 @@ def test_what_check_says_of_ranges_and_until(project: Project, site: Site) -> No
         ('{url: "/a{1..}", sitemap: /map.xml, until: empty}', r"`sitemap` has no range"),
         ('{url: "http://h{1..}.example/", until: empty}', r"cannot be in the host"),
         ('{url: "/a{1..}", until: full}', r"`until`"),
+        ('{url: "/a?start={0..*..20}"}', r"the range has no end; add `until: empty`"),
+        ('{url: "/a?start={0..80..0}"}', r"the step of '{0..80..0}' in '.*' is not 1 or more"),
+        ('{url: "/a?start={0..*..-20}", until: empty}', r"is not 1 or more. Write {0..80..20}"),
+        ('{url: /a, form: {start: "{80..0..-20}"}}', r"is not 1 or more"),
+        ('{url: /a, json: {start: "{0..80..0}"}}', r"is not 1 or more"),
     ):
         write(project, site, locator)
         done = project.run_command("check", "--defs", str(project.defs))

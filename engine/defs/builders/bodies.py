@@ -14,6 +14,7 @@ from msgspec import UNSET
 from engine.defs import url_patterns
 from engine.defs.language.keys import LocatorTerm, written_urls
 from engine.defs.problems import Problems
+from engine.defs.url_patterns import BadStep
 from engine.defs.yaml.node import YamlNode
 from engine.encodings import quote_form_text
 from engine.errors import UsageError
@@ -57,6 +58,8 @@ def check_bodies(locator: YamlNode, problems: Problems) -> None:
         if entry is None:
             continue
         texts = [part for part in iter_scalars(entry.node) if isinstance(part.value(), str)]
+        for part in texts if key == "json" else ():
+            _check_steps(part, problems)
         counts = [1 if key == "json" and _is_literal(part.text) else _count(part) for part in texts]
         bodies = prod(counts)
         if all(count == 1 for count in counts):
@@ -84,6 +87,16 @@ def _count(node: YamlNode) -> int:
         return url_patterns.count_alternatives(node.text)
     except UsageError:
         return 1
+
+
+def _check_steps(node: YamlNode, problems: Problems) -> None:
+    """Refuse a range with a step below 1: other invalid braces are literal in JSON."""
+    try:
+        url_patterns.count_alternatives(node.text)
+    except BadStep as error:
+        problems.add(node.place, "bad-range", f"{error.message} {error.remedy}")
+    except UsageError:
+        pass
 
 
 def _is_literal(text: str) -> bool:

@@ -56,7 +56,7 @@ def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Probl
             problems.add(locator.key_place(key), "conflict", message)
     for node, of_url in ranges:
         if not of_url and _has_valid_braces(node):
-            message = "`until` needs a range of pages, such as `?page={1..}`, in the URL, `form` or `json`"
+            message = "`until` needs a range of pages, `{1..}` or `{0..*..20}`, in the URL, `form` or `json`"
             problems.add(locator.key_place("until"), "missing-range", message)
         chosen = choose_range(of_url)
         if (chosen is not None and of_url.count(chosen) > 1) or sum(r.last is None for r in of_url) > 1:

@@ -88,7 +88,7 @@ class LocatorTerm(Struct, frozen=True, kw_only=True):
     url: Annotated[
         Url | None,
         DefKey(
-            "A URL; `{1..50}`, `{01..12}` and `{a,b}` expand; relative ones resolve against `baseUrl`.",
+            "A URL; `{1..50}`, `{01..12}`, `{0..80..20}` and `{a,b}` expand; relative ones resolve against `baseUrl`.",
             examples=("https://shop.example/", "/catalogue/page-{1..50}.html"),
         ),
     ] = None
@@ -134,7 +134,7 @@ class LocatorTerm(Struct, frozen=True, kw_only=True):
     ] = UNSET
     until: Annotated[
         Literal["empty"] | None,
-        DefKey("Fetch the pages of a range such as `{1..}` one after another, until one has no record."),
+        DefKey("Fetch the pages of a range, `{1..}` or `{0..*..20}`, one after another, until one has no record."),
     ] = None
 
 

@@ -91,8 +91,7 @@ class SeedReader:
                             f"{place}: the number of its range is not sent: {urls.without_credentials(pattern)[:200]}"
                         )
                         continue
-                    first, last, width = own.range
-                    series = Series(url=url, body=own.body, first=first, last=last, width=width)
+                    series = Series(url=url, body=own.body, **own.range._asdict())
                     yield seed._replace(body=number.join(own.body) if own.body else None, series=series)
 
     def _resolve_url(self, written: str) -> str | None:

@@ -21,6 +21,15 @@ from engine.errors import UsageError
         ("/{01..2}", ["/01", "/02"]),
         ("/{3..1}", ["/3", "/2", "/1"]),
         ("/{-1..1}", ["/-1", "/0", "/1"]),
+        ("/{0..80..20}", ["/0", "/20", "/40", "/60", "/80"]),
+        ("/{0..79..20}", ["/0", "/20", "/40", "/60"]),
+        ("/{80..0..40}", ["/80", "/40", "/0"]),
+        ("/{00..5..5}", ["/00", "/05"]),
+        ("/{7..7..3}", ["/7"]),
+        ("/{1..3..20}", ["/1"]),
+        ("/{1..9..1}", [f"/{n}" for n in range(1, 10)]),
+        ("/{3..*}", ["/3"]),
+        ("/{0..*..20}", ["/0"]),
         ("/{a,b}{1..2}", ["/a1", "/a2", "/b1", "/b2"]),
         ("/{a,}", ["/a", "/"]),
         (r"/\{1..2}", ["/{1..2}"]),
@@ -36,13 +45,24 @@ def test_expansion(pattern: str, expected: list[str]) -> None:
     assert count(pattern) == len(expected)
 
 
-@pytest.mark.parametrize("pattern", ["/{", "/{a", "/{a}", "/{}", "/{a,{b,c}}", "/{a..c}", "/{1..9..2}"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["/{", "/{a", "/{a}", "/{}", "/{a,{b,c}}", "/{a..c}", "/{1..9..2..2}", "/{1....2}", "/{1..2..}", "/{*..9}",
+     "/{1..9..1000000000}"],
+)  # fmt: skip
 def test_invalid_braces_are_rejected(pattern: str) -> None:
     with pytest.raises(UsageError) as caught:
         expand(pattern)
     assert "\\{" in caught.value.remedy
     with pytest.raises(UsageError):
         count(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["/{0..80..0}", "/{0..80..-20}", "/{80..0..-20}", "/{0..*..0}", "/{1..2..-0}"])
+def test_a_step_below_1_is_rejected(pattern: str) -> None:
+    with pytest.raises(UsageError, match=r"the step of .* is not 1 or more") as caught:
+        expand(pattern)
+    assert "{80..0..20} to count down" in caught.value.remedy
 
 
 def test_the_limit_and_laziness() -> None:

@@ -9,7 +9,7 @@ import pytest
 from engine.defs.builders.bodies import FORM_TYPE, JSON_TYPE
 from engine.model.definition import Locator, LocatorGroup
 from engine.model.job import link_key, locator_key
-from engine.model.locator import Series
+from engine.model.locator import MAX_SERIES_PAGES, Series
 from engine.store.tables.job import locators
 from engine.supervise.seeding.seed_jobs import Seed
 from engine.supervise.seeding.seed_reader import SeedReader
@@ -39,6 +39,8 @@ def series_of(own: Locator, base: str | None = None) -> list[tuple[str, str | No
     [
         ("http://a/?p={1..}", "http://a/?p=1", Series(url=("http://a/?p=", ""), first=1)),
         ("http://a/{0..}/x", "http://a/0/x", Series(url=("http://a/", "/x"), first=0)),
+        ("http://a/?s={0..*..20}", "http://a/?s=0", Series(url=("http://a/?s=", ""), first=0, step=20)),
+        ("http://a/{00..80..20}", "http://a/00", Series(url=("http://a/", ""), first=0, last=80, width=2, step=20)),
         ("http://a/{5..1}", "http://a/5", Series(url=("http://a/", ""), first=5, last=1)),
         ("http://a/{08..12}", "http://a/08", Series(url=("http://a/", ""), first=8, last=12, width=2)),
         ("http://a/{001..}", "http://a/001", Series(url=("http://a/", ""), first=1, width=3)),
@@ -51,6 +53,31 @@ def series_of(own: Locator, base: str | None = None) -> list[tuple[str, str | No
 )  # fmt: skip
 def test_the_first_page_and_the_pieces_of_its_url(written: str, url: str, series: Series) -> None:
     assert series_of(locator(written), "http://base:81/") == [(url, None, series)]
+
+
+@pytest.mark.parametrize(
+    ("series", "numbers"),
+    [
+        (Series(url=("/", ""), first=0, last=80, step=20), [0, 20, 40, 60, 80]),
+        (Series(url=("/", ""), first=0, last=79, step=20), [0, 20, 40, 60]),
+        (Series(url=("/", ""), first=50, last=0, step=20), [50, 30, 10]),
+        (Series(url=("/", ""), first=3, last=3, step=20), [3]),
+        (Series(url=("/", ""), first=3, last=4), [3, 4]),
+    ],
+)
+def test_the_numbers_of_a_series(series: Series, numbers: list[int]) -> None:
+    found: list[int] = []
+    number: int | None = series.first
+    while number is not None:
+        found.append(number)
+        number = series.following(number)
+    assert found == numbers
+
+
+def test_an_open_series_with_a_step_has_as_many_pages_as_any() -> None:
+    series = Series(url=("/", ""), first=10, step=20)
+    assert series.following(10 + 20 * (MAX_SERIES_PAGES - 2)) == 10 + 20 * (MAX_SERIES_PAGES - 1)
+    assert series.following(10 + 20 * (MAX_SERIES_PAGES - 1)) is None
 
 
 def test_other_ranges_and_lists_give_a_series_each() -> None:
