@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import translate
 from hashlib import blake2b
 from pathlib import Path
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import quote_plus, unquote, unquote_plus
 
 from ada_url import URL, join_url, normalize_url
 
@@ -125,6 +125,21 @@ def similar_host(name: str, keys: Iterable[str]) -> str | None:
 def host_without_www(url: str) -> str:
     """The host name of a normalized URL without a leading `www.` and a trailing dot: most sites answer under both."""
     return bare_host(host_of(url)).removeprefix("www.")
+
+
+def parameter_of(url: str, name: str) -> str | None:
+    """The value of the first parameter of that name in the query, decoded; None: there is none."""
+    pair = next((pair for pair in url.partition("?")[2].split("&") if _key_of(pair) == name), None)
+    return None if pair is None else unquote_plus(pair.partition("=")[2])
+
+
+def with_parameter(url: str, name: str, value: str) -> str:
+    """A URL without fragment in which that parameter, the first of its name, has another value; the rest stays."""
+    bare, _, query = url.partition("?")
+    pairs = query.split("&") if query else []
+    place = next((place for place, pair in enumerate(pairs) if _key_of(pair) == name), len(pairs))
+    key = pairs[place].partition("=")[0] if place < len(pairs) else quote_plus(name)
+    return f"{bare}?{'&'.join([*pairs[:place], f'{key}={quote_plus(value)}', *pairs[place + 1 :]])}"
 
 
 def bare_host(host: str) -> str:

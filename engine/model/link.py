@@ -136,12 +136,17 @@ class NextPage(Struct, frozen=True, kw_only=True):
 
     request: RequestTemplate
     variables: tuple[tuple[str, ...], ...]
-    """Pairs of a variable's name and the selector of its value."""
+    """Pairs of a variable's name and the selector of its value; or of a parameter of the URL and the number to add."""
     header: str = ""
     """The relation of a link in the header `Link` that names the URL, in place of a request."""
     until_empty: bool = False
     """Whether a page without a record or a followed link is the last."""
     place: SourcePosition = NO_POSITION
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """What is added to parameters of the URL, by their names."""
+        return {name: int(text) for name, text in self.variables if text.isdecimal()}
 
 
 METHODS, RELATIONS = get_args(Method), get_args(Relation)

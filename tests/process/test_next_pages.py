@@ -5,6 +5,7 @@ import os
 import signal
 import urllib.parse
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -133,6 +134,77 @@ def test_an_empty_page_and_one_that_does_not_exist_end_it(project: Project, site
     project.crawl()
     assert site.paths == ["/api", "/api?cursor=x", "/api?cursor=gone"]
     assert ids(project) == ["0a", "1a"]
+
+
+OFFSET = "{offset: 20}"
+
+
+def by_offset(total: int, after: Page | None = None) -> Callable[[Request], Page]:
+    """20 items from `offset` on; `after`: what is given beyond the last one, by default a page without any."""
+
+    def serve(request: Request) -> Page:
+        start = int(urllib.parse.parse_qs(request.path.partition("?")[2]).get("offset", ["0"])[0])
+        items = [str(number) for number in range(start, min(start + 20, total))]
+        return answer(items, None) if items or after is None else after
+
+    return serve
+
+
+def added_paths(*offsets: int) -> list[str]:
+    return ["/api", *(f"/api?offset={offset}" for offset in offsets)]
+
+
+@pytest.mark.quick
+@shared()
+def test_a_number_is_added_until_a_page_is_empty(site: Site) -> Part:
+    site.fallback = by_offset(75)
+    crawl = yield text_of(site, OFFSET)
+    assert ids(crawl) == sorted(map(str, range(75)))
+    assert site.paths == added_paths(20, 40, 60, 80)
+    assert {job["depth"] for job in crawl.all_jobs()} == {0}
+
+
+@shared()
+def test_a_number_is_added_until_a_page_does_not_exist(site: Site) -> Part:
+    site.fallback = by_offset(75, Page(status=404))
+    crawl = yield text_of(site, OFFSET, "{url: '/api?offset=0'}")
+    assert ids(crawl) == sorted(map(str, range(75)))
+    assert crawl.jobs == {"done": 4, "skipped": 1}
+
+
+@shared()
+def test_a_number_is_added_until_a_page_repeats_the_one_before(site: Site) -> Part:
+    site.fallback = by_offset(45, answer([str(number) for number in range(40, 45)], None))
+    crawl = yield text_of(site, OFFSET)
+    assert ids(crawl) == sorted(map(str, range(45)))
+    assert site.paths == added_paths(20, 40, 60)
+
+
+@shared()
+def test_a_site_that_ignores_the_number_is_asked_twice(site: Site) -> Part:
+    site.fallback = lambda _: answer(["a", "b"], None)
+    crawl = yield text_of(site, OFFSET)
+    assert (ids(crawl), site.paths) == (["a", "b"], added_paths(20))
+
+
+def kill_after(pages: int, project: Project, site: Site, running: Running) -> None:
+    assert until(lambda: len(set(site.paths)) >= pages or running.exited), running.err
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    project.assert_no_process_left()
+
+
+@pytest.mark.sweep
+def test_a_number_is_added_over_kills(project: Project, site: Site) -> None:
+    pages = by_offset(400)
+    site.fallback = lambda request: Page(pages(request).body, delay=0.02, headers={"Content-Type": "application/json"})
+    write(project, site, OFFSET)
+    for after in (3, 9, 15):
+        running = project.start(nodes=2)
+        kill_after(after, project, site, running)
+    project.crawl()
+    assert ids(project) == sorted(map(str, range(400)))
+    assert set(site.paths) == set(added_paths(*range(20, 401, 20)))
 
 
 @shared()

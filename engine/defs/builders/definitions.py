@@ -268,7 +268,7 @@ def _next_page(term: NextTerm, part: DefPart) -> NextPage:
         request=term.request or RequestTemplate(),
         variables=tuple(term.variables.items()),
         header="" if term.header is None else term.header.lower(),
-        until_empty=term.until is not None,
+        until_empty=term.until is not None or any(text.isdecimal() for text in term.variables.values()),
         place=part.node.place,
     )
 

@@ -8,7 +8,7 @@ from engine.defs.builders.bodies import iter_scalars
 from engine.defs.checks.fields import check_candidates
 from engine.defs.checks.series import add_no_content, has_content
 from engine.defs.language.keys import data_def_of, is_table, iter_all_tasks, keys_of
-from engine.defs.language.kinds import url_problem
+from engine.defs.language.kinds import is_step, url_problem
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import UsageError, find_similar, quote_text, suggest
@@ -128,6 +128,10 @@ class _LinkCheck:
 def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
     requests = [key for key in ("url", "form", "json") if key in node.entries]
     variables = [key for key in node.entries if key not in _NEXT_KEYS]
+    steps = [name for name in variables if is_step(node.text_of(name) or "")]
+    if steps:
+        _check_steps(data_def, node, steps, [key for key in node.entries if key not in (*steps, "until")], problems)
+        return
     for name in variables:
         if not _NAME.fullmatch(name):
             message = f"'{name}' is not the name of a variable: letters, digits and _ only"
@@ -144,8 +148,9 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
             add_no_content(node, problems)
         return
     if not requests:
-        message = "`next` needs a `url`, `form` or `json` that asks for the next page, or a `header`"
-        problems.add(node.place, "missing-key", f"{message}, such as `url: '/items?after=%{{cursor}}'`")
+        message = "`next` needs a `url`, `form` or `json` that asks for the next page, such as"
+        message += " `url: '/items?after=%{cursor}'`; or a `header`, or a number to add, such as `offset: 20`"
+        problems.add(node.place, "missing-key", message)
         return
     _check_request(node, problems)
     used: set[str] = set()
@@ -168,6 +173,17 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
         problems.add(node.place, "no-variable", f"{message}, such as `cursor: 'jmespath: paging.next'`")
     if "until" in node.entries and not has_content(data_def):
         add_no_content(node, problems)
+
+
+def _check_steps(
+    data_def: YamlNode, node: YamlNode, steps: list[str], others: list[str], problems: Problems
+) -> None:  # fmt: skip
+    """Check a `next` that adds numbers to parameters of the URL. `others`: its keys that do not."""
+    for key in others:
+        message = f"`{key}` has no effect beside `{steps[0]}`, which is added to a parameter of the page's URL"
+        problems.add(node.key_place(key), "conflict", f"{message}; remove one of them")
+    if not has_content(data_def):
+        add_no_content(node, problems, steps[0])
 
 
 def _check_carried(root: YamlNode, problems: Problems) -> None:

@@ -31,10 +31,11 @@ def has_content(data_def: YamlNode) -> bool:
     return (query is not None and query.text_of("block") is not None) or bool(data_def.list_of("links"))
 
 
-def add_no_content(node: YamlNode, problems: Problems) -> None:
-    """Report that no dataDef tells when the pages of `until` end."""
-    message = "`until: empty` needs a dataDef with `query.block` or `links`, which tell whether a page is empty"
-    problems.add(node.key_place("until"), "conflict", message)
+def add_no_content(node: YamlNode, problems: Problems, key: str = "until") -> None:
+    """Report that no dataDef tells when the pages of `until`, or of a `next` that adds, end."""
+    written = "`until: empty`" if key == "until" else f"`{key}`"
+    message = f"{written} needs a dataDef with `query.block` or `links`, which tell whether a page is empty"
+    problems.add(node.key_place(key), "conflict", message)
 
 
 def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Problems) -> None:

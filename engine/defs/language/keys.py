@@ -25,7 +25,7 @@ from engine.model.declaration import (
     ListPath,
     RequestText,
     Seconds,
-    SelectorText,
+    SelectorOrStep,
     Shape,
     StepsOfTask,
     Text,
@@ -184,10 +184,10 @@ class RequestTerm(Struct, frozen=True, kw_only=True):
 
 
 class NextTerm(Struct, frozen=True, kw_only=True):
-    """How a page leads to the next one of its group: reserved keys, and the selectors of variables by name."""
+    """How a page leads to the next one of its group: reserved keys, and the selectors of variables, or steps."""
 
     request: Annotated[RequestTemplate, Shape.INLINE]
-    variables: Annotated[Mapping[str, SelectorText], Shape.OTHER_KEYS] = {}
+    variables: Annotated[Mapping[str, SelectorOrStep], Shape.OTHER_KEYS] = {}
     header: Annotated[
         Text | None,
         DefKey("The relation of the next page in the header `Link`, in place of a request.", examples=("next",)),

@@ -26,6 +26,8 @@ _ONE_VARIABLE = late_regex(r"%\{(?:env|file)\.[^{}]*\}")
 _INDEX_RANGE = late_regex(r"([0-9]{1,5})(?:\s*(-)\s*([0-9]{1,5})?)?")
 _HOURS = late_regex(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0-5][0-9])")
 _MAX_NAME_BYTES = 200
+_NUMBER = late_regex(r"[+-]?[0-9.,_]+")
+_MAX_STEP = 1_000_000_000
 _SCHEME = late_regex(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 Check = tuple[str, Callable[[Any], str | None]]
@@ -67,6 +69,21 @@ def _hours_problem(text: str) -> str | None:
 
 def _blank_problem(text: str) -> str | None:
     return None if text.strip() else "must not be empty"
+
+
+def is_step(text: str) -> bool:
+    """Whether a value of `next` is a number to add, valid or not, and no selector."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def _step_problem(text: str) -> str | None:
+    if not is_step(text) or (text.isdecimal() and 0 < int(text[:11]) <= _MAX_STEP):
+        return None
+    return f"is added to a number of the URL, and must be a whole number from 1 to {_MAX_STEP:,}, not {text}"
+
+
+def _selector_or_step_problem(text: str) -> str | None:
+    return None if text.isdecimal() else selector_problem(text)
 
 
 def _separator_problem(text: str) -> str | None:
@@ -366,6 +383,10 @@ KINDS: Mapping[str, ValueKind] = {
     "login URL": _text(("bad-url", _login_url_problem)),
     "login check": _text(("bad-selector", _login_check_problem)),
     "selector": _text(("bad-selector", selector_problem)),
+    "selector or step": ValueKind(
+        (_NOT_BLANK, ("bad-step", _step_problem), ("bad-selector", _selector_or_step_problem)),
+        schema={"type": ["string", "integer"], "minimum": 1, "maximum": _MAX_STEP},
+    ),
     "pattern": _text(("bad-pattern", pattern_problem)),
     "filter pattern": ValueKind((("bad-pattern", pattern_problem),)),
     "replacement": ValueKind((("bad-pattern", lambda pair: template_problem(*pair)),)),

@@ -42,7 +42,13 @@ _KEY_CONSTRAINTS: Mapping[type, Mapping[str, Any]] = {
         **_any_required("selector", "url"),
         "allOf": [*_mutually_exclusive("url", "selector", "attribute"), *_mutually_exclusive("form", "json")],
     },
-    NextPage: {**_any_required("url", "form", "json", "header"), "allOf": _mutually_exclusive("form", "json")},
+    NextPage: {
+        "anyOf": [
+            *_any_required("url", "form", "json", "header")["anyOf"],
+            {"not": {"additionalProperties": {"type": "string"}}},  # a number, to add to a parameter of the URL
+        ],
+        "allOf": _mutually_exclusive("form", "json"),
+    },
     Field: {
         "allOf": [
             *_mutually_exclusive("value", "selector", "scope", "attribute", "all"),

@@ -16,12 +16,15 @@ from engine.extract.select.css import Speed
 from engine.extract.select.node_value import JsonValue, read_node
 from engine.extract.select.scope import Scope
 from engine.extract.select.selectors import compile_selector
+from engine.late_regex import late_regex
 from engine.model.job import link_key, request_key
 from engine.model.link import Carried, LinkDetails, LinkRequest, NextPage, PageBlocks
+from engine.model.locator import MAX_SERIES_PAGES
 from engine.model.record import ExtractedLink
 from engine.urls import QueryStripper
 
 _GET = "GET"
+_NUMBER = late_regex(r"-?[0-9]{1,18}")
 
 
 class NextPageFinder:
@@ -35,7 +38,10 @@ class NextPageFinder:
         self._header = next_page.header
         self._priorities = priorities
         self.until_empty = next_page.until_empty
-        self._selectors = {name: compile_selector(text) for name, text in next_page.variables}
+        self._steps = next_page.steps
+        self._selectors = {
+            name: compile_selector(text) for name, text in next_page.variables if name not in self._steps
+        }
         self.speed = max((selector.speed for selector in self._selectors.values()), default=Speed.QUICK)
 
     def find(
@@ -60,7 +66,7 @@ class NextPageFinder:
         self, page: Page, context: Context, look_up: Any, blocks: PageBlocks | None
     ) -> ExtractedLink | None:  # fmt: skip
         template = self._request
-        href = self._find_href(page, look_up)
+        href = self._add_steps(page, context) if self._steps else self._find_href(page, look_up)
         if href is None:
             return None
         method = template.method or ("POST" if template.has_body else _GET)
@@ -97,6 +103,24 @@ class NextPageFinder:
             return None if href is None else urls.join(page.url, href)
         return page.url if self._request.url is None else fill_url(self._request.url, look_up)
 
+    def _add_steps(self, page: Page, context: Context) -> str | None:
+        """The URL of the page with its parameters raised; a missing one is 0. None, and a fault, if one cannot be."""
+        url = page.url
+        for name, step in self._steps.items():
+            written = urls.parameter_of(page.url, name)
+            if written is None and step == 1:  # the first page may be 0 or 1
+                page.faults[f"`next`: the URL has no `{name}`; write the first number in the URL of the locator"] = None
+                return None
+            number, first = (_number_of(text) for text in (written, urls.parameter_of(context.locator_url, name)))
+            if number is None:
+                page.faults[f"`next`: `{name}` is not a number in the URL"] = None
+                return None
+            if number - (first or 0) >= (MAX_SERIES_PAGES - 1) * step:
+                page.faults[f"`next`: `{name}` has led to {MAX_SERIES_PAGES:,} pages, and leads no further"] = None
+                return None
+            url = urls.with_parameter(url, name, str(number + step).zfill(len(written or "") if number > 0 else 0))
+        return url
+
     def _select(self, name: str, page: Page) -> Any:
         """The value of a variable; a JSON value keeps its type. None: missing, blank or false."""
         node = self._selectors[name].first(Scope(page))
@@ -113,3 +137,10 @@ class NextPageFinder:
             return None if is_blank or value is False else value
         text = read_node(node, "text")
         return None if text is None else " ".join(text.split())
+
+
+def _number_of(text: str | None) -> int | None:
+    """The number of a parameter, 0 for a missing or blank one; None: it has another value."""
+    if not text:
+        return 0
+    return int(text) if _NUMBER.fullmatch(text) else None

@@ -97,6 +97,14 @@ NEXTS = [
     ("unused", "{url: '/x?%{c}', c: b, §untill: empty}", "did you mean `until`"),
     ("no-variable", "§{url: /x}", "add a variable"),
     ("no-variable", "§{url: '/x?d=%{depth}'}", "add a variable"),
+    ("bad-step", "{offset: §0}", "from 1 to 1,000,000,000, not 0"),
+    ("bad-step", "{offset: §-20}", "must be a whole number"),
+    ("bad-step", "{offset: §2.5}", "must be a whole number"),
+    ("bad-step", "{offset: §1000000001}", "must be a whole number"),
+    ("conflict", "{offset: 20, §url: /x}", "no effect beside `offset`"),
+    ("conflict", "{offset: 20, §form: {a: b}}", "no effect beside `offset`"),
+    ("conflict", "{§header: next, offset: 20}", "no effect beside `offset`"),
+    ("conflict", "{offset: 20, §c: b}", "no effect beside `offset`"),
     ("bad-name", "{url: '/x?%{my-c}', §my-c: b}", "letters, digits and _"),
     ("bad-selector", "{url: '/x?%{c}', c: §'b['}", ""),
     ("bad-selector", "{url: '/x?%{c}', c: §'jmespath: a[?'}", ""),
@@ -120,8 +128,8 @@ SERIES = [
     ("open-range", "{url: §'/x?p={1..}'}", "add `until: empty`"),
     ("open-range", "{urls: [/a, §'/x?p={1..}']}", "add `until: empty`"),
     ("open-range", "{url: §/x, form: {p: '{1..}'}}", "add `until: empty`"),
-    ("missing-range", "{url: /x, §until: empty}", "such as `?page={1..}`"),
-    ("missing-range", "{url: '/{a,b}', §until: empty}", "such as `?page={1..}`"),
+    ("missing-range", "{url: /x, §until: empty}", "a range of pages, `{1..}`"),
+    ("missing-range", "{url: '/{a,b}', §until: empty}", "a range of pages, `{1..}`"),
     ("conflict", "{url: §'/{1..}/{1..}', until: empty}", "only one range"),
     ("conflict", "{url: §'/{1..}/{5..}', until: empty}", "only one range"),
     ("conflict", "{url: §'/{1..5}', until: empty, form: {p: '{1..5}'}}", "only one range"),
@@ -255,6 +263,19 @@ def test_next_pages_are_read(tmp_path: Path) -> None:
     )
     assert load_next(tmp_path, "{method: PUT, json: {a: '%{c}', k: '%{env.K}'}, c: b}") == NextPage(
         request=RequestTemplate(method="PUT", json='{"a":"%{c}","k":"%{env.K}"}'), variables=(("c", "b"),)
+    )
+
+
+def test_a_next_page_may_add(tmp_path: Path) -> None:
+    added = NextPage(request=RequestTemplate(), variables=(("offset", "20"), ("p[n]", "1")), until_empty=True)
+    for text in ("{offset: 20, 'p[n]': 1}", "{offset: 20, 'p[n]': '1', until: empty}"):
+        assert load_next(tmp_path, text) == added
+    assert added.steps == {"offset": 20, "p[n]": 1}
+    text = DEFS.replace("query: {block: li}", "query: {}").replace(
+        "links: [{selector: a, linkGroup: detail, inBlock: true, carry: [sku]}, LINK]", "next: {§offset: 20}"
+    )
+    check_one(
+        tmp_path, text.replace(", detail: {page: {dataDef: page}}", ""), "conflict", "tell whether a page is empty"
     )
 
 

@@ -168,6 +168,66 @@ def test_what_was_carried_to_a_page_is_carried_on() -> None:
     assert next_of('{"next": "2"}', sent) is None
 
 
+def added(url: str, locator: str = API, **steps: int) -> str | None:
+    """The URL of the page that follows by numbers that are added; the fault, if there is one."""
+    variables = tuple((name, str(step)) for name, step in (steps or {"offset": 20}).items())
+    adding = NextPage(request=RequestTemplate(), variables=variables, until_empty=True)
+    result = apply("<p>1", adding, kind="html", url=url, block="p", locator_url=locator)
+    assert len(result.links) + len(result.faults) == 1
+    return result.links[0].url if result.links else result.faults[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "following"),
+    [
+        ("", "?offset=20"), ("?offset=0", "?offset=20"), ("?offset=", "?offset=20"), ("?offset", "?offset=20"),
+        ("?a=1", "?a=1&offset=20"), ("?a=1&offset=40&b=%20+c", "?a=1&offset=60&b=%20+c"),
+        ("?offset=-20", "?offset=0"), ("?offset=007", "?offset=027"), ("?offset=980", "?offset=1000"),
+        ("?offset=1&offset=5", "?offset=21&offset=5"), ("?o%66fset=1", "?o%66fset=21"),
+        ("?q=a&&offset=1", "?q=a&&offset=21"),
+    ],
+)  # fmt: skip
+def test_a_number_is_added_to_a_parameter(query: str, following: str) -> None:
+    assert added(API + query) == API + following
+
+
+def test_several_numbers_are_added_and_names_are_encoded() -> None:
+    assert added(f"{API}?page=1&start=0", page=1, start=50) == f"{API}?page=2&start=50"
+    assert added(API, **{"p[n]": 5}) == f"{API}?p%5Bn%5D=5"
+    assert added(f"{API}?p[n]=5", **{"p[n]": 5}) == f"{API}?p[n]=10"
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ("?offset=x", "`next`: `offset` is not a number in the URL"),
+        ("?offset=1.5", "`next`: `offset` is not a number in the URL"),
+        ("?offset=%20", "`next`: `offset` is not a number in the URL"),
+        ("?offset=1000000000000000000", "`next`: `offset` is not a number in the URL"),
+        ("?offset=1999980", "`next`: `offset` has led to 100,000 pages, and leads no further"),
+    ],
+)
+def test_what_cannot_be_raised_ends_the_chain_and_is_said(query: str, fault: str) -> None:
+    assert added(API + query) == fault
+
+
+def test_a_missing_parameter_that_is_raised_by_1_may_be_0_or_1() -> None:
+    assert added(API, page=1) == "`next`: the URL has no `page`; write the first number in the URL of the locator"
+    assert added(f"{API}?page=0", page=1) == f"{API}?page=1"
+
+
+def test_the_pages_are_counted_from_the_first_number_of_the_locator() -> None:
+    assert added(f"{API}?offset=1999980", f"{API}?offset=20") == f"{API}?offset=2000000"
+    assert added(f"{API}?offset=2000000", f"{API}?offset=20") == (
+        "`next`: `offset` has led to 100,000 pages, and leads no further"
+    )
+
+
+def test_a_page_without_a_block_ends_what_is_added() -> None:
+    adding = NextPage(request=RequestTemplate(), variables=(("offset", "20"),), until_empty=True)
+    assert not apply("<i>1", adding, kind="html", block="p").links
+
+
 UNTIL = replace(CURSOR, until_empty=True)
 
 
