@@ -31,7 +31,9 @@ _NORMAL = late_regex(
     r"(?:/(?!\.)[A-Za-z0-9_~!$&()*+,;=:@.-]*)+(?:\?[A-Za-z0-9_~!$&()*+,;=:@./-]*)?",
 )
 """Most URLs as they are written, which normalizing would not change."""
-_USERINFO = late_regex(r"(https?:[/\\]*|[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\})|\\[{},])*)@", re.IGNORECASE)
+_USERINFO = late_regex(
+    r"(https?:[/\\]*|socks5h?://|[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\})|\\[{},])*)@", re.IGNORECASE
+)
 """The start of a URL up to the last `@` of its authority, as browsers find it; a `%{…}` is one character."""
 _SCHEME = late_regex(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _HOST_WITHOUT_SCHEME = late_regex(
@@ -45,6 +47,7 @@ _SECRET_KEY = late_regex(r"password|secret|scram_", re.IGNORECASE)
 """In the names of libpq's parameters: of `password`, `sslpassword`, `scram_client_key`, …"""
 _PATH_PARAMETER = late_regex(r";([^;/=]*)=[^;/]*")
 """`;jsessionid=7`, which a segment of a path may hold besides its name."""
+_SOCKS = late_regex(r"(socks5h?)://", re.IGNORECASE)
 _NO_RULE = object()
 
 
@@ -82,6 +85,15 @@ def join(base: str, href: str, keep_fragment: bool = False) -> str | None:
 def is_http_url(url: str) -> bool:
     """Whether the text starts like an absolute http(s) URL; it may still be invalid."""
     return url[:8].lower().startswith(("http://", "https://"))
+
+
+def split_socks(url: str) -> tuple[str, str]:
+    """The scheme of a SOCKS proxy, `socks5` or `socks5h`, and the URL that an HTTP proxy would have there.
+
+    The scheme of another URL is empty, and the URL as it is.
+    """
+    match = _SOCKS.match(url)
+    return ("", url) if match is None else (match[1].lower(), f"http{url[match.end(1) :]}")
 
 
 def is_absolute(url: str) -> bool:

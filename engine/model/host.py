@@ -110,9 +110,9 @@ class HostRoute(Struct, frozen=True, kw_only=True):
         tuple[ProxyUrl, ...],
         Shape.ITEM_OR_LIST,
         DefKey(
-            "The URL of an HTTP proxy, or a list of them, which requests take in turn.",
+            "The URL of an HTTP or SOCKS5 proxy, or a list of them, which requests take in turn.",
             name="proxy",
-            examples=("%{env.PROXY}", ["%{env.PROXY_1}", "%{env.PROXY_2}"]),
+            examples=("%{env.PROXY}", "socks5h://127.0.0.1:9050", ["%{env.PROXY_1}", "%{env.PROXY_2}"]),
         ),
     ] = ()
     tls: Annotated[TlsRule | None, DefKey("Which certificates are accepted and shown.")] = None

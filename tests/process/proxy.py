@@ -75,7 +75,7 @@ class ForwardProxy:
             host, _, port = target.rpartition(":")
             far_reader, far_writer = await asyncio.open_connection(self.names.get(host, host.strip("[]")), int(port))
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+            await asyncio.gather(copy_bytes(reader, far_writer), copy_bytes(far_reader, writer))
             return None
         url = urlsplit(target)
         host = url.hostname or ""
@@ -86,7 +86,7 @@ class ForwardProxy:
         length = next((int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length:")), 0)
         far_writer.write(await reader.readexactly(length))
         # until the far end closes, or the client asks for more
-        copying = asyncio.ensure_future(_copy(far_reader, writer))
+        copying = asyncio.ensure_future(copy_bytes(far_reader, writer))
         next_head = asyncio.ensure_future(reader.readuntil(b"\r\n\r\n"))
         try:
             await asyncio.wait((copying, next_head), return_when=asyncio.FIRST_COMPLETED)
@@ -97,7 +97,7 @@ class ForwardProxy:
             far_writer.close()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def copy_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while data := await reader.read(65_536):
             writer.write(data)

@@ -13,6 +13,7 @@ from .project import Completed, Project
 from .proxy import ForwardProxy, serve_proxy
 from .shared_crawl import Crawled, Part, shared
 from .site import Page, Request, Site, html, redirect, serve_site
+from .socks_proxy import serve_socks
 from .trap import trapping
 
 pytestmark = pytest.mark.timeout(90)
@@ -215,6 +216,24 @@ def test_proxies_take_turns_past_a_dead_one(project: Project, site: Site, proxy:
         assert len(proxy.asked) + len(other.asked) == len(site.exchanges) == 51, "robots.txt, too"
         assert min(len(proxy.asked), len(other.asked)) >= 8
     assert set(re.findall(r"proxy (\S+) rests", project.logs())) == {"http://127.0.0.1:1"}
+    assert_no_secret(project, done)
+
+
+def test_socks_proxies_take_turns_with_others(
+    project: Project, site: Site, proxy: ForwardProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.fallback = numbered
+    with serve_socks(f"us:{SECRET}") as socks:
+        socks.names["shop.test"] = proxy.names["shop.test"] = "127.0.0.1"
+        monkeypatch.setenv("A_PROXY", f"socks5h://us:{SECRET}@127.0.0.1:{socks.port}")
+        listed = f"['%{{env.A_PROXY}}', 'http://us:{VARIABLE}@127.0.0.1:{proxy.port}']"
+        write(project, site.url("/").replace("127.0.0.1", "shop.test"), f"shop.test: {{proxy: {listed}}}")
+        done = project.crawl()
+        assert done.jobs == {"done": 50}
+        assert titles(project) == list(range(50))
+        assert set(socks.asked) == {f"shop.test:{site.port}"}
+        assert 10 <= len(proxy.asked) <= 40
+        assert len(site.exchanges) == 51, "robots.txt, too"
     assert_no_secret(project, done)
 
 

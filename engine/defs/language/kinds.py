@@ -279,15 +279,16 @@ def proxy_problem(url: str) -> str | None:
     scheme = _SCHEME.match(url)
     if scheme is None:
         return "has no scheme; write `http://HOST:PORT`"
-    if scheme[1].lower().startswith("socks"):
-        return "SOCKS proxies are not supported; use an HTTP proxy, `http://HOST:PORT` or `https://HOST:PORT`"
-    if scheme[1].lower() not in ("http", "https"):
-        return f"'{scheme[1]}:' proxies are not supported; use `http://HOST:PORT` or `https://HOST:PORT`"
+    socks, url = urls.split_socks(url)
+    if not socks and scheme[1].lower() not in ("http", "https"):
+        cure = "`http://HOST:PORT`, `https://HOST:PORT`, `socks5://HOST:PORT` or `socks5h://HOST:PORT`"
+        return f"'{scheme[1]}:' proxies are not supported; use {cure}"
     normalized = urls.normalize(url)
+    example = f"{socks or 'http'}://HOST:PORT"
     if normalized is None or url_problem(url) is not None:
-        return "is not the URL of a proxy; write `http://HOST:PORT`"
+        return f"is not the URL of a proxy; write `{example}`"
     if "?" in normalized or normalized.partition("://")[2].partition("/")[2]:
-        return "the URL of a proxy has no path and no query; write `http://HOST:PORT`"
+        return f"the URL of a proxy has no path and no query; write `{example}`"
     return None
 
 

@@ -40,6 +40,7 @@ from engine.http.transports.proxies import (
     read_proxy,
     tunnel_failure,
 )
+from engine.http.transports.socks import SocksBackend
 from engine.http.transports.tls import TlsContexts
 from engine.model.host import HostRoute, TlsRule
 
@@ -73,8 +74,8 @@ class WireKey(NamedTuple):
 
     @property
     def is_forwarded(self) -> bool:
-        """Whether the proxy reads the requests: those over http, which have no tunnel."""
-        return self.proxy is not None and self.scheme == "http"
+        """Whether the proxy reads the requests: those over http, which have no tunnel of an HTTP proxy."""
+        return self.proxy is not None and self.scheme == "http" and not self.proxy.is_socks
 
 
 class Wire:
@@ -200,7 +201,7 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         """A pool for requests with this key. Raises FetchFailed if a file of its TLS rule cannot be used."""
         tls = self._contexts.find(key.tls, http2=key.http2) if key.scheme == "https" else None
         backend = self._create_backend(key)
-        if key.proxy is None:
+        if key.proxy is None or key.proxy.is_socks:
             pool = httpcore.AsyncConnectionPool(tls, max_connections=1, http2=key.http2, network_backend=backend)
         else:
             headers = [self._headers["user-agent"]] if "user-agent" in self._headers else []
@@ -215,8 +216,11 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
     def _create_backend(self, key: WireKey) -> GuardedBackend:
         if key.proxy is None:
             return GuardedBackend(self._resolvers.find(exempt=key.exempt), exempt=key.exempt)
-        tls = self._contexts.find(None, http2=False) if key.proxy.scheme == "https" else None
         resolver = self._resolvers.find(exempt=True)
+        if key.proxy.is_socks:
+            own = self._resolvers.find(exempt=key.exempt)
+            return SocksBackend(resolver, key.proxy, own, seconds=self._proxy_seconds)
+        tls = self._contexts.find(None, http2=False) if key.proxy.scheme == "https" else None
         return ProxyBackend(resolver, tls, tunnels=not key.is_forwarded, seconds=self._proxy_seconds)
 
     def _build(self, request: OutgoingRequest, key: WireKey) -> httpcore.Request:

@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 _FIRST_REST, _LONGEST_REST = 1.0, 300.0
 _MAX_DOUBLINGS = 16
 PROXY_REFUSES = 407
+_SOCKS_PORT = "1080"
 _PROXY_FAILURES = frozenset({PROXY_REFUSES, 502, 503})
 """Statuses of a CONNECT by which the proxy itself says that it cannot serve."""
 
@@ -28,8 +29,18 @@ class Proxy(Struct, frozen=True):
     scheme: str
     host: str
     port: int
-    authorization: str = ""
-    """The value of Proxy-Authorization."""
+    user_and_password: tuple[str, str] = ("", "")
+
+    @property
+    def is_socks(self) -> bool:
+        """Whether it speaks SOCKS5, and not HTTP."""
+        return self.scheme in ("socks5", "socks5h")
+
+    @property
+    def authorization(self) -> str:
+        """The value of Proxy-Authorization; empty without credentials."""
+        pair = ":".join(self.user_and_password)
+        return f"Basic {b64encode(pair.encode('utf-8', 'replace')).decode()}" if pair != ":" else ""
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host}:{self.port}"
@@ -113,11 +124,15 @@ def tunnel_failure(proxy: Proxy, authority: str, status: int) -> Exception:
 def read_proxy(text: str) -> Proxy:
     """The proxy of a URL of the defs, its variables expanded. Raises FetchFailed, which quotes nothing of it."""
     written, userinfo = urls.split_userinfo(text.strip())
-    url = expand(written).strip()  # a variable may be the whole URL
+    socks, url = urls.split_socks(expand(written).strip())  # a variable may be the whole URL
     normalized = None if re.search(r"[\x00-\x20\x7f]", url) else urls.normalize(url)
     if normalized is None or normalized.partition("://")[2].partition("/")[2]:
         is_other = re.match(r"(?!https?:)[a-z0-9+.-]+://", url, re.IGNORECASE) is not None
-        problem = "has a scheme other than http and https" if is_other else "is not a URL such as http://HOST:PORT"
+        problem = (
+            "has a scheme other than http, https, socks5 and socks5h"
+            if is_other
+            else "is not a URL such as http://HOST:PORT"
+        )
         raise FetchFailed(
             f"the proxy of the host {problem}",
             kind="proxy",
@@ -126,9 +141,7 @@ def read_proxy(text: str) -> Proxy:
         )
     name, _, port = urls.host_key(normalized).rpartition(":")
     userinfo = expand_url(userinfo) or urls.userinfo_of(normalized)
-    authorization = ""
-    if userinfo:
-        user, _, password = userinfo.partition(":")
-        pair = f"{unquote(user)}:{unquote(password)}"
-        authorization = f"Basic {b64encode(pair.encode('utf-8', 'replace')).decode()}"
-    return Proxy(normalized.partition(":")[0], name, int(port), authorization)
+    if socks and not re.search(r":[0-9]+/?$", url):
+        port = _SOCKS_PORT
+    user, _, password = userinfo.partition(":")
+    return Proxy(socks or normalized.partition(":")[0], name, int(port), (unquote(user), unquote(password)))

@@ -20,7 +20,7 @@ hosts:
       X-H: 'KNRYhost'
       X-I: &i KNRYanchor
       X-J: *i
-    proxy: "http://u:KNRYproxy@127.0.0.1:1"
+    proxy: ["http://u:KNRYproxy@127.0.0.1:1", "socks5h://u:KNRYsocks@127.0.0.1"]
     login:
       url: /login
       form: {user: KNRYwho, password: KNRYword}

@@ -128,7 +128,7 @@ def test_a_variable_may_be_the_proxy_or_a_part_of_it(
 
 @pytest.mark.parametrize(
     "value",
-    ["socks5://us:canary@h:1", "canary", "http://us:canary@h:1/x", "http://h:1\r\nX: canary", "http://us:canary@[h"],
+    ["socks4://us:canary@h:1", "canary", "http://us:canary@h:1/x", "http://h:1\r\nX: canary", "http://us:canary@[h"],
 )
 def test_a_variable_that_is_no_proxy_says_so_without_its_value(
     plain: Site, monkeypatch: pytest.MonkeyPatch, value: str

@@ -12,7 +12,10 @@ from tests.process.certificates import Authority
 from tests.unit.defs.language.test_strictness import GOOD, load_problems, marked, write_defs
 
 CASES = [
-    ("bad-proxy", "proxy: §socks5://p:1"),
+    ("bad-proxy", "proxy: §socks4://p:1"),
+    ("bad-proxy", "proxy: §socks://p:1"),
+    ("bad-proxy", "proxy: [socks5://p:1, §socks5h://p/path]"),
+    ("bad-proxy", "proxy: §socks5://"),
     ("bad-proxy", "proxy: §p:3128"),
     ("bad-proxy", "proxy: [http://p, §ftp://p]"),
     ("bad-proxy", "proxy: §http://p/path"),
@@ -84,7 +87,8 @@ def test_a_problem_has_its_code_and_place(tmp_path: Path, code: str, keys: str) 
         "auth: canary", "auth: [canary]", "auth: {basic: [canary]}", "auth: {bearer: {canary: 1}}",
         "auth: {basic: canary}",
         'auth: {bearer: "canary\\n"}', "auth: {'canary:x': y}", "proxy: {canary: 1}", "proxy: [[canary]]",
-        "proxy: 'http://canary:canary@h/x'", "proxy: 'socks5://u:canary@h'", "proxy: 'u:canary@h:1'", "proxy: canary",
+        "proxy: 'http://canary:canary@h/x'", "proxy: 'socks4://u:canary@h'", "proxy: 'socks5://u:canary@h/x'",
+        "proxy: 'u:canary@h:1'", "proxy: canary",
         'proxy: "http://u:canary@h\\r\\n"',
     ],
 )  # fmt: skip
