@@ -63,6 +63,21 @@ def test_hostile_pages_cost_their_own_jobs_alone(project: Project, site: Site) -
         assert project.job(site.url(path))["state"] in ("DONE", "FAILED")
 
 
+def test_an_xpath_that_walks_the_page_for_each_block_meets_the_time_limit(project: Project, site: Site) -> None:
+    site["/"] = html("<p>x</p>" * 10_000)
+    site["/good"] = html("<p>x</p>")
+    fields = "{url: {selector: 'xpath: count(//p | preceding::p[count(following::p) > 1])'}, other: {"
+    written = defs(site.url("/"), site.url("/good")).replace("{url: {", fields)
+    project.write(written.replace("fields:", "query: {block: p}\n    fields:"))
+    done = project.start("--set", "parse_limit=1.5").wait(60)
+    assert done.code == 1, done.err
+    project.assert_clean(done)
+    assert_nodes_lived(project)
+    assert project.job(site.url("/"))["reason"].startswith("takes more than ")
+    assert "dataDef page, field url" in project.job(site.url("/"))["reason"]
+    assert project.job(site.url("/good"))["state"] == "DONE"
+
+
 @linux
 def test_extraction_processes_killed_at_random_cost_no_row(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=30, delay=0.2)

@@ -2,11 +2,13 @@
 
 import copy
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, TypeGuard
 
 from lxml import etree
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from engine.extract.documents.xml_repair import (
     declare_prefixes,
@@ -18,6 +20,19 @@ from engine.extract.documents.xml_repair import (
 
 _MAX_ERRORS = 1_000
 """Errors that are searched for undeclared prefixes."""
+
+_MARK = "crawl-console-node"
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_OUTWARD = re.compile(
+    r"(\.\.|(?:parent|(?:following|preceding)-sibling)\s*::)|(?:ancestor(?:-or-self)?|following|preceding)\s*::"
+)
+"""A step that may lead out of the block; those of the group do not if the step before leads into it."""
+_INWARD = re.compile(
+    r"(?:^|[^\w:@$.-])(?:(?:child|descendant|(?:following|preceding)-sibling)\s*::\s*)?(?:\*|[\w-]+|(?:text|node)\(\))$"
+)
+"""The last step of a path, which gives nodes below the block."""
+_ABSOLUTE = re.compile(r"(?:^|[(\[,|=<>+]|\s(?:and|or|div|mod|-)\s)\s*(//?)")
+"""The beginning of a path that does not begin at the context node."""
 
 XPathMatch = etree._Element | str
 
@@ -111,10 +126,10 @@ def outer_html(element: etree._Element) -> str:
     return etree.tostring(element, method=method, encoding="unicode", with_tail=False)
 
 
-def evaluate(xpath: etree.XPath, root: etree._Element) -> Any:
+def evaluate(xpath: etree.XPath, root: etree._Element, **variables: Any) -> Any:
     """The value of the expression at `root`; None if it fails on this document. Raises MemoryError."""
     try:
-        return xpath(root)
+        return xpath(root, **variables)
     except (ValueError, RecursionError):
         return None
     except etree.LxmlError as error:
@@ -124,15 +139,58 @@ def evaluate(xpath: etree.XPath, root: etree._Element) -> Any:
         return None
 
 
+class PlacedElements:
+    """The elements of an HTML page by their nodes in Lexbor's tree, each at its place in one tree of lxml."""
+
+    def __init__(self, tree: LexborHTMLParser, on_limit: Callable[[str], None]) -> None:
+        self._tree = tree
+        self._on_limit = on_limit
+        self._tag = ""
+        """The tag of the nodes that are placed; `*`: all are."""
+        self._by_id: dict[int, etree._Element] = {}
+
+    def find(self, node: LexborNode) -> etree._Element | None:
+        """The element of a node; None if the tree lacks it. Raises MemoryError."""
+        if node.tag != self._tag != "*":
+            # blocks have one tag as a rule; the nodes of a second one are placed with all others
+            self._tag = "*" if self._tag else str(node.tag)
+            self._place(self._tree.css("*") if self._tag == "*" else self._tree.tags(self._tag))
+        return self._by_id.get(node.mem_id)
+
+    def _place(self, nodes: Iterable[LexborNode]) -> None:
+        nodes = list(nodes)
+        try:
+            for node in nodes:
+                node.attrs[_MARK] = str(node.mem_id)
+            markup = (self._tree.html or "").encode("utf-8", "replace")
+        finally:
+            for node in nodes:
+                del node.attrs[_MARK]
+        root = parse_markup(markup, on_limit=self._on_limit)
+        marked = [] if root is None else [element for element in root.iter("*") if _MARK in element.attrib]
+        self._by_id = {int(str(element.attrib.pop(_MARK))): element for element in marked}
+
+
 class XPathExpression:
     """A compiled expression. Raises `ValueError` if it cannot be parsed."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, placed: bool = False) -> None:
+        """`placed`: matches in a block are wanted at their places in the page."""
+        unquoted = _QUOTED.sub(lambda match: "_" * len(match[0]), text)
+        absolute = list(_ABSOLUTE.finditer(unquoted))
+        leaves = placed or any(_leaves_block(unquoted, match) for match in _OUTWARD.finditer(unquoted))
+        self.leaves_block = leaves and all(match[1] == "//" for match in absolute)
+        """Whether a block has to be at its place in the page; otherwise it is the root of its own tree."""
+        if self.leaves_block:
+            inner = text
+            for match in reversed(absolute):  # `//a` still selects descendants of the block
+                inner = f"{inner[: match.start(1)]}$block{inner[match.start(1) :]}"
+        else:
+            # In a block `//a` selects descendants of the block, not the block itself.
+            inner = f".{text}" if text.startswith("//") else text
         try:
             # EXSLT regular expressions use `re`, which has no timeout.
             self._page_xpath = etree.XPath(text, regexp=False, smart_strings=False)
-            # In a block `//a` selects descendants of the block, not the block itself.
-            inner = f".{text}" if text.startswith("//") else text
             self._block_xpath = etree.XPath(inner, regexp=False, smart_strings=False)
         except etree.XPathError as error:
             raise ValueError(str(error)) from error
@@ -142,7 +200,10 @@ class XPathExpression:
 
         Raises MemoryError.
         """
-        result = evaluate(self._block_xpath if block else self._page_xpath, root)
+        if block and self.leaves_block:
+            result = evaluate(self._block_xpath, root, block=root)
+        else:
+            result = evaluate(self._block_xpath if block else self._page_xpath, root)
         if isinstance(result, list):
             return [item for item in result if _is_match(item)]
         if isinstance(result, bool):
@@ -150,6 +211,21 @@ class XPathExpression:
         if isinstance(result, float):
             return [_format_number(result)] if math.isfinite(result) else []
         return [result] if isinstance(result, str) else []
+
+
+def _leaves_block(text: str, step: re.Match[str]) -> bool:
+    """Whether a step of an expression without strings may lead out of the block."""
+    before = text[: step.start()].rstrip()
+    if step[1] is None or not before.endswith(("/", "[")):
+        return True
+    before = before.rstrip("/[ ")
+    while before.endswith("]"):
+        depth, at = 1, len(before) - 1
+        while depth and at:
+            at -= 1
+            depth += {"]": 1, "[": -1}.get(before[at], 0)
+        before = before[:at].rstrip()
+    return _INWARD.search(before) is None
 
 
 def _is_match(item: object) -> TypeGuard[XPathMatch]:

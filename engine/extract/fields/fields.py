@@ -53,7 +53,7 @@ class FieldReader:
         self._selector: Selector = compile_selector(None)
         self._texts = FieldTexts(Field(name=field.name), no_converters)
         try:
-            selector = compile_selector(field.selector)
+            selector = compile_selector(field.selector, placed=any(inner.leaves_block for inner in self._nested))
             self._selector = selector if field.scope is None else PageSelector(selector)
             self._texts = FieldTexts(field, converters, self.path)
         except ValueError as error:
@@ -73,6 +73,11 @@ class FieldReader:
         if self._field.type == "markdown":
             return Speed.SLOW
         return max(self._selector.speed, *[reader.speed for reader in self._nested], Speed.QUICK)
+
+    @property
+    def leaves_block(self) -> bool:
+        """Whether a selector of it may leave the block."""
+        return self._selector.leaves_block or any(reader.leaves_block for reader in self._nested)
 
     def _choose_reader(self) -> Callable[[Scope, Budget], Any]:
         field, selector = self._field, self._selector

@@ -18,6 +18,8 @@ from engine.urls import QueryStripper
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+    from engine.extract.documents.xpath import PlacedElements
+
 _SEPARATORS = re.compile("[,;]")
 _DIRECTIVES_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
@@ -188,6 +190,15 @@ class Page:
         return parse_markup(
             self._utf8, xml=self.kind == "xml", on_limit=self._on_parser_limit, on_malformed=self._on_malformed
         )
+
+    @cached_property
+    def placed(self) -> "PlacedElements | None":
+        """The elements of `tree` in a tree for XPath; None unless it is HTML. Raises MemoryError."""
+        if self.tree is None:
+            return None
+        from engine.extract.documents.xpath import PlacedElements
+
+        return PlacedElements(self.tree, self._on_parser_limit)
 
     @cached_property
     def data(self) -> Any:

@@ -56,6 +56,19 @@ class Scope:
         return self._element
 
     @property
+    def placed(self) -> "_Element | None":
+        """The root of the page, or the block at its place in the page; None without markup."""
+        node, placed = self.node, self.page.placed
+        if node is None or isinstance(node, JsonValue | str):
+            return self.element
+        if not isinstance(node, LexborNode):
+            return node
+        element = None if placed is None else placed.find(node)
+        if element is None:
+            self.page.faults["XPath cannot leave a block that its parser does not find in the page"] = None
+        return self.element if element is None else element
+
+    @property
     def json_values(self) -> dict[str, Any]:
         """Parsed embedded JSON of this page or block, by the selector's text."""
         if self.node is None:

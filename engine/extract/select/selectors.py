@@ -32,6 +32,8 @@ class Selector(ABC):
     """A compiled selector: finds matches in document order, and nothing in a document of another kind."""
 
     speed: Speed
+    leaves_block = False
+    """Whether it finds matches outside of the block, or at their places in the page."""
 
     @abstractmethod
     def first(self, scope: Scope) -> "SelectedNode | None": ...
@@ -44,13 +46,16 @@ class Selector(ABC):
         return iter(self.all(scope))
 
 
-def compile_selector(text: str | None) -> Selector:
-    """Compiles a selector; None selects the page or block itself. Raises `ValueError`."""
+def compile_selector(text: str | None, *, placed: bool = False) -> Selector:
+    """Compiles a selector; None selects the page or block itself. Raises `ValueError`.
+
+    `placed`: selectors inside its matches may leave the block.
+    """
     if text is None:
         return _SelfSelector()
     bare = text.strip()
     if bare.startswith(XPATH_PREFIX):
-        return _XPathSelector(bare.removeprefix(XPATH_PREFIX).strip())
+        return _XPathSelector(bare.removeprefix(XPATH_PREFIX).strip(), placed=placed)
     if bare.startswith(JMESPATH_PREFIX):
         return JmesPathSelector(bare.removeprefix(JMESPATH_PREFIX).strip())
     if bare.startswith(JSONLD_PREFIX):
@@ -131,10 +136,11 @@ class CssSelector(Selector):
 class _XPathSelector(Selector):
     speed = Speed.SLOW
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, placed: bool) -> None:
         from engine.extract.documents.xpath import XPathExpression
 
-        self._expression = XPathExpression(text)
+        self._expression = XPathExpression(text, placed=placed)
+        self.leaves_block = self._expression.leaves_block
 
     def first(self, scope: Scope) -> "_Element | str | None":
         return next(iter(self._select(scope)), None)
@@ -143,7 +149,7 @@ class _XPathSelector(Selector):
         return [*self._select(scope)]
 
     def _select(self, scope: Scope) -> "list[_Element | str]":
-        root = scope.element
+        root = scope.placed if self.leaves_block else scope.element
         return [] if root is None else self._expression.find(root, block=scope.node is not None)
 
 

@@ -203,8 +203,8 @@ def test_xpath_is_scoped_to_its_block() -> None:
             ),
         )
         assert extract(data_def, markup).rows == (
-            {"a": ["in"], "li": ["2"], "up": None, "id": "1", "css": "in", "trap": None},
-            {"a": [], "li": [], "up": None, "id": "2", "css": None, "trap": None},
+            {"a": ["in"], "li": ["2"], "up": "out in sub", "id": "1", "css": "in", "trap": None},
+            {"a": [], "li": [], "up": "out in sub", "id": "2", "css": None, "trap": None},
         )
 
 
