@@ -9,8 +9,7 @@ one."""
 
 FORBIDDING = (b"nofollow", b"noindex", b"none")
 SPANS = (b"rowspan", b"colspan")
-BASE = b"<base"
-_WORDS = (*FORBIDDING, *SPANS, BASE)
+_WORDS = (*FORBIDDING, *SPANS)
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 _START_BYTES = 4_096
@@ -34,7 +33,7 @@ class Markup:
         return self._text.lower() if self._kept is None else self._kept
 
     def mentions(self, word: bytes) -> bool:
-        """Whether a word of `FORBIDDING`, `SPANS` or `BASE` occurs. Makes no copy of a large page."""
+        """Whether a word of `FORBIDDING` or `SPANS` occurs. Makes no copy of a large page."""
         if self._kept is not None:
             return word in self._kept
         if self._mentions is None:
@@ -85,7 +84,7 @@ class Markup:
         """Whether the head, or the beginning of a page, may lead to another page. A page that does so is small."""
         if self._kept is None:
             return b"refresh" in self._text[:_START_BYTES].lower()
-        return b"refresh" in self.head or b"refresh" in self._kept[:_START_BYTES]
+        return self._kept.find(b"refresh", 0, max(len(self.head), _START_BYTES)) >= 0
 
     @property
     def head(self) -> bytes:

@@ -141,10 +141,9 @@ class LinkFinder:
                     written |= dict.fromkeys(read_hrefs(node, self.link))
         else:
             # Hot path: a CSS selector returns only elements, so their kind is not checked.
-            attributes = [node.attrs for node in nodes]  # type: ignore[union-attr]
             if check_rel:
-                attributes = [each for each in attributes if not has_nofollow(each.get("rel"))]
-            written = dict.fromkeys([each.get(name) for each in attributes])
+                nodes = [node for node in nodes if not has_nofollow(node.attrs.get("rel"))]  # type: ignore[union-attr]
+            written = dict.fromkeys([node.attrs.get(name) for node in nodes])  # type: ignore[union-attr]
         if self._replacements:
             return dict.fromkeys([href for href in written if href is not None])
         return dict.fromkeys([href.partition("#")[0] for href in written if href is not None])

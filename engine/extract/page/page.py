@@ -11,7 +11,7 @@ from engine import urls
 from engine.errors import CrawlError
 from engine.extract.documents.json_ld import read_json_ld
 from engine.extract.documents.json_value import MISSING, parse_json, read_json_lines
-from engine.extract.documents.markup import BASE, Markup
+from engine.extract.documents.markup import Markup
 from engine.model.record import PageWarning
 from engine.urls import QueryStripper
 
@@ -239,7 +239,7 @@ class Page:
     def base(self) -> str:
         """The base of relative URLs: the first `<base href>` unless it is overlong, else the final URL."""
         own = urls.normalize(self.url) or self.url
-        if self.tree is None or not self.markup.mentions(BASE):
+        if self.tree is None:
             return own
         href = next((node.attrs["href"] for node in self.tree.tags("base") if "href" in node.attrs), None)
         return (urls.join(own, href) if href and len(href) <= MAX_BASE_CHARACTERS else None) or own

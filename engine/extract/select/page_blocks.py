@@ -62,7 +62,7 @@ def read_blocks(
 def read_digest(page: Page, values: Sequence[Any]) -> int:
     """A positive number for the text of a page, without scripts and styles, and the values of its records."""
     body = page.tree.body if page.tree is not None else None
-    text = page.utf8 if body is None else "".join(_shown_texts(page, body.text())).encode("utf-8", "replace")
+    text = page.utf8 if body is None else "".join(_shown_texts(page, body.text_lexbor())).encode("utf-8", "replace")
     digest = xxh3_64(text)
     digest.update(_json_bytes(values))
     return (digest.intdigest() >> 1) or 1

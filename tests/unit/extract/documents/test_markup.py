@@ -2,13 +2,13 @@
 
 import pytest
 
-from engine.extract.documents.markup import BASE, FORBIDDING, SPANS, Markup
+from engine.extract.documents.markup import FORBIDDING, SPANS, Markup
 
 LARGE = 600_000
 """Of two such fillings a page is not kept in lower case, and read in pieces."""
 
 
-@pytest.mark.parametrize("word", [*FORBIDDING, *SPANS, BASE])
+@pytest.mark.parametrize("word", [*FORBIDDING, *SPANS])
 @pytest.mark.parametrize("size", [0, 3_000, LARGE])
 def test_a_word_is_found_in_any_case_and_wherever_it_stands(word: bytes, size: int) -> None:
     filling = b"<p>text " * (size // 8)
