@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import errno
 import hashlib
-import json
 import re
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -23,7 +22,7 @@ from engine.http.errors import FetchFailed, NoRoom
 from engine.http.exchange import WireBody
 from engine.http.response import FILE_STATUSES
 from engine.late_regex import late_regex
-from engine.model.file import bare_type, refuse_page
+from engine.model.file import AnswerNote, bare_type, refuse_page
 from engine.runtime.disk_space import free_bytes
 
 HEAD_BYTES = 64 * 1024
@@ -128,10 +127,8 @@ class FileDownload:
         if note is not None and note.url == _hash_url(url) and self._part.earlier_size < self._limits.max_file:
             self._continues_at = self._part.earlier_size
             headers |= {"Range": f"bytes={self._continues_at}-", "If-Range": note.validator}
-        elif self._part.held is not None and self._part.validators:
-            sender, conditions = json.loads(self._part.validators)
-            if sender == _hash_url(url):  # validators of another URL say nothing
-                headers |= dict(conditions)
+        elif self._part.held is not None and self._part.answer.sender == _hash_url(url):
+            headers |= dict(self._part.answer.conditions)  # those of another URL say nothing
         return headers
 
     async def read(
@@ -308,9 +305,9 @@ class _Decoder:
         return self._decompressor.feed(piece) if piece else self._decompressor.finish()
 
 
-def to_validators(url: str, conditions: Sequence[tuple[str, str]]) -> str:
-    """The stored form of the headers that ask this URL for a newer file; empty without such headers."""
-    return json.dumps([_hash_url(url), conditions]) if conditions else ""
+def note_answer(url: str, conditions: Sequence[tuple[str, str]], name: str) -> AnswerNote:
+    """The note of the answer of this URL. `conditions`, `name`: as it has them."""
+    return AnswerNote(_hash_url(url), tuple(conditions), name)
 
 
 def _hash_url(url: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from engine.model.file import StoredFile
+from engine.model.file import NO_ANSWER, AnswerNote, StoredFile
 from engine.runtime.clock import boot_id
 from engine.runtime.file_folder import FileFolder
 from engine.runtime.file_lock import try_lock_file
@@ -51,8 +51,8 @@ class FilePart:
         self._held_path = folder.held(name)
         self.held: StoredFile | None = None
         """The file of an earlier run, held for this one."""
-        self.validators = ""
-        """Of the held file: the hash of its URL, and the headers that ask for a newer one."""
+        self.answer = NO_ANSWER
+        """Of the held file."""
         self.finished: StoredFile | None = None
         """The whole file, which an earlier attempt completed without recording that."""
 
@@ -107,7 +107,7 @@ class FilePart:
         """Whether the held file has this SHA-256."""
         return self.held is not None and self.held.hash == hash_
 
-    def hold(self, source: Path, stored: StoredFile, validators: str = "") -> bool:
+    def hold(self, source: Path, stored: StoredFile, answer: AnswerNote = NO_ANSWER) -> bool:
         """Keep the file of an earlier run, as a second name of it; False if it is missing or damaged."""
         with self._lock, contextlib.suppress(OSError):
             self._open_fd  # noqa: B018 - the part must be open
@@ -116,7 +116,7 @@ class FilePart:
             with self._held_path.open("rb") as file:
                 if os.fstat(file.fileno()).st_size == stored.size:
                     is_whole = hashlib.file_digest(file, "sha256").hexdigest() == stored.hash
-                    self.held, self.validators = (stored, validators) if is_whole else (None, "")
+                    self.held, self.answer = (stored, answer) if is_whole else (None, NO_ANSWER)
         return self.held is stored
 
     def finish(self, stored: StoredFile) -> None:

@@ -158,10 +158,11 @@ class Field(Struct, frozen=True, kw_only=True):
         return () if self.is_list else _PARTS.get(self.type, ())
 
 
+_FILE_TEXTS = tuple(Field(name=name) for name in ("hash", "type", "name", "url"))
 _PARTS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
     {
         "price": (Field(name="amount", type="decimal"), Field(name="currency")),
-        "file": (Field(name="path"), Field(name="size", type="int"), Field(name="hash"), Field(name="type")),
+        "file": (Field(name="path"), Field(name="size", type="int"), *_FILE_TEXTS),
     }
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from engine.late_regex import late_regex
 from engine.model.definition import DataDef, Field
@@ -92,6 +92,13 @@ _GENERIC = frozenset(
 _CLEAN = late_regex(r"[a-z0-9]{1,10}")
 _PASSWORD = late_regex(rb"<input\b[^>]{0,500}\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
 _MAX_TYPE = 100
+_MAX_DISPOSITION = 8_192
+_MAX_NAME_BYTES = 255
+_UNSAFE = late_regex(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+"""Control characters, those that turn the direction of text, and halves of characters."""
+_RESERVED_CHARACTERS = late_regex(r'[<>:"|?*]')
+_DEVICE = late_regex(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])\s*(?:\.|$)", re.IGNORECASE)
+"""Names that Windows has for devices, with any ending."""
 MAX_FILES = 5_000
 """Files of one page, and of one field of a record: each is a job, and a row waits for it."""
 FieldPath = tuple[str, ...]
@@ -111,10 +118,78 @@ class StoredFile(Struct, frozen=True):
     """SHA-256 of the content, in hex."""
     type: str
     """Content type, without parameters; empty: the site sent none."""
+    name: str = ""
+    """As the site calls it; empty: as its URL ends."""
 
-    def to_value(self) -> dict[str, Any]:
-        """The value of a field, in the order in which it is written."""
-        return {"path": self.path, "size": self.size, "hash": self.hash, "type": self.type or None}
+    def to_value(self, url: str) -> dict[str, Any]:
+        """The value of a field that names this URL, in the order in which it is written."""
+        name = self.name or name_of_url(url) or None
+        return {
+            "path": self.path, "size": self.size, "hash": self.hash, "type": self.type or None, "name": name,
+            "url": url,
+        }  # fmt: skip
+
+
+class AnswerNote(Struct, frozen=True, array_like=True):
+    """What is kept of the answer that sent a file."""
+
+    sender: str = ""
+    """The hash of its URL."""
+    conditions: tuple[tuple[str, str], ...] = ()
+    """The headers that ask this URL for a newer file."""
+    name: str = ""
+    """As in `StoredFile`."""
+
+    def to_text(self) -> str:
+        """The stored form; empty if there is nothing to keep."""
+        if self.name:
+            return orjson.dumps((self.sender, self.conditions, self.name)).decode()
+        return orjson.dumps((self.sender, self.conditions)).decode() if self.conditions else ""
+
+    @classmethod
+    def from_text(cls, text: str) -> "AnswerNote":
+        """The note of a stored text."""
+        return convert(orjson.loads(text), cls) if text else cls()
+
+
+NO_ANSWER = AnswerNote()
+
+
+def name_of_answer(headers: Iterable[tuple[str, str]]) -> str:
+    """The name of a file by its Content-Disposition (RFC 6266), that of `filename*` (RFC 8187) first; else empty."""
+    value = next((text for name, text in headers if name == "content-disposition"), "")[:_MAX_DISPOSITION]
+    if not value:
+        return ""
+    from email.message import Message  # few crawls download files
+    from email.utils import collapse_rfc2231_value
+
+    message = Message()
+    message["content-disposition"] = value
+    parameters: list[tuple[str, Any]] = message.get_params([], "content-disposition")
+    texts = [text for name, text in parameters if name.lower() == "filename"]
+    extended = next((text for text in texts if isinstance(text, tuple)), None)
+    return safe_name(collapse_rfc2231_value(extended or next(iter(texts), "")))
+
+
+def name_of_url(url: str) -> str:
+    """The last part of the path of a URL as the name of a file; empty: it has none."""
+    try:
+        return safe_name(unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2]))
+    except ValueError:
+        return ""
+
+
+def safe_name(written: str) -> str:
+    """A name under which any system stores a file in one folder; empty: nothing is left of it."""
+    name = _UNSAFE.sub("", written.replace("\\", "/").rpartition("/")[2])
+    name = " ".join(_RESERVED_CHARACTERS.sub("_", name).split()).strip(". ")
+    if _DEVICE.match(name):
+        name = f"_{name}"
+    stem, dot, ending = name.rpartition(".")
+    if not (dot and stem and _CLEAN.fullmatch(ending.lower())):
+        stem, dot, ending = name, "", ""
+    room = _MAX_NAME_BYTES - len(dot + ending)
+    return stem.encode()[:room].decode("utf-8", "ignore") + dot + ending
 
 
 def bare_type(content_type: str) -> str:
@@ -123,23 +198,30 @@ def bare_type(content_type: str) -> str:
     return bare[:_MAX_TYPE] if bare.isascii() and bare.isprintable() else ""
 
 
-def file_extension(content_type: str, url: str) -> str:
-    """The extension of a file: by its content type; if that is generic or unknown, by its URL; else `bin`.
+def file_extension(content_type: str, name: str, *urls: str) -> str:
+    """The extension of a file: a known one of its `name`, else by its content type.
 
+    If that is generic or unknown, by its name, its URLs, else `bin`. `name`: that of its Content-Disposition.
     Only letters and digits, so that a server cannot make it a path.
     """
-    bare = bare_type(content_type)
+    bare, named = bare_type(content_type), _extension_of(name)
+    if named in _FILES:
+        return named
     if bare not in _GENERIC and bare in _EXTENSIONS:
         return _EXTENSIONS[bare]
-    return url_extension(url) or ("txt" if bare == "text/plain" else "bin")
+    found = (named, *map(url_extension, urls), "txt" if bare == "text/plain" else "bin")
+    return next(filter(None, found))
 
 
 def url_extension(url: str) -> str:
     """The extension in the path of a URL, in lower case, or an empty text."""
     try:
-        name = unquote(urlsplit(url).path).rpartition("/")[2]
+        return _extension_of(unquote(urlsplit(url).path).rpartition("/")[2])
     except ValueError:
         return ""
+
+
+def _extension_of(name: str) -> str:
     stem, dot, extension = name.rpartition(".")
     return extension.lower() if dot and stem and _CLEAN.fullmatch(extension.lower()) else ""
 

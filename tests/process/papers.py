@@ -35,6 +35,18 @@ def file_value(content: bytes, extension: str, type_: str) -> dict[str, Any]:
     return {"path": f"files/{digest}.{extension}", "size": len(content), "hash": digest, "type": type_}
 
 
+def without_url(value: Any) -> Any:
+    """The value of a file without what depends on its URL, which it must have."""
+    if isinstance(value, list):
+        return [without_url(item) for item in value]
+    if value is None:
+        return None
+    assert list(value) == ["path", "size", "hash", "type", "name", "url"]
+    assert value["url"].startswith("http")
+    assert value["name"] == value["url"].rpartition("/")[2]
+    return {key: value[key] for key in ("path", "size", "hash", "type")}
+
+
 def paper(content: bytes) -> dict[str, Any]:
     return file_value(content, "pdf", PDF)
 
@@ -96,17 +108,21 @@ class Papers:
 def read_rows(project: Project) -> Counter[str]:
     """The rows of the JSONL file, which must be those of the table and of the CSV file."""
     lines = project.output("paper.jsonl").read_text("utf-8").splitlines()
-    rows = Counter(json.dumps(json.loads(line, parse_float=str), sort_keys=True) for line in lines)
-    stored = [json.loads(data, parse_float=str) for (data,) in project.query("SELECT CAST(data AS TEXT) FROM rows")]
-    assert Counter(json.dumps(row, sort_keys=True) for row in stored) == rows
+    rows = Counter(map(_dump_row, lines))
+    assert Counter(_dump_row(data) for (data,) in project.query("SELECT CAST(data AS TEXT) FROM rows")) == rows
     assert len(project.rows("paper")) == rows.total()
     return rows
 
 
+def _dump_row(text: str) -> str:
+    row = json.loads(text, parse_float=str)
+    return json.dumps({**row, **{name: without_url(row[name]) for name in ("paper", "pictures")}}, sort_keys=True)
+
+
 def values_of(project: Project, field: str) -> dict[str, Any]:
-    """By title: the value of a field in the JSONL file."""
+    """By title: the value of a field of files in the JSONL file, without their URLs."""
     lines = project.output("paper.jsonl").read_text("utf-8").splitlines()
-    return {row["title"]: row[field] for row in map(json.loads, lines)}
+    return {row["title"]: without_url(row[field]) for row in map(json.loads, lines)}
 
 
 def stored_files(project: Project) -> set[str]:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,46 @@ def test_a_file_that_was_not_downloaded_leaves_null_and_says_why(project: Projec
     assert_settled(project)
     assert_exact_sums(project)
     assert project.status()["files"] == {"done": 1, "left": 0, "failed": 4, "skipped": 1}
+
+
+NAMED = {
+    "/download?id=1": ("application/octet-stream", "attachment; filename*=UTF-8''Pr%C3%BCf%202024.pdf; filename=x.pdf"),
+    "/download?id=2": ("application/octet-stream", 'attachment; filename="data;part=1.xlsx"'),
+    "/download?id=3": ("application/force-download", "attachment; filename=manual.pdf"),
+    "/download?id=4": (PDF, ""),
+    "/download?id=5": ("text/plain", 'attachment; filename="prices.csv"'),
+    "/download?id=6": ("application/octet-stream", 'attachment; filename="../../etc/passwd"'),
+    "/download?id=7": ("application/octet-stream", f'attachment; filename="{"n" * 4_000}.pdf"'),
+    "/download?id=8": (PDF, 'attachment; filename="NUL"'),
+    "/get/9/report.final.tar.gz?token=1": ("application/octet-stream", ""),
+}
+NAMES = {
+    1: ("Prüf 2024.pdf", ".pdf"), 2: ("data;part=1.xlsx", ".xlsx"), 3: ("manual.pdf", ".pdf"), 4: ("download", ".pdf"),
+    5: ("prices.csv", ".csv"), 6: ("passwd", ".bin"), 7: (f"{'n' * 251}.pdf", ".pdf"), 8: ("_NUL", ".pdf"),
+    9: ("report.final.tar.gz", ".gz"), 10: ("kept.pdf", ".pdf"),
+}  # fmt: skip
+
+
+@pytest.mark.quick
+def test_a_file_has_the_name_that_the_site_gives_it_and_an_ending_that_opens(project: Project, site: Site) -> None:
+    for path, (type_, disposition) in NAMED.items():
+        headers = {"Content-Type": type_, "ETag": '"1"'} | ({"Content-Disposition": disposition} if disposition else {})
+        site[path] = Page(b"%PDF " + path.encode(), headers=headers)
+    site["/download?id=10"] = redirect("/far/kept.pdf")
+    site["/far/kept.pdf"] = Page(b"%PDF kept", headers={"Content-Type": PDF})
+    paths = [*NAMED, "/download?id=10"]
+    site["/page"] = html("".join(entry(str(number), path) for number, path in enumerate(paths, 1)))
+    write_defs(project, [site.url("/page")])
+    for again in (False, True):  # the names are those of the earlier run where the site says 304
+        if again:
+            for path in NAMED:
+                site[path] = Page(b"", 304)
+        project.crawl()
+        lines = project.output("paper.jsonl").read_text("utf-8").splitlines()
+        files = {int(row["title"]): row["paper"] for row in map(json.loads, lines)}
+        assert {number: (file["name"], Path(file["path"]).suffix) for number, file in files.items()} == NAMES
+        assert [files[number]["url"] for number in sorted(files)] == [site.url(path) for path in paths]
+        assert all(project.output(file["path"]).is_file() for file in files.values())
 
 
 @pytest.mark.sweep

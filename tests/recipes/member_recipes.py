@@ -33,7 +33,11 @@ def _manuals(shop: Shop) -> Iterable[Row]:
     for p in map(Product, range(1, shop.size + 1)):
         content = manual(int(manual_of(p.number).removeprefix("manual-")))
         digest = hashlib.sha256(content).hexdigest()
-        stored = {"path": f"files/{digest}.pdf", "size": len(content), "hash": digest, "type": "application/pdf"}
+        name = f"{manual_of(p.number)}.pdf"
+        stored = {
+            "path": f"files/{digest}.pdf", "size": len(content), "hash": digest, "type": "application/pdf",
+            "name": name, "url": f"{shop.origin}/files/{name}",
+        }  # fmt: skip
         yield {"sku": p.sku, "file": json.dumps(stored, separators=(",", ":"))}
 
 

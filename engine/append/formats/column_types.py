@@ -39,5 +39,5 @@ def _date_type(date_format: str | None) -> str:
 
 _STRUCTS: Mapping[str, ColumnType] = {
     "price": [["amount", "decimal"], ["currency", "str"]],
-    "file": [["path", "str"], ["size", "int"], ["hash", "str"], ["type", "str"]],
+    "file": [["path", "str"], ["size", "int"], ["hash", "str"], ["type", "str"], ["name", "str"], ["url", "str"]],
 }

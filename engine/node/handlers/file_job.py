@@ -8,11 +8,20 @@ from msgspec.structs import replace
 
 from engine import urls
 from engine.errors import StorageError
-from engine.files.file_download import to_validators
+from engine.files.file_download import note_answer
 from engine.files.file_part import FilePart, PartInUse
 from engine.http.errors import FetchFailed, NoRoom
 from engine.http.response import FetchResponse
-from engine.model.file import FILES_FOLDER, StoredFile, bare_type, file_extension
+from engine.model.file import (
+    FILES_FOLDER,
+    AnswerNote,
+    StoredFile,
+    bare_type,
+    file_extension,
+    name_of_answer,
+    name_of_url,
+    url_extension,
+)
 from engine.model.job import OPEN_STATES, JobState, LeasedJob
 from engine.model.retry_policy import NOT_MODIFIED, classify_status
 from engine.node.db_access import DbAccess
@@ -66,7 +75,8 @@ class FileHandler(PageStage, frozen=True):
 
     async def _download(self, job: LeasedJob, page: VisitedPage, part: FilePart) -> JobOutcome:
         if part.finished is not None:
-            return self._downloaded(job, part, DownloadedFile(part.finished), job.url, "was there")
+            note = AnswerNote(name=part.finished.name)
+            return self._downloaded(job, part, DownloadedFile(part.finished, answer=note), job.url, "was there")
         earlier = self.db_access.earlier_file(job)
         if earlier is not None:
             await self.parts.hold(part, earlier)
@@ -88,7 +98,8 @@ class FileHandler(PageStage, frozen=True):
                 await self.parts.hold(part, equal)
             stored = self._name(job, part, response, url)
             await self.parts.run(partial(part.finish, stored))
-            new = DownloadedFile(stored, time.time(), to_validators(url, list_conditions(response.headers)))
+            note = note_answer(url, list_conditions(response.headers), stored.name)
+            new = DownloadedFile(stored, time.time(), note)
             outcome = self._downloaded(job, part, new, url, shown_time)
         else:
             return self._without_file(job, response, url, hops)
@@ -100,9 +111,10 @@ class FileHandler(PageStage, frozen=True):
     ) -> JobOutcome:
         """The file of an earlier run is that of this one, too."""
         path = self.db_access.file_path(job.run, earlier.file.hash) or earlier.file.path
-        stored = replace(earlier.file, path=path)
+        answer = AnswerNote.from_text(earlier.validators)
+        stored = replace(earlier.file, path=path, name=answer.name)
         await self.parts.run(partial(part.finish, stored))
-        return self._downloaded(job, part, DownloadedFile(stored, at, earlier.validators), job.url, shown_time)
+        return self._downloaded(job, part, DownloadedFile(stored, at, answer), job.url, shown_time)
 
     def _without_file(self, job: LeasedJob, response: FetchResponse, url: str, hops: int) -> JobOutcome:
         """The outcome for another status than 200."""
@@ -120,11 +132,12 @@ class FileHandler(PageStage, frozen=True):
     def _name(self, job: LeasedJob, part: FilePart, response: FetchResponse, url: str) -> StoredFile:
         """Name the file by its content; a file with that content in the run keeps its name."""
         digest, type_ = part.digest, response.content_type
-        extension = file_extension(type_, job.url)
-        if extension == "bin":
-            extension = file_extension(type_, url)
+        name = name_of_answer(response.headers)
+        extension = file_extension(type_, name, job.url, url)
         path = self.db_access.file_path(job.run, digest) or f"{FILES_FOLDER}/{digest}.{extension}"
-        return StoredFile(path, part.size, digest, bare_type(type_))
+        if not name and url_extension(url) and not url_extension(job.url):
+            name = name_of_url(url)  # a redirect led there
+        return StoredFile(path, part.size, digest, bare_type(type_), name)
 
     def _downloaded(self, job: LeasedJob, part: FilePart, new: DownloadedFile, url: str, shown_time: str) -> JobOutcome:
         stored = new.file

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from engine.files.file_download import FileDownload, FileLimits
 from engine.files.file_part import FilePart
+from engine.model.file import AnswerNote
 from engine.model.job import LeasedJob, file_key
 from engine.runtime.file_folder import FileFolder
 from engine.settings import Settings
@@ -36,7 +37,7 @@ class FileParts:
     def hold(self, part: FilePart, earlier: EarlierFile) -> Awaitable[bool]:
         """Hold the file of an earlier run for a part; False if it is missing or damaged."""
         source = self._folder.output.parent / earlier.run / earlier.file.path
-        return self.run(partial(part.hold, source, earlier.file, earlier.validators))
+        return self.run(partial(part.hold, source, earlier.file, AnswerNote.from_text(earlier.validators)))
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Work on the disk in a thread of its own: the event loop's threads resolve names."""

@@ -644,7 +644,7 @@ CREATE TABLE files (                                -- what jobs of the kind 'fi
     type TEXT NOT NULL,                             -- content type
     key  BLOB NOT NULL,                             -- of the URL, as the identity of the job
     at   REAL NOT NULL,                             -- when its site last sent it, or said that it is unchanged
-    validators TEXT NOT NULL                        -- JSON: the hash of the URL that sent it, and headers to ask by; or empty
+    validators TEXT NOT NULL                        -- JSON: the hash of the URL that sent it, headers to ask by, its name; or empty
 );
 CREATE INDEX files_job ON files(job);
 CREATE INDEX files_hash ON files(hash, run);

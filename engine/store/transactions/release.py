@@ -80,8 +80,7 @@ def _release(db: Database, run: int, ids: Sequence[int]) -> None:
 
 def _write(db: Database, run: int, complete: Sequence[CompleteRow]) -> None:
     """Write rows the way a commit does: with their digests, counts and sums."""
-    downloaded = files.list_of_jobs(db, {job for row in complete for _, job in row.files if job is not None})
-    values = {job: file.to_value() for job, file in downloaded.items()}
+    values = files.list_values(db, {job for row in complete for _, job in row.files if job is not None})
     new, sums = list[tuple[int, NewRows]](), dict[str, ContentSum]()
     for row in complete:
         text = fill_row(row.text, {tuple(place): None if job is None else values.get(job) for place, job in row.files})

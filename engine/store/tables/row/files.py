@@ -1,9 +1,9 @@
 """Writes the table `files`: what jobs of the kind `file` downloaded."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from engine.model.file import StoredFile
+from engine.model.file import NO_ANSWER, AnswerNote, StoredFile
 from engine.model.job import file_key
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Commit, JobOutcome, Served
@@ -20,7 +20,7 @@ _EARLIER_OF_KEY = f"""
 _EARLIER_OF_HASH = f"{_EARLIER} WHERE f.hash = ? AND f.run < ? ORDER BY f.run DESC, f.id DESC LIMIT 1"
 # the newest of a job counts, and only while the job is DONE
 _OF_JOBS = """
-SELECT f.job, f.path, f.size, f.hash, f.type FROM json_each(?) i
+SELECT f.job, j.url, f.validators, f.path, f.size, f.hash, f.type FROM json_each(?) i
 CROSS JOIN jobs j ON j.id = i.value AND j.state = 'DONE' CROSS JOIN files f ON f.job = j.id ORDER BY f.id
 """
 _LIST = """
@@ -63,8 +63,7 @@ class DownloadedFile(Served):
     file: StoredFile
     at: float = 0.0
     """The Unix second in which its site last sent it, or said that it is unchanged."""
-    validators: str = ""
-    """As `EarlierFile` has them."""
+    answer: AnswerNote = NO_ANSWER
 
 
 class EarlierFile(NamedTuple):
@@ -75,10 +74,7 @@ class EarlierFile(NamedTuple):
     at: float
     """As in `DownloadedFile`."""
     validators: str
-    """JSON: the hash of the URL that sent it, and the headers that ask for a newer one.
-
-    Empty: the site sent no validators.
-    """
+    """An `AnswerNote`."""
     file: StoredFile
 
 
@@ -89,16 +85,19 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, DownloadedFile]]) -> 
         [
             (
                 commit.run, outcome.job.id, new.file.path, new.file.size, new.file.hash, new.file.type,
-                file_key(outcome.job.url), new.at, new.validators,
+                file_key(outcome.job.url), new.at, new.answer.to_text(),
             )
             for outcome, new in made
         ],
     )  # fmt: skip
 
 
-def list_of_jobs(db: Database, jobs: Iterable[int]) -> dict[int, StoredFile]:
-    """By job: what it downloaded; those that are not DONE are left out."""
-    return {int(job): StoredFile(*file) for job, *file in db.all(_OF_JOBS, (id_list(jobs),))}
+def list_values(db: Database, jobs: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """By job: the value of a field that names what it downloaded; those that are not DONE are left out."""
+    values = {}
+    for job, url, note, path, size, hash_, type_ in db.all(_OF_JOBS, (id_list(jobs),)):
+        values[int(job)] = StoredFile(path, size, hash_, type_, AnswerNote.from_text(note).name).to_value(url)
+    return values
 
 
 def find_path(db: Database, run: int, digest: str) -> str | None:

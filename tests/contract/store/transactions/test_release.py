@@ -46,7 +46,7 @@ def test_the_last_file_of_a_row_writes_it(store: StoreHarness) -> None:
     assert waiting(store) == ["one"]
     store.commit(downloaded(store, files["x"]))
     check(store)
-    x, y = (stored(f"http://f/{name}").to_value() for name in "xy")
+    x, y = (stored(f"http://f/{name}").to_value(f"http://f/{name}") for name in "xy")
     assert values(store)[1:] == [
         {"title": "two", "file": y, "more": []}, {"title": "one", "file": x, "more": [y, x]},
     ]  # fmt: skip
@@ -62,7 +62,7 @@ def test_a_file_that_was_not_downloaded_leaves_null(store: StoreHarness, state: 
     files = take_files(store)
     store.commit(downloaded(store, files["x"]), replace(failed(files["y"]), state=JobState(state)))
     check(store)
-    assert values(store) == [{"title": "one", "file": stored("http://f/x").to_value(), "more": [None]}]
+    assert values(store) == [{"title": "one", "file": stored("http://f/x").to_value("http://f/x"), "more": [None]}]
 
 
 def test_a_file_is_one_job_and_fills_rows_of_pages_that_come_later_at_once(store: StoreHarness) -> None:
@@ -73,7 +73,7 @@ def test_a_file_is_one_job_and_fills_rows_of_pages_that_come_later_at_once(store
     store.commit(downloaded(store, file), page(store, two, held_row("two", "http://f/x")))
     check(store)
     assert {row["title"]: row["file"] for row in values(store)} == dict.fromkeys(
-        ("one", "two"), stored("http://f/x").to_value()
+        ("one", "two"), stored("http://f/x").to_value("http://f/x")
     )
     assert (
         store.db.value("SELECT count(*) FROM jobs j JOIN sequences s ON s.id = j.sequence WHERE s.kind = 'file'") == 1
