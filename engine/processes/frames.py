@@ -26,26 +26,15 @@ def encode_frame(header: Encodable, body: bytes = b"", number: int = 0) -> list[
 
 def serve(connection: socket.socket, answer: Callable[[dict[str, Any], bytes], tuple[Encodable, bytes]]) -> None:
     """Answer one question after another, until the client closes the socket."""
-    while (prefix := _receive(connection, PREFIX.size)) is not None:
-        number, header_size, body_size = PREFIX.unpack(prefix)
-        header, body = _receive(connection, header_size), _receive(connection, body_size)
-        if header is None or body is None:
-            return
-        given = answer(orjson.loads(header), body)
-        del body
-        pieces = encode_frame(*given, number)
-        del given
-        while pieces:
-            connection.sendall(pieces.pop(0))
-
-
-def _receive(connection: socket.socket, size: int) -> bytes | None:
-    """So many bytes; None: the other side has closed the socket."""
-    buffer = bytearray(size)
-    view, received = memoryview(buffer), 0
-    while received < size:
-        count = connection.recv_into(view[received:])
-        if not count:
-            return None
-        received += count
-    return bytes(buffer)
+    with connection.makefile("rb") as reader:
+        while len(prefix := reader.read(PREFIX.size)) == PREFIX.size:
+            number, header_size, body_size = PREFIX.unpack(prefix)
+            header, body = reader.read(header_size), reader.read(body_size)
+            if len(header) < header_size or len(body) < body_size:
+                return
+            given = answer(orjson.loads(header), body)
+            del body
+            pieces = encode_frame(*given, number)
+            del given
+            while pieces:
+                connection.sendall(pieces.pop(0))

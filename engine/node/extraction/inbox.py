@@ -1,8 +1,8 @@
 """Reads the frames of a node: one read of the socket for all that has arrived."""
 
+import io
 import select
 import socket
-from io import BytesIO
 from typing import Any
 
 import orjson
@@ -19,83 +19,47 @@ class Inbox:
     """The receiving side of a socket. Used by one thread at a time."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self._start = self._end = 0
-        self._trims_when_idle = False
+        self._source = _Source(connection, "r")
+        self._reader = io.BufferedReader(self._source, _BUFFER_BYTES)
 
     def trim_when_idle(self) -> None:
         """Return freed memory to the system if nothing arrives for a moment."""
-        self._trims_when_idle = True
+        self._source.trims_when_idle = True
 
     def read_header(self) -> tuple[int, dict[str, Any], int] | None:
         """The number of a question, its header, and its bytes behind that; None: the node has closed the socket."""
-        prefix = self._take(PREFIX.size)
-        if prefix is None:
+        prefix = self._reader.read(PREFIX.size)
+        if len(prefix) < PREFIX.size:
             return None
         number, header_size, body_size = PREFIX.unpack(prefix)
-        header = self._take(header_size)
-        return None if header is None else (number, orjson.loads(header), body_size)
+        header = self._reader.read(header_size)
+        return None if len(header) < header_size else (number, orjson.loads(header), body_size)
 
     def read_body(self, size: int) -> Body | None:
         """The bytes behind a header, in memory once; None: they do not fit, and are skipped."""
         try:
-            if size <= self._end - self._start:
-                self._start += size
-                return Body(bytes(self._buffer[self._start - size : self._start]))
-            buffer = BytesIO()
-            buffer.seek(size - 1)
-            buffer.write(b"\0")
-        except MemoryError:
-            self._skip(size)
+            content = self._read(size)
+        except MemoryError:  # raised before anything is read
+            for start in range(0, size, _BUFFER_BYTES):
+                self._read(min(_BUFFER_BYTES, size - start))
             return None
-        with buffer.getbuffer() as view:
-            if not self._read_into(view):
-                raise ConnectionResetError
-        return Body(buffer.getvalue())
+        return Body(content)
 
-    def _take(self, size: int) -> memoryview | None:
-        """Bytes, valid until the next call; None: the node has closed the socket."""
-        if size <= self._end - self._start:
-            self._start += size
-            return self._buffer[self._start - size : self._start]
-        view = memoryview(bytearray(size))
-        return view if self._read_into(view) else None
+    def _read(self, size: int) -> bytes:
+        content = self._reader.read(size)
+        if len(content) < size:
+            raise ConnectionResetError
+        return content
 
-    def _skip(self, size: int) -> None:
-        while size:
-            if not self._fill():
-                raise ConnectionResetError
-            skipped = min(size, self._end - self._start)
-            self._start += skipped
-            size -= skipped
 
-    def _read_into(self, view: memoryview) -> bool:
-        """Fill the view; False: the node has closed the socket."""
-        filled = 0
-        while (missing := len(view) - filled) > 0:
-            if self._start == self._end and missing >= len(self._buffer):
-                count = self._receive(view[filled:])
-            elif self._fill():
-                count = min(missing, self._end - self._start)
-                view[filled : filled + count] = self._buffer[self._start : self._start + count]
-                self._start += count
-            else:
-                return False
-            if not count:
-                return False
-            filled += count
-        return True
+class _Source(socket.SocketIO):
+    """Reads the socket, and trims the heap before a wait if it is asked to."""
 
-    def _fill(self) -> bool:
-        """Have something in the buffer; False: the node has closed the socket."""
-        if self._start == self._end:
-            self._start, self._end = 0, self._receive(self._buffer)
-        return self._end > 0
+    trims_when_idle = False
 
-    def _receive(self, view: memoryview) -> int:
+    def readinto(self, buffer: Any) -> int | None:
         # not by a timeout of the socket: an answer may have to wait for the node
-        if self._trims_when_idle and not select.select([self._connection], [], [], _TRIM_DELAY)[0]:
-            self._trims_when_idle = False
+        if self.trims_when_idle and not select.select([self.fileno()], [], [], _TRIM_DELAY)[0]:
+            self.trims_when_idle = False
             trim_heap()
-        return self._connection.recv_into(view)
+        return super().readinto(buffer)
