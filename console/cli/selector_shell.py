@@ -21,16 +21,17 @@ from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document
 from engine.settings import Settings
 
-MODES = ("css", "xpath", "jmespath", "jsonld", "regex")
+MODES = ("css", "xpath", "jmespath", "jsonld", "column", "regex")
 MATCH_LIMIT = 10
 """Matches shown without `:all`."""
 
 HELP = """\
-A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath:`, `jmespath:`, `jsonld:` or
-`regex:` applies to that line only, and so does `jmespath(CSS):`. Regular expressions search the source of the page.
+A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath:`, `jmespath:`, `jsonld:`, `column:`
+or `regex:` applies to that line only, and so does `jmespath(CSS):`. Regular expressions search the source of the page.
 
-:css  :xpath  :jmespath  :jsonld  :regex   the kind of the following lines
+:css  :xpath  :jmespath  :jsonld  :column  :regex   the kind of the following lines
 :block SELECTOR      select inside each of its matches, as fields do inside their block; alone: the whole page
+:block table: SELECTOR   select inside each row of a table, and by `column: HEADING` its cells
 :attr NAME           show this of a match: text, ownText, html, outerHtml, or an attribute; alone: text
 :match PATTERN       show what it matches in the value, as `match` of a field does; alone: no pattern
 :all                 show every match, or the first 10 again
@@ -150,8 +151,13 @@ class SelectorShell:
             mode, text = prefix.strip(), rest.strip()
         elif mode != "regex" and line.startswith(EMBEDDED_PREFIX):
             mode = "css"
-        selector = text if mode in ("css", "regex") else f"{mode}: {text}"
-        result = self._evaluate(selector, regex=mode == "regex")
+        if mode == "column":
+            result = self._evaluate(None, column=text)
+            if not result.count and result.headings:
+                write_lines(f"the columns are: {', '.join(result.headings)}")
+        else:
+            selector = text if mode in ("css", "regex") else f"{mode}: {text}"
+            result = self._evaluate(selector, regex=mode == "regex")
         self._links = list(result.links)
         matches = plural(result.count, "match")
         if self._block is not None and mode != "regex":
@@ -159,13 +165,15 @@ class SelectorShell:
             matches = f"{matches} in {plural(result.blocks, 'block')}{without}"
         self._print_matches(result.values, result.count, matches)
 
-    def _evaluate(self, selector: str, *, regex: bool = False, block: bool = True) -> SelectionResult:
+    def _evaluate(
+        self, selector: str | None, *, regex: bool = False, block: bool = True, column: str | None = None
+    ) -> SelectionResult:
         """Evaluate in the extraction process, so that no selector or page can hang the shell."""
         result = self._client.select(
             self._document,
             Selection(
-                selector=selector, regex=regex, block=self._block if block else None, attribute=self._attribute,
-                pattern=self._pattern, limit=None if self._show_all else MATCH_LIMIT,
+                selector=selector, regex=regex, block=self._block if block else None, column=column,
+                attribute=self._attribute, pattern=self._pattern, limit=None if self._show_all else MATCH_LIMIT,
             ),
         )  # fmt: skip
         self._base = result.base
@@ -187,7 +195,7 @@ class SelectorShell:
             self._block = None
             write_lines("the whole page")
             return
-        block = text if self._mode in ("css", "regex") else f"{self._mode}: {text}"
+        block = text if self._mode in ("css", "column", "regex") else f"{self._mode}: {text}"
         count = self._evaluate(block, block=False).count
         self._block = block
         write_lines(f"{plural(count, 'block')}: selectors match inside each")

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from engine.defs.url_list import ListPosition, UrlList, require_utf8, shown_path, unreadable
 from engine.errors import UsageError, plural
-from engine.model.definition import SeedColumns
+from engine.model.locator import SeedColumns
 
 _MAX_RECORD_LINES = 100
 """Lines of a record with line breaks in quotes: a quote that is not closed must not hide the rest of the file."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.extract.documents.markup import SPANS
 from engine.extract.fields.field_texts import ConverterSource, no_converters
 from engine.extract.fields.fields import FieldReader, RecordRejected
-from engine.extract.fields.html_table import meets_span
 from engine.extract.links.link_explanations import explain_links
 from engine.extract.links.links import LinkExtractor, limit_links
 from engine.extract.links.next_page import NextPageFinder
@@ -20,7 +19,8 @@ from engine.extract.page.page import Page
 from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.extract.select.css import Speed
 from engine.extract.select.scope import Scope
-from engine.extract.select.selectors import Selector, compile_selector
+from engine.extract.select.selectors import Selector, TableRowSelector, compile_selector
+from engine.extract.select.table_grid import meets_span
 from engine.extract.tables.table_rows import TableInvalid, TableRows
 from engine.model.definition import DataDef, FilterRule
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
@@ -249,6 +249,9 @@ class RecordExtractor:
         if self.block is None:
             yield Scope(page)
             return
+        if isinstance(self.block, TableRowSelector):
+            yield from self.block.scopes(Scope(page), budget)
+            return
         blocks = self.block.all(Scope(page))
         are_rows = bool(blocks) and getattr(blocks[0], "tag", None) == "tr"
         if are_rows and any(map(page.markup.mentions, SPANS)) and meets_span(blocks, budget):
@@ -256,7 +259,7 @@ class RecordExtractor:
                 "",
                 "spanned-row",
                 f"{budget.data_def}: a block `tr` meets a cell that spans rows or columns: its cells do not stand in"
-                " their columns; `type: table` lays them out",
+                " their columns; `query.table` lays them out",
             )
         for node in blocks:
             yield Scope(page, node)

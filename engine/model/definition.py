@@ -36,7 +36,7 @@ from engine.model.declaration import (
 )
 from engine.model.host import CookieJarMode, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule
 from engine.model.link import Link, NextPage
-from engine.model.locator import Recrawl, SitemapRules
+from engine.model.locator import Recrawl, SeedColumns, SitemapRules
 from engine.model.output_type import AppenderDef
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import NO_POSITION, SourcePosition, from_plain, to_plain
@@ -67,6 +67,13 @@ class Field(Struct, frozen=True, kw_only=True):
     ] = None
     scope: Annotated[
         Literal["page"] | None, DefKey("With page, the selector searches the whole page, not the block.")
+    ] = None
+    column: Annotated[
+        Text | None,
+        DefKey(
+            "The heading of a column: `selector` and `attribute` see its cell. Only with `query.table`.",
+            examples=("Price", "2023 / H1"),
+        ),
     ] = None
     attribute: Annotated[
         Text,
@@ -274,21 +281,6 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
     ] = None
     """Replaces `live`."""
     place: SourcePosition = NO_POSITION
-
-
-class SeedColumns(Struct, frozen=True, kw_only=True):
-    """How the seeds of a CSV file are read."""
-
-    url: Annotated[
-        Text, DefKey("The column with the URL, for a locator without `url`; default url.", examples=("link",))
-    ] = "url"
-    delimiter: Annotated[Separator, DefKey("The character between two columns; default a comma.", examples=(";",))] = (
-        ","
-    )
-    columns: Annotated[
-        tuple[Text, ...],
-        DefKey("The columns that pages know as `%{seed.NAME}`; default: all.", examples=(["sku", "shop"],)),
-    ] = ()
 
 
 class Locator(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from engine.model.declaration import DefKey, Duration, PatternText, Priority, Text
+from engine.model.declaration import DefKey, Duration, PatternText, Priority, Separator, Text
 
 MAX_SERIES_PAGES = 100_000
 
@@ -110,3 +110,18 @@ class Recrawl(Struct, frozen=True, kw_only=True):
     def following(self, seconds: float | None, *, changed: bool) -> float:
         """The next interval, after a fetch that found the page changed or unchanged."""
         return self.clamp(self.clamp(seconds) * (0.5 if changed else 2.0))
+
+
+class SeedColumns(Struct, frozen=True, kw_only=True):
+    """How the seeds of a CSV file are read."""
+
+    url: Annotated[
+        Text, DefKey("The column with the URL, for a locator without `url`; default url.", examples=("link",))
+    ] = "url"
+    delimiter: Annotated[Separator, DefKey("The character between two columns; default a comma.", examples=(";",))] = (
+        ","
+    )
+    columns: Annotated[
+        tuple[Text, ...],
+        DefKey("The columns that pages know as `%{seed.NAME}`; default: all.", examples=(["sku", "shop"],)),
+    ] = ()

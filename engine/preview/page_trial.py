@@ -5,7 +5,7 @@ No network, no database. What a page may cost is limited as in a crawl.
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -28,6 +28,7 @@ from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient, T
 from engine.robots.host_policy import host_rule_for
 from engine.settings import Settings
 
+_SHOWN_HEADINGS = 20
 USUAL_LINK: Mapping[str, Any] = {"method": "GET", "body": None, "relation": "link", "carried": {}}
 """What most links have, beside their URL and group."""
 
@@ -137,6 +138,12 @@ def parse_document(document: TrialDocument, client: ExtractionClient) -> Page:
         raise PageUnavailable(f"{document.url}: not a page: {error}", SELECTORS_NEED) from error
 
 
+def _describe_headings(headings: Sequence[str]) -> str:
+    shown = ", ".join(f"`{heading}`" for heading in headings[:_SHOWN_HEADINGS])
+    more = f" and {len(headings) - _SHOWN_HEADINGS} more" if len(headings) > _SHOWN_HEADINGS else ""
+    return f"; the columns of the table are {shown}{more}" if shown else ": the table has no columns"
+
+
 class PageTrial:
     """A dataDef, to be applied to many pages."""
 
@@ -191,10 +198,15 @@ class PageTrial:
             ):
                 return f"{data_def.name}: block `{data_def.block}` matches nothing on this page"
             for field in data_def.fields if data_def.axis is None else ():
-                if field.selector is None or missing[field.name] < records:
+                if (field.selector is None and field.column is None) or missing[field.name] < records:
                     continue
                 block = None if field.scope is not None else data_def.block
-                found = self._client.select(document, Selection(selector=field.selector, block=block))
+                selection = Selection(selector=field.selector, block=block, column=field.column)
+                found = self._client.select(document, selection)
+                if not found.count and field.column is not None and field.column not in found.headings:
+                    return (
+                        f"{data_def.name}.{field.name}: no column `{field.column}`{_describe_headings(found.headings)}"
+                    )
                 if not found.count:
                     where = "this page" if block is None else plural(found.blocks, "block")
                     return f"{data_def.name}.{field.name}: selector `{field.selector}` matches nothing in {where}"

@@ -111,6 +111,11 @@ class _TableReader:
             if key not in _TABLE_KEYS:
                 message = f"`{key}` has no effect beside items, dims and facts"
                 self._problems.add(part.place, "conflict", message)
+        query = self._node.get("query")
+        for key in ("table", "header"):
+            if query is not None and key in query.entries:
+                message = f"`{key}` of a query has no effect beside items, dims and facts"
+                self._problems.add(query.key_place(key), "conflict", message)
         axes = {key: list(self._axes(key)) for key in AXES}
         if not self._node.list_of("items"):
             self._problems.add(entry.place, "missing-key", "a table needs `items`: at least one item")

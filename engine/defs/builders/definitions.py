@@ -171,7 +171,7 @@ class _Builder(Struct):
         if table is None:
             return DataDef(
                 name=part.name,
-                block=term.query.block,
+                block=term.query.blocks,
                 fields=term.fields,
                 filters=term.filters,
                 links=term.links,

@@ -172,9 +172,27 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
     problem = selector_problem(block.text) if block is not None and block.text.strip() else None
     if block is not None and problem is not None:
         problems.add(block.place, "bad-selector", f"`block`: {problem}")
+    table = query.get("table") if query is not None else None
+    if query is not None:
+        _check_table(query, table, problems)
+    block = block if table is None else table
     for _, field in node.entries_of("fields"):
-        fields.check(field.node, field.place, problems, has_block=block is not None)
+        fields.check(field.node, field.place, problems, has_block=block is not None, has_table=table is not None)
         _check_in_block(field.node, "" if block is None else block.text.strip(), problems)
+
+
+def _check_table(query: YamlNode, table: YamlNode | None, problems: Problems) -> None:
+    """The keys beside `table` of a query, and whether it selects elements."""
+    if table is None:
+        if "header" in query.entries:
+            message = "`header` needs `table`, the selector of the tables whose rows are the records"
+            problems.add(query.key_place("header"), "missing-key", message)
+        return
+    if "block" in query.entries:
+        message = "`table` and `block` both select the records; keep one"
+        problems.add(query.key_place("block"), "conflict", message)
+    if is_json_selector(table.text):
+        problems.add(table.place, "bad-selector", "`table` selects elements; write CSS or `xpath:`")
 
 
 def _check_in_block(node: YamlNode, block: str, problems: Problems) -> None:

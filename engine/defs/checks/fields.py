@@ -19,9 +19,12 @@ _DATE_LETTERS = {
 _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
-def check(node: YamlNode, place: SourcePosition, problems: Problems, *, has_block: bool) -> None:
-    """Checks a field and its nested fields. `has_block`: whether its dataDef has a block."""
+def check(node: YamlNode, place: SourcePosition, problems: Problems, *, has_block: bool, has_table: bool) -> None:
+    """Checks a field and its nested fields. `has_block`: whether its dataDef has a block; `has_table`: a table."""
     _check_field(node, place, 0, problems)
+    if "column" in node.entries and not has_table:
+        message = "`column` needs `query.table`, whose rows are the records"
+        problems.add(node.key_place("column"), "missing-key", message)
     if "scope" in node.entries and not has_block and "fields" not in node.entries:
         message = "`scope` has no effect without `query.block`: the field reads the whole page; remove it"
         problems.warn(node.key_place("scope"), "no-effect", message)
@@ -29,7 +32,7 @@ def check(node: YamlNode, place: SourcePosition, problems: Problems, *, has_bloc
 
 def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
     if "value" in node.entries:
-        for key in ("selector", "scope", "attribute", "all"):
+        for key in ("selector", "column", "scope", "attribute", "all"):
             if key in node.entries:
                 problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `value`; keep one")
     kind = node.text_of("type")
@@ -48,6 +51,8 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
         problems.warn(node.key_place("join"), "no-effect", "`join` has no effect without `all: true` or `split`")
     if "scope" in node.entries and "fields" not in node.entries:
         _check_scope(node, depth, problems)
+    if "column" in node.entries:
+        _check_column(node, depth, problems)
     if "fields" in node.entries:
         _check_nested(node, place, depth, problems)
         return
@@ -83,6 +88,15 @@ def _with_directives(text: str) -> str:
 
 def _is_list(node: YamlNode) -> bool:
     return "split" in node.entries or node.is_true("all")
+
+
+def _check_column(node: YamlNode, depth: int, problems: Problems) -> None:
+    if depth:
+        message = "a nested field reads its own match; put `column` on the outer field"
+        problems.add(node.key_place("column"), "conflict", message)
+    elif "scope" in node.entries:
+        message = "`column` is a cell of the record, and `scope: page` leaves it; keep one"
+        problems.add(node.key_place("column"), "conflict", message)
 
 
 def _check_scope(node: YamlNode, depth: int, problems: Problems) -> None:

@@ -7,7 +7,7 @@ from engine.defs import url_patterns
 from engine.defs.builders.bodies import iter_scalars
 from engine.defs.checks.fields import check_candidates
 from engine.defs.checks.series import add_no_content, has_content
-from engine.defs.language.keys import data_def_of, is_table, iter_all_tasks, keys_of
+from engine.defs.language.keys import data_def_of, find_blocks, is_table, iter_all_tasks, keys_of
 from engine.defs.language.kinds import is_step, url_problem
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
@@ -51,8 +51,7 @@ class _LinkCheck:
         self._link = link
         self._problems = problems
         self._fields = {name: entry.node for name, entry in data_def.entries_of("fields")}
-        query = data_def.get("query")
-        self._block = query.text_of("block") if query is not None else None
+        self._has_block = find_blocks(data_def) is not None
         in_block = link.get("inBlock")
         self._in_block = in_block is not None and in_block.value() is True
         self._is_of_page = in_block is None or in_block.value() is False
@@ -66,7 +65,7 @@ class _LinkCheck:
                 self._add(key, "conflict", f"`url` is the URL of the link, and `{key}` selects one; keep one")
         check_candidates(link, self._problems)
         _check_request(link, self._problems)
-        if self._in_block and self._block is None:
+        if self._in_block and not self._has_block:
             message = "`inBlock` needs the `query.block` of the dataDef: without it, the page is the only record"
             self._add("inBlock", "missing-key", message)
         if "submit" in link.entries and ("form" not in link.entries or "url" in link.entries):
@@ -109,7 +108,7 @@ class _LinkCheck:
         if field.is_true("fromStep"):
             message = f"a step fills '{name}' later: links are searched before; carry a field with a selector"
             self._problems.add(node.place, "conflict", message)
-        elif self._block is not None and self._is_of_page and not {"scope", "value"} & field.entries.keys():
+        elif self._has_block and self._is_of_page and not {"scope", "value"} & field.entries.keys():
             message = f"'{name}' belongs to the records, and this link to the page; add `inBlock: true` to the link"
             self._problems.add(node.place, "conflict", f"{message}, or `scope: page` to the field")
 

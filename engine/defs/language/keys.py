@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 from msgspec import UNSET, Struct
 
 from engine.defs.yaml.node import Entry, YamlNode
+from engine.extract.select.selector_syntax import HeaderRows, join_table
 from engine.model.axis import Axis, IndexRange
 from engine.model.declaration import (
     BaseUrl,
@@ -26,6 +27,7 @@ from engine.model.declaration import (
     RequestText,
     Seconds,
     SelectorOrStep,
+    SelectorText,
     Shape,
     StepsOfTask,
     Text,
@@ -46,13 +48,12 @@ from engine.model.definition import (
     HostRule,
     Locator,
     LocatorGroup,
-    SeedColumns,
     Task,
     TaskGroup,
 )
 from engine.model.host import AuthKind, HostAuth
 from engine.model.link import Link, Method, NextPage, RequestTemplate
-from engine.model.locator import SitemapRules
+from engine.model.locator import SeedColumns, SitemapRules
 from engine.model.output_type import AppenderDef
 
 Axes = Annotated[tuple[Axis, ...], Wrapper("item", "{name: …}")]
@@ -205,7 +206,26 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
             examples=("li.offer", "xpath: //table//tr[td]", "jmespath: items", "jsonld: Product"),
         ),
     ] = None
+    table: Annotated[
+        SelectorText | None,
+        DefKey(
+            "One record per body row of the tables that match; fields name a `column`, by its heading.",
+            examples=("table.prices", "xpath: //h2[. = 'Results']/following-sibling::table[1]"),
+        ),
+    ] = None
+    header: Annotated[
+        HeaderRows | None,
+        DefKey(
+            "Of `table`, the rows with the headings: those of `thead`, else the leading ones of `th` alone (rows,"
+            " default); or the first row."
+        ),
+    ] = None
     selector: Annotated[Text | None, DefKey("In axis mode: selects the fact of a row.")] = None
+
+    @property
+    def blocks(self) -> str | None:
+        """The selector of the records."""
+        return self.block if self.table is None else join_table(self.table, self.header or "rows")
 
 
 class StepTerm(Struct, frozen=True, kw_only=True):
@@ -334,10 +354,23 @@ def _field_keys_except(*kept: str) -> tuple[str, ...]:
     return tuple(key for key in keys_of(Field) if key not in kept)
 
 
-NESTING_EXCLUDES = _field_keys_except("selector", "all", "join", "default", "required", "fields", "convert", "fromStep")
+NESTING_EXCLUDES = _field_keys_except(
+    "selector", "column", "all", "join", "default", "required", "fields", "convert", "fromStep"
+)
 """Keys of a field without a meaning beside `fields`."""
 TABLE_EXCLUDES = _field_keys_except(
-    "selector", "scope", "all", "default", "required", "type", "fields", "fromStep", "format", "locale", *MARKED_TYPES
+    "selector",
+    "scope",
+    "column",
+    "all",
+    "default",
+    "required",
+    "type",
+    "fields",
+    "fromStep",
+    "format",
+    "locale",
+    *MARKED_TYPES,
 )
 """Keys of a field without a meaning beside `type: table`; other checks name those of other types."""
 STEP_EXCLUDES = _field_keys_except("type", "format", "locale", "default", "required", "fromStep")
@@ -347,6 +380,13 @@ STEP_EXCLUDES = _field_keys_except("type", "format", "locale", "default", "requi
 def is_table(data_def: YamlNode) -> bool:
     """Whether a dataDef is in axis mode."""
     return any(key in data_def.entries for key in AXES)
+
+
+def find_blocks(data_def: YamlNode) -> str | None:
+    """The text that selects the records of a dataDef: `block` or `table` of its query; None: the page is one."""
+    query = data_def.get("query")
+    block = None if query is None else query.text_of("block")
+    return query.text_of("table") if query is not None and block is None else block
 
 
 def is_task(node: YamlNode) -> bool:

@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING, Any
 from engine.extract.documents.json_value import MISSING
 from engine.extract.fields.convert import default_converter_for
 from engine.extract.fields.field_texts import ConverterSource, FieldTexts, no_converters
-from engine.extract.fields.html_table import find_table, read_table
 from engine.extract.fields.markdown import read_markup
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import PatternTimeout
 from engine.extract.select.css import Speed
 from engine.extract.select.node_value import JsonValue, json_value_text, read_node, read_text, read_verbatim
 from engine.extract.select.scope import Scope
-from engine.extract.select.selectors import CssSelector, JmesPathSelector, PageSelector, Selector, compile_selector
+from engine.extract.select.selectors import (
+    ColumnSelector,
+    CssSelector,
+    JmesPathSelector,
+    PageSelector,
+    Selector,
+    compile_selector,
+)
 from engine.extract.select.srcset import is_srcset, read_candidates
+from engine.extract.select.table_grid import find_table, read_table
 from engine.model.definition import Field
 from engine.model.file import MAX_FILES
 from engine.model.record import to_text
@@ -54,6 +61,8 @@ class FieldReader:
         self._texts = FieldTexts(Field(name=field.name), no_converters)
         try:
             selector = compile_selector(field.selector, placed=any(inner.leaves_block for inner in self._nested))
+            if field.column is not None:
+                selector = ColumnSelector(field.column, selector)
             self._selector = selector if field.scope is None else PageSelector(selector)
             self._texts = FieldTexts(field, converters, self.path)
         except ValueError as error:

@@ -1,5 +1,6 @@
 """The area of a search: a page, or one block of it."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -20,12 +21,16 @@ _TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", 
 class Scope:
     """A page or one block of it, which is converted to other node kinds on demand."""
 
-    __slots__ = ("_element", "_html", "_json_values", "node", "page")
+    __slots__ = ("_element", "_html", "_json_values", "cells", "node", "page")
 
-    def __init__(self, page: Page, node: "SelectedNode | None" = None) -> None:
+    def __init__(
+        self, page: Page, node: "SelectedNode | None" = None, cells: "Mapping[str, SelectedNode] | None" = None
+    ) -> None:
         self.page = page
         self.node = node
         """The block; None for the whole page."""
+        self.cells = cells
+        """If the block is a row of a table, its cells by their headings."""
         self._html: LexborNode | None = None
         self._element: _Element | None = None
         self._json_values: dict[str, Any] | None = None

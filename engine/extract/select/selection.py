@@ -2,22 +2,28 @@
 
 from msgspec import Struct
 
-from engine.extract.page.budget import MAX_CHARACTERS
+from engine.extract.page.budget import MAX_CHARACTERS, Budget
+from engine.extract.page.context import Context
 from engine.extract.page.page import Page
 from engine.extract.page.patterns import TimeBudget, TimedPattern
 from engine.extract.select.node_value import read_node
 from engine.extract.select.scope import Scope
-from engine.extract.select.selectors import compile_selector
+from engine.extract.select.selectors import ColumnSelector, TableRowSelector, compile_selector
 
+_NO_CONTEXT = Context(group="", locator="", locator_url="", depth=0, run="", run_time="")
 _MARKUP = ("html", "outerHtml")
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """A selector, or with `regex` a pattern that searches the source. `limit`: values to return; None: all."""
+    """A selector, or with `regex` a pattern that searches the source. `limit`: values to return; None: all.
 
-    selector: str
+    `selector`: None selects the block or cell itself. `column`: a heading; the cells of its column are searched.
+    """
+
+    selector: str | None
     regex: bool = False
     block: str | None = None
+    column: str | None = None
     attribute: str = "text"
     pattern: str | None = None
     limit: int | None = None
@@ -35,20 +41,28 @@ class SelectionResult(Struct, frozen=True, kw_only=True, tag="selection"):
     """Blocks without a match."""
     base: str
     """For relative links."""
+    headings: tuple[str, ...] = ()
+    """Of the columns, if the blocks are rows of a table."""
 
 
 def select_values(page: Page, selection: Selection) -> SelectionResult:
     """Evaluate a selector. Raises ValueError, PatternTimeout, PageTooCostly and MemoryError."""
     if selection.regex:
-        matches = TimedPattern(selection.selector).find_all(page.text, TimeBudget())
+        matches = TimedPattern(selection.selector or "").find_all(page.text, TimeBudget())
         shown = tuple(matches[: selection.limit])
         return SelectionResult(
             values=shown, links=(), count=len(matches), blocks=1, blocks_without=int(not matches), base=page.base
         )
     selector = compile_selector(selection.selector)
+    if selection.column is not None:
+        selector = ColumnSelector(selection.column, selector)
     scopes = [Scope(page)]
     if selection.block is not None:
-        scopes = [Scope(page, node) for node in compile_selector(selection.block).all(scopes[0])]
+        block = compile_selector(selection.block)
+        if isinstance(block, TableRowSelector):
+            scopes = [*block.scopes(scopes[0], Budget(page, _NO_CONTEXT))]
+        else:
+            scopes = [Scope(page, node) for node in block.all(scopes[0])]
     values: list[str | None] = []
     links: list[str] = []
     count = without = 0
@@ -66,6 +80,7 @@ def select_values(page: Page, selection: Selection) -> SelectionResult:
         blocks=len(scopes),
         blocks_without=without,
         base=page.base,
+        headings=tuple(dict.fromkeys(heading for scope in scopes for heading in scope.cells or ())),
     )
 
 

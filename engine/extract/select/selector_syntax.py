@@ -1,8 +1,9 @@
 """Checks the syntax of selectors and patterns; explains problems in user terms."""
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Literal
 
 from engine.errors import suggest
 from engine.late_regex import late_regex
@@ -10,6 +11,10 @@ from engine.late_regex import late_regex
 XPATH_PREFIX = "xpath:"
 JMESPATH_PREFIX = "jmespath:"
 JSONLD_PREFIX = "jsonld:"
+HeaderRows = Literal["rows", "first"]
+"""`rows`: those of `thead`, else the leading ones of `th` alone; `first`: the first row."""
+TABLE_PREFIXES: Mapping[str, HeaderRows] = MappingProxyType({"table:": "rows", "table(first):": "first"})
+"""Begin the selector of a table whose body rows are the blocks, by what its header rows are."""
 EMBEDDED_PREFIX = "jmespath("
 """Begins JMESPath on the JSON in an element: `jmespath(CSS): expression`."""
 MAX_LENGTH = 4_000
@@ -20,6 +25,7 @@ _JSONLD = late_regex(r"(\w[\w-]*)\s*(?:\.\s*(.+))?", re.DOTALL)
 _CSS_HINTS = (
     (late_regex(r"^jmespath\b"), "write `jmespath: …` on JSON, and `jmespath(CSS): …` on the JSON in an element"),
     (late_regex(r"^json-?ld\b", re.IGNORECASE), "write `jsonld: TYPE.path`"),
+    (late_regex(r"^table(?:\(\w*\))?:\s"), "write `query: {{table: …}}` for the rows of a table"),
     (late_regex(r"::?text\b"), "`::text` is not CSS; the text is the default, or write `attribute: ownText`"),
     (late_regex(r"::attr\(\s*([^)]*?)\s*\)"), "`::attr(…)` is not CSS; write `attribute: {0}` instead"),
     (
@@ -60,6 +66,18 @@ def selector_problem(text: str) -> str | None:
 
 def is_json_selector(text: str) -> bool:
     return text.strip().startswith((JMESPATH_PREFIX, JSONLD_PREFIX, EMBEDDED_PREFIX))
+
+
+def split_table(text: str) -> tuple[str, HeaderRows] | None:
+    """The selector of a table, and what its header rows are; None for another selector."""
+    bare = text.strip()
+    found = next((prefix for prefix in TABLE_PREFIXES if bare.startswith(f"{prefix} ")), None)
+    return None if found is None else (bare.removeprefix(found).strip(), TABLE_PREFIXES[found])
+
+
+def join_table(selector: str, header: HeaderRows) -> str:
+    """The selector of the body rows of a table."""
+    return f"{next(prefix for prefix, rows in TABLE_PREFIXES.items() if rows == header)} {selector.strip()}"
 
 
 def split_json_ld(text: str) -> tuple[str, str]:

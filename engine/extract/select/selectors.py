@@ -1,7 +1,7 @@
 """One interface to CSS, XPath and JSON selectors, on a page or in a block."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborNode
@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborNode
 from engine.extract.documents.json_expression import JsonExpression
 from engine.extract.documents.json_ld import JsonLdPath
 from engine.extract.documents.json_value import MISSING, parse_embedded_json
+from engine.extract.page.budget import Budget
 from engine.extract.select.css import CssExpression, Speed
 from engine.extract.select.node_value import JsonValue, read_node
 from engine.extract.select.scope import Scope
@@ -17,8 +18,19 @@ from engine.extract.select.selector_syntax import (
     JMESPATH_PREFIX,
     JSONLD_PREFIX,
     XPATH_PREFIX,
+    HeaderRows,
     split_embedded,
     split_json_ld,
+    split_table,
+)
+from engine.extract.select.table_grid import (
+    TableNode,
+    cell_text,
+    find_headings,
+    find_table,
+    identity,
+    lay_out,
+    split_rows,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +74,8 @@ def compile_selector(text: str | None, *, placed: bool = False) -> Selector:
         return _JsonLdSelector(bare)
     if bare.startswith(EMBEDDED_PREFIX):
         return _EmbeddedJsonSelector(bare)
+    if (table := split_table(bare)) is not None:
+        return TableRowSelector(*table)
     return CssSelector(bare)
 
 
@@ -87,6 +101,73 @@ class PageSelector(Selector):
             selections[key] = self._selector.all(Scope(scope.page))
         nodes: list[SelectedNode] = selections[key]
         return nodes
+
+
+class TableRowSelector(Selector):
+    """Selects the body rows of tables."""
+
+    def __init__(self, text: str, header: HeaderRows) -> None:
+        self._text = text
+        self._tables = compile_selector(text)
+        self._header = header
+        self.speed = max(self._tables.speed, Speed.QUICK_IF_PLAIN)
+
+    def first(self, scope: Scope) -> "SelectedNode | None":
+        return next(iter(self.all(scope)), None)
+
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        return [row for table in self._find_tables(scope) for row in split_rows(table, self._header).body]
+
+    def scopes(self, scope: Scope, budget: Budget) -> Iterator[Scope]:
+        """The rows, each with its cells by their headings. Raises PageTooCostly and OutOfTime."""
+        for table in self._find_tables(scope):
+            rows = split_rows(table, self._header)
+            lines, columns = lay_out(rows, budget, lambda cell: cell)
+            header = [_texts_of(lines[identity(row)]) for row in rows.header if identity(row) in lines]
+            headings = find_headings(header, columns, budget, joined=True)
+            if rows.body and not header:
+                budget.warn(
+                    "",
+                    "no-headings",
+                    f"{budget.data_def}: the table `{self._text}` has no header rows: write `header: first` if its"
+                    " first row is one, or name its columns `column 1`, `column 2`, …",
+                )
+            for row in rows.body:
+                line = lines.get(identity(row), {})
+                cells = {heading: line[column] for column, heading in headings.items() if column in line}
+                yield Scope(scope.page, row, cells)
+
+    def _find_tables(self, scope: Scope) -> "list[TableNode]":
+        nodes = [node for node in self._tables.all(scope) if not isinstance(node, JsonValue | str)]
+        tables = {identity(table): table for table in map(find_table, nodes) if table is not None}
+        return [*tables.values()]
+
+
+def _texts_of(line: Mapping[int, TableNode]) -> dict[int, str]:
+    texts = {identity(cell): cell_text(cell) for cell in {id(cell): cell for cell in line.values()}.values()}
+    return {column: texts[identity(cell)] for column, cell in line.items()}
+
+
+class ColumnSelector(Selector):
+    """A selector that searches in the cell of a column, of a block that is a row of a table."""
+
+    def __init__(self, heading: str, selector: Selector) -> None:
+        self._heading = " ".join(heading.split())
+        self._selector = selector
+        self.speed = selector.speed
+        self.leaves_block = selector.leaves_block
+
+    def first(self, scope: Scope) -> "SelectedNode | None":
+        cell = self._cell_of(scope)
+        return None if cell is None else self._selector.first(cell)
+
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        cell = self._cell_of(scope)
+        return [] if cell is None else self._selector.all(cell)
+
+    def _cell_of(self, scope: Scope) -> Scope | None:
+        cell = None if scope.cells is None else scope.cells.get(self._heading)
+        return None if cell is None else Scope(scope.page, cell)
 
 
 class CssSelector(Selector):

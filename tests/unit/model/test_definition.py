@@ -18,14 +18,13 @@ from engine.model.definition import (
     HostRule,
     Locator,
     LocatorGroup,
-    SeedColumns,
     Task,
     TaskGroup,
     definition_hash,
 )
 from engine.model.host import DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate
-from engine.model.locator import Recrawl, SitemapLink, SitemapRules
+from engine.model.locator import Recrawl, SeedColumns, SitemapLink, SitemapRules
 from engine.model.output_type import AppenderDef
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import SourcePosition

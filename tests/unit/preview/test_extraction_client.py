@@ -30,6 +30,23 @@ def test_a_page_that_takes_long_is_extracted_within_the_limits_of_a_process(
     assert [link.url for link in page.links] == ["http://h/x"]
 
 
+@pytest.mark.parametrize(
+    ("field", "warning"),
+    [
+        (Field(name="f", column="Name", selector="a"), None),
+        (Field(name="f", column="Nam"), "d.f: no column `Nam`; the columns of the table are `Name`, `2023 / H1`"),
+        (Field(name="f", column="Name", selector="b"), "d.f: selector `b` matches nothing in 1 block"),
+    ],
+)
+def test_a_trial_names_the_columns_of_a_table(field: Field, warning: str | None) -> None:
+    markup = "<table><tr><th rowspan=2>Name<th>2023<tr><th>H1<tr><td><a href=/>x</a><td>1</table>"
+    tried = DataDef(name="d", block="table: table", fields=(field,))
+    with ExtractionClient(Settings()) as client:
+        trial = PageTrial(Definitions(data_defs=(tried,)), tried, client, explains_links=True)
+        shown = trial.run(replace(PAGE, body=markup.encode(), content_type="text/html"), CONTEXT)
+    assert shown.warnings == (() if warning is None else (warning,))
+
+
 def test_what_a_stored_page_carries_reaches_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inline, "INLINE_SECONDS", -1.0)
     data_def = DataDef(name="d", fields=(Field(name="c", value="%{carried.x}"),))

@@ -8,7 +8,8 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError, UsageError
-from engine.model.definition import Locator, LocatorGroup, SeedColumns
+from engine.model.definition import Locator, LocatorGroup
+from engine.model.locator import SeedColumns
 
 from .seeding_harness import SeedingHarness, fix_batch_size
 

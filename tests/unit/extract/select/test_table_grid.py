@@ -40,6 +40,8 @@ def test_spanned_values_are_repeated(selector: str) -> None:
         ("<tr><th rowspan=2>Region<th colspan=2>Sales<tr><th>Q1<th>Q2", ["Region", "Q1", "Q2"]),
         ("<tr><th>Region<th colspan=2>Sales", ["Region", "Sales", "Sales 2"]),
         ("<tr><th>a<th>b<th>c<tr><th>A<th><th>C", ["A", "b", "C"]),
+        ("<tr><th>Region<th colspan=2>2023<tr><th><th>Q1<th>Q1", ["Region", "2023 / Q1", "2023 / Q1 2"]),
+        ("<tr><th>Region<th>2023<th>2024<tr><th>Q1<th>Q1<th>Q1", ["Region / Q1", "2023 / Q1", "2024 / Q1"]),
         ("<tr><th>a<th>b", ["a", "b", "column 3"]),
         ("<tr><th>a<th>a 2<th>a", ["a", "a 2", "a 3"]),
         ("<tr><td>a<td>b<td>c", ["a", "b", "c"]),
