@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -209,20 +209,21 @@ class DataDef(Struct, frozen=True, kw_only=True):
         """The output's columns, in written order."""
         return tuple(f.name for f in self.fields)
 
-    def output_columns(self, chosen: Sequence[str] = (), *, flatten: bool = False) -> dict[tuple[str, ...], Field]:
-        """The columns of an output by their paths in a row: all, or the chosen ones in that order.
+    def output_columns(self, appender: AppenderDef) -> dict[tuple[str, ...], Field]:
+        """The columns of an output by their paths in a row: all, or those of `columns` in that order.
 
-        With `flatten`, the parts of a field are columns; its name chooses all of them, `FIELD.PART` one.
+        Where the parts of a field are columns, its name chooses all of them, `FIELD.PART` one.
         """
         every: dict[tuple[str, ...], Field] = {}
         for field_ in self.fields:
-            if flatten and field_.parts:
+            if field_.parts and appender.divides(field_.type):
                 every.update(((field_.name, part.name), part) for part in field_.parts)
             else:
                 every[(field_.name,)] = field_
-        if not chosen:
+        if not appender.columns:
             return every
-        return {path: part for name in chosen for path, part in every.items() if name in (path[0], ".".join(path))}
+        names = {path: (path[0], ".".join(path), appender.column_name(path)) for path in every}
+        return {path: part for name in appender.columns for path, part in every.items() if name in names[path]}
 
 
 class Task(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Appenders and their output types; `engine/append/formats/<name>.py` implements a type of files."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -218,6 +218,13 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
     flatten: Annotated[
         bool, DefKey("Whether prices and files become columns of their own, such as `price.amount`.")
     ] = False
+    price: Annotated[
+        Literal["columns"] | None,
+        DefKey("Whether a price is a column for its amount, and one for its currency: `price` and `price_currency`."),
+    ] = None
+    decimal: Annotated[
+        Literal[".", ","], DefKey("The decimal mark of numbers in CSV; default a point.", examples=(",",))
+    ] = "."
     include_tags: bool = False
     """For the type `scoopi`: whether page, index and item follow the group."""
     path: Annotated[
@@ -253,3 +260,13 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
     code: str = ""
     """A hash of the code of the class."""
     place: SourcePosition = NO_POSITION
+
+    def divides(self, type_: str) -> bool:
+        """Whether the parts of a field of that type are columns of their own."""
+        return self.flatten or (type_ == "price" and self.price is not None)
+
+    def column_name(self, path: Sequence[str]) -> str:
+        """The name of the column of a field, or of one of its parts."""
+        if self.price is not None and path[1:] in (("amount",), ("currency",)):
+            return path[0] if path[1] == "amount" else f"{path[0]}_currency"
+        return ".".join(path)

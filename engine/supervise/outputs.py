@@ -156,9 +156,9 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
     Tags, paths of columns and options of CSV are in it only if they are set.
     """
     appender = appender or AppenderDef(name="")
-    columns = data_def.output_columns(appender.columns, flatten=appender.flatten)
-    named = {".".join(path): field for path, field in columns.items()}
-    paths = {".".join(path): list(path) for path in columns if len(path) > 1}
+    columns = data_def.output_columns(appender)
+    named = {appender.column_name(path): field for path, field in columns.items()}
+    paths = {appender.column_name(path): list(path) for path in columns if len(path) > 1}
     return (
         {
             "columns": list(named),
@@ -169,6 +169,7 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
         | ({"paths": paths} if paths else {})
         | ({"escape_formulas": True} if appender.escape_formulas else {})
         | ({"bom": True} if appender.bom else {})
+        | ({"decimal": appender.decimal} if appender.decimal != "." else {})
         | ({"quoting": appender.quoting} if appender.quoting != "minimal" else {})
         | ({"include_tags": True} if appender.include_tags else {})
         | ({"column_types": column_types(named)} if has_column_types(appender.type) else {})

@@ -33,7 +33,7 @@ class _CsvNumber(str):
     __slots__ = ()
 
     def __float__(self) -> float:
-        return float(str(self))
+        return float(self.replace(",", "."))
 
 
 class CsvEncoder(RowEncoder):
@@ -41,7 +41,8 @@ class CsvEncoder(RowEncoder):
 
     `joins` has the separators of list columns; the default is `|`. Missing values are empty, booleans are `true` and
     `false`, numbers keep their digits, objects are JSON text. `escape_formulas`: text that a spreadsheet would evaluate
-    gets a leading `'`; numbers stay as they are. `quoting`: `minimal`, `all` or `nonnumeric`.
+    gets a leading `'`; numbers stay as they are. `quoting`: `minimal`, `all` or `nonnumeric`. `decimal`: the mark of
+    numbers.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class CsvEncoder(RowEncoder):
         escape_formulas: bool = False,
         bom: bool = False,
         quoting: str = "minimal",
+        decimal: str = ".",
     ) -> None:
         self._columns = tuple(columns)
         self._joins = dict(joins or {})
@@ -60,6 +62,8 @@ class CsvEncoder(RowEncoder):
         self._escape_formulas = escape_formulas
         self._bom = codecs.BOM_UTF8 if bom else b""
         self._quoting = _QUOTING[quoting]
+        self._decimal = decimal
+        self._needs_types = escape_formulas or self._quoting == csv.QUOTE_NONNUMERIC or decimal != "."
 
     def header(self) -> bytes:
         """The line of column names, behind the byte order mark."""
@@ -67,7 +71,7 @@ class CsvEncoder(RowEncoder):
 
     def rows(self, rows: Iterable[str]) -> bytes:
         """The lines of stored rows."""
-        if self._escape_formulas or self._quoting == csv.QUOTE_NONNUMERIC:
+        if self._needs_types:
             return self._encode_lines(map(self._typed_cells, rows))
         columns, cell = self._columns, self._cell
         return self._encode_lines(
@@ -85,6 +89,8 @@ class CsvEncoder(RowEncoder):
         cells = []
         for column in self._columns:
             value = fields.get(column)
+            if self._decimal != ".":
+                value = self._with_mark(value)
             cell = value if isinstance(value, str) else self._cell(value, column, row)
             if isinstance(value, NumberLiteral):
                 cell = _CsvNumber(value)
@@ -92,6 +98,12 @@ class CsvEncoder(RowEncoder):
                 cell = f"'{cell}"
             cells.append(cell)
         return cells
+
+    def _with_mark(self, value: Any) -> Any:
+        """A number with the decimal mark of the file, and a list of such numbers."""
+        if isinstance(value, list):
+            return [self._with_mark(item) for item in value]
+        return NumberLiteral(value.replace(".", self._decimal)) if isinstance(value, NumberLiteral) else value
 
     def _cell(self, value: Any, column: str, row: str) -> str:
         join = self._joins.get(column, "|")
@@ -123,6 +135,7 @@ FORMAT = FileFormat(
         escape_formulas=settings.get("escape_formulas", False),
         bom=settings.get("bom", False),
         quoting=settings.get("quoting", "minimal"),
+        decimal=settings.get("decimal", "."),
     ),
     is_quoted=True,
 )

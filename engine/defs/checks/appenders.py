@@ -2,6 +2,8 @@
 
 import posixpath
 
+from msgspec.structs import replace
+
 from engine.defs.builders.definitions import APPENDER_CLASSES, kind_of, suffix_of
 from engine.defs.builders.steps import check_options, check_run
 from engine.defs.checks.conflicts import check_header_names
@@ -29,10 +31,10 @@ from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import METHODS, PluginClass
 from engine.runtime.extras import extra_of_output, has_extra, install_hint
 
-_CSV_KEYS, _FILE_KEYS = frozenset({"delimiter", "escapeFormulas", "bom", "quoting"}), frozenset({"path"})
-_COLUMN_KEYS, _CLASS_KEYS = frozenset({"columns", "flatten"}), frozenset({"options", "limit"})
+_CSV_KEYS, _FILE_KEYS = frozenset({"delimiter", "escapeFormulas", "bom", "quoting", "decimal"}), frozenset({"path"})
+_COLUMN_KEYS, _CLASS_KEYS = frozenset({"columns", "flatten", "price"}), frozenset({"options", "limit"})
 HTTP_KEYS, COMMAND_KEYS = frozenset({"url", "headers", "batch", "limit"}), frozenset({"run", "batch", "limit"})
-DATABASE_KEYS = frozenset({"url", "batch", "limit", "columns", "flatten"})
+DATABASE_KEYS = frozenset({"url", "batch", "limit", *_COLUMN_KEYS})
 _TYPE_KEYS = _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
 
 
@@ -63,25 +65,30 @@ def check_columns(root: YamlNode, definitions: Definitions, problems: Problems) 
 
 
 def _check_columns(node: YamlNode, appender: AppenderDef, data_def: DataDef, problems: Problems) -> None:
-    paths = data_def.output_columns(flatten=appender.flatten)
-    columns = [".".join(path) for path in paths]
+    paths = data_def.output_columns(replace(appender, columns=()))
+    columns = list(map(appender.column_name, paths))
+    dividing = "flatten" if appender.flatten else "price"
     for name in columns:
         if columns.count(name) > 1:
-            message = f"`flatten`: two columns of '{data_def.name}' would be named '{name}'; rename the field"
-            problems.add(node.key_place("flatten"), "same-column", message)
-    written = data_def.output_columns(appender.columns, flatten=appender.flatten)
+            message = f"`{dividing}`: two columns of '{data_def.name}' would be named '{name}'; rename the field"
+            problems.add(node.key_place(dividing), "same-column", message)
+    written = data_def.output_columns(appender)
     for name in data_def.key if appender.type == POSTGRESQL else ():
         if (name,) not in written:
             message = f"the table needs the column '{name}', which is in the `key` of '{data_def.name}'"
-            place = node.key_place("columns" if (name,) in paths else "flatten")
-            problems.add(place, "missing-column", f"{message}; add it to `columns`, or omit `flatten`")
-    names = list(dict.fromkeys([*columns, *(path[0] for path in paths)]))
+            place = node.key_place("columns" if (name,) in paths else dividing)
+            problems.add(place, "missing-column", f"{message}; add it to `columns`, or omit `{dividing}`")
+    names = list(dict.fromkeys([*columns, *(path[0] for path in paths), *map(".".join, paths)]))
     for item in node.list_of("columns"):
         if item.text in names:
             continue
         message = f"'{data_def.name}' has no field '{item.text}'{suggest(item.text, names)}"
-        if data_def.output_columns([item.text], flatten=True):
-            message += "; it is a column with `flatten: true`"
+        chosen = replace(appender, columns=(item.text,))
+        for key, divided in (("flatten: true", replace(chosen, flatten=True)),
+                             ("price: columns", replace(chosen, price="columns"))):  # fmt: skip
+            if data_def.output_columns(divided):
+                message += f"; it is a column with `{key}`"
+                break
         problems.add(item.place, "unknown-column", message)
 
 
@@ -180,6 +187,9 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
         )
     if (delimiter := node.text_of("delimiter")) and len(delimiter) == 1 and not can_delimit(delimiter):
         problems.add(node.key_place("delimiter"), "out-of-range", "`delimiter` cannot be a quote or a line break")
+    if type_ == "csv" and node.text_of("decimal") == (node.text_of("delimiter") or ",") == ",":
+        message = "`decimal` and `delimiter` are both a comma; write another one, such as `delimiter: ';'`"
+        problems.add(node.key_place("decimal"), "conflict", message)
 
 
 def _check_database(node: YamlNode, problems: Problems) -> None:

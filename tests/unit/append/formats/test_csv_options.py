@@ -36,6 +36,17 @@ def test_the_byte_order_mark_is_only_at_the_start() -> None:
     assert data.removeprefix(codecs.BOM_UTF8) == encoded()
 
 
+def test_numbers_have_the_decimal_mark_and_nothing_else_does() -> None:
+    columns = ["n", "i", "e", "t", "l", "o", "b", "f", "m"]
+    encoder = create_encoder("csv", {"columns": columns, "decimal": ",", "delimiter": ";", "escape_formulas": True})
+    row = '{"n":-1116.90,"i":7,"e":1.5e3,"t":"1.5","l":[1.5,2],"o":{"amount":1.5},"b":true,"f":"=1.5","m":[{"n":1.5}]}'
+    assert encoder.rows([row]).decode() == (
+        '-1116,90;7;1,5e3;1.5;1,5|2;"{""amount"":1.5}";true;\'=1.5;"[{""n"":1.5}]"\r\n'
+    )
+    quoted = create_encoder("csv", {"columns": ["n", "t"], "decimal": ",", "delimiter": ";", "quoting": "nonnumeric"})
+    assert quoted.rows(['{"n":-1116.90,"t":"1.5"}']).decode() == '-1116,90;"1.5"\r\n'
+
+
 def test_quoted_numbers_keep_their_digits_and_formulas_are_escaped() -> None:
     digits = "123456789012345678901234567890.10"
     encoder = create_encoder(

@@ -108,6 +108,12 @@ def test_a_path_may_hold_names_and_be_absolute(tmp_path: Path, path: str) -> Non
         ("{dataDefs: [book], columns: [price.amount]}", "8:35", "it is a column with `flatten: true`"),
         ("{columns: title}", "8:16", "wrong-type `columns` must be a list"),
         ("{columns: []}", "8:7", "empty-list"),
+        ("{dataDefs: [book], columns: [price_currency]}", "8:35", "it is a column with `price: columns`"),
+        ("{price: rows}", "8:14", "unknown-value `price` cannot be the text 'rows'"),
+        ("{type: scoopi, price: columns}", "8:21", "conflict `price` has no effect with `type: scoopi`"),
+        ("{type: jsonl, decimal: ','}", "8:20", "conflict `decimal` has no effect with `type: jsonl`"),
+        ("{decimal: ','}", "8:7", "write another one, such as `delimiter: ';'`"),
+        ("{decimal: ';', delimiter: ';'}", "8:16", "unknown-value `decimal`"),
         ("{flatten: 1}", "8:16", "wrong-type `flatten` must be true or false"),
     ],
 )
@@ -116,6 +122,25 @@ def test_a_problem_has_its_place(tmp_path: Path, appender: str, place: str, expe
         loaded(tmp_path, f"  x: {appender}")
     problems = [str(problem) for problem in raised.value.problems]
     assert any(f":{place}" in problem and expected in problem for problem in problems), problems
+
+
+def test_an_amount_and_its_currency_are_columns_with_plain_names(tmp_path: Path) -> None:
+    defs = loaded(tmp_path, "  x: {dataDefs: [book], price: columns, decimal: ',', delimiter: ';'}")
+    assert output_settings(defs.data_defs[0], defs.appenders[0]) == {
+        "columns": ["title", "price", "price_currency", "tags"],
+        "joins": {"tags": ";"},
+        "types": {"title": "str", "price": "decimal", "price_currency": "str"},
+        "delimiter": ";",
+        "paths": {"price": ["price", "amount"], "price_currency": ["price", "currency"]},
+        "decimal": ",",
+    }
+    for chosen, columns in (("price", ["price", "price_currency"]), ("price_currency", ["price_currency"]),
+                            ("price.amount", ["price"])):  # fmt: skip
+        defs = loaded(tmp_path, f"  x: {{dataDefs: [book], price: columns, columns: [{chosen}]}}")
+        assert output_settings(defs.data_defs[0], defs.appenders[0])["columns"] == columns
+    named = DEFS.replace("title: {selector: h1}, price", "price_currency: {selector: h1}, price")
+    with pytest.raises(DefsError, match=r"`price`: two columns of 'book' would be named 'price_currency'"):
+        loaded(tmp_path, "  x: {dataDefs: [book], price: columns}", named)
 
 
 def test_two_columns_of_one_name_are_reported(tmp_path: Path) -> None:
