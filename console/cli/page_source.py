@@ -20,7 +20,6 @@ from engine.settings import Settings
 
 if TYPE_CHECKING:
     from engine.extract.page.context import Context
-    from engine.http.response import FetchResponse
     from engine.preview.page_trial import PageTrial, TrialResult
 
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -88,8 +87,11 @@ def find_stored_page(data: Path, job: int) -> FoundPage:
 def _require_ok(document: TrialDocument) -> None:
     from engine.model.retry_policy import classify_status
 
+    problem = document.refusal and f"blocked: {document.refusal}"
     if classify_status(document.status) != "ok":
-        raise PageUnavailable(f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such a page.")
+        problem = f"HTTP {document.status}"
+    if problem:
+        raise PageUnavailable(f"{document.url}: {problem}", "A crawl extracts nothing from such a page.")
 
 
 def read_source(
@@ -104,7 +106,7 @@ def read_source(
             raise UsageError("--url is the address of a FILE", "Give the URL alone.")
         from engine.preview.visit import fetch_page  # a file does not need the HTTP client, which is slow to import
 
-        return _to_document(fetch_page(source, definitions, settings, group))
+        return fetch_page(source, definitions, settings, group)
     body, address = _read_file(source, settings.max_body)
     if url is not None:
         address = urls.without_credentials(urls.normalize(url) or "")
@@ -119,30 +121,6 @@ def read_source(
 def find_start_url(source: str, document: TrialDocument) -> str:
     """The URL that the operator wrote, without credentials; redirects may have led elsewhere."""
     return urls.without_credentials(urls.normalize(source) or "") if urls.is_http_url(source) else document.url
-
-
-def read_link(url: str, start_url: str, definitions: Definitions, settings: Settings) -> TrialDocument:
-    """Fetch the target of a link. `start_url`: the URL from which links led to the page; empty for a file.
-
-    Raises PageUnavailable.
-    """
-    from engine.preview.visit import fetch_linked_page
-
-    return _to_document(fetch_linked_page(url, start_url, definitions, settings))
-
-
-def _to_document(response: "FetchResponse") -> TrialDocument:
-    from engine.http.response import redact_headers
-
-    return TrialDocument(
-        body=response.body,
-        content_type=response.content_type,
-        url=response.url,
-        status=response.status,
-        fetched_at=time.time(),
-        headers=redact_headers(response.headers),
-        origin=f"fetched in {response.elapsed * 1000:.0f} ms",
-    )
 
 
 def row_lines(rows: Iterable[str], *, terminal: bool) -> Iterator[str]:

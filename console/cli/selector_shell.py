@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from console.cli.output import write_lines
-from console.cli.page_source import find_start_url, read_link, read_source, row_lines
+from console.cli.page_source import find_start_url, read_source, row_lines
 from console.format import plural
 from engine import urls
 from engine.defs.builders.table_settings import complete_tables
@@ -254,7 +254,10 @@ class SelectorShell:
             link = self._links[int(where) - 1] if 0 < int(where) <= len(self._links) else ""
             if not link:
                 raise UsageError(f"match {where} has no link", "Select links first; give the number of one.")
-            self._show(read_link(self._absolute_url(link), self._start_url, self._load_definitions(), self._settings))
+            from engine.preview.visit import fetch_linked_page  # slow to import
+
+            defs = self._load_definitions()
+            self._show(fetch_linked_page(self._absolute_url(link), self._start_url, defs, self._settings))
         elif where:
             document = read_source(where, None, self._load_definitions(), self._settings)
             self._show(document)

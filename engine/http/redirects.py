@@ -63,9 +63,13 @@ def build_redirect_request(request: Request, status: int, from_url: str, to_url:
 class RedirectRejected(Exception):
     """A redirect that is not followed: no valid target, too many hops, or a loop. The text says which."""
 
+    remedy = "Only the site can fix this."
+
 
 class TooManyRedirects(RedirectRejected):
     """The limit of redirects is reached."""
+
+    remedy = "Raise the limit with --set max_redirects=N."
 
 
 class RedirectChain:

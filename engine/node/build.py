@@ -174,17 +174,17 @@ def _build_pipeline(
         def_cache=def_cache,
         fetcher=Fetcher.from_settings(settings, connections=settings.concurrency, cookies=cookies),
         db_access=db_access,
-        named_hosts=NamedHosts(run=node.run, db_access=db_access, def_cache=def_cache),
+        named_hosts=NamedHosts(run=node.run.seq, base_url=node.run.base_url, db_access=db_access, def_cache=def_cache),
         host_gates=host_gates,
         group_loaders=GroupLoaders(
             page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=node.run.id
         ),
-        shared_jars=shared_jars,
         file_parts=FileParts(FileFolder(node.folder, node.run.id), settings),
     )
     return Pipeline(
         node,
         sender=sender,
+        shared_jars=shared_jars,
         page_extractor=PageExtractor(
             node,
             seen_set=seen_set,

@@ -9,7 +9,7 @@ from engine.http.byte_budget import ByteBudget
 from engine.http.errors import NoRoom
 from engine.http.robots_request import MAX_ROBOTS_REDIRECTS
 from engine.model.host import product_token
-from engine.model.job import HostPlan, JobKind, LeasedJob
+from engine.model.job import HostPlan, JobKind, JobState, LeasedJob
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.extraction.process_pool import ExtractionPool
@@ -46,14 +46,19 @@ from engine.node.node_context import NodeContext
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import RedirectRule
 from engine.node.requests.request_sender import Attempt, RequestSender
+from engine.node.requests.shared_jars import SharedJars
 from engine.store.pages.documents import NewDocument
 from engine.store.pages.temporary import DocumentUse
+from engine.store.tables.host.cookie_jars import CookiesChanged
+from engine.store.tables.host.host_speeds import NO_ANSWER
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows
 
 _MAX_PLANS = 10_000
+_FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
+"""Only in these states does a plugin loader's result count: other attempts are repeated."""
 _HOLDING = (NewDocument, NewRows, HeldRows)
 """Effects that hold the bytes of a body until they are committed."""
 
@@ -76,6 +81,7 @@ class Pipeline:
         node: NodeContext,
         *,
         sender: RequestSender,
+        shared_jars: SharedJars,
         page_extractor: PageExtractor,
         extraction_pool: ExtractionPool,
         byte_budget: ByteBudget,
@@ -86,6 +92,7 @@ class Pipeline:
         self._def_cache = def_cache = node.def_cache
         self._page_extractor = page_extractor
         self._sender = sender
+        self._shared_jars = shared_jars
         self._revalidation = revalidation = Revalidation(db_access)
         self._outcomes = outcomes = OutcomeBuilder(
             source=node.name, max_attempts=settings.max_attempts, max_repeats=settings.max_repeats
@@ -170,9 +177,25 @@ class Pipeline:
                     outcome.release_when_settled(share.release)
                 else:
                     share.release()
-        self._sender.complete(outcome, page.attempt)
+        self._add_costs(outcome, page.attempt)
         keeps = job.plan.keeps_documents
         return outcome if keeps is None else outcome.add(DocumentUse(keeps))
+
+    def _add_costs(self, outcome: JobOutcome, attempt: Attempt) -> None:
+        """Add the costs of a job's requests to its outcome, and the backoff of its host."""
+        if attempt.loaded and outcome.state in _FINAL_STATES:
+            results = self._sender.group_loaders.to_unit_results(outcome.job, attempt.loaded)
+            outcome.effects = (*results, *outcome.effects)
+        if attempt.changed_sites:
+            outcome.add(*[CookiesChanged(self._shared_jars.jar(site)) for site in attempt.changed_sites])
+        stats = outcome.stats
+        stats.requests, stats.responses = attempt.requests - attempt.reserved, attempt.responses
+        stats.seconds, stats.received = attempt.seconds, attempt.received
+        if outcome.job.kind is not JobKind.ROBOTS:
+            unanswered = attempt.requests - attempt.responses
+            stats.answers = (*attempt.answers, *((NO_ANSWER, 0.0),) * unanswered)
+        if attempt.backoff is not None and attempt.backoff.until:
+            outcome.add(attempt.backoff)
 
     def stages_of(self, job: LeasedJob) -> tuple[PageStage, ...]:
         """The stages that have something to do for a job, in the order of its kind."""

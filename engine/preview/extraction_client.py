@@ -58,6 +58,8 @@ class TrialDocument(Struct, frozen=True, kw_only=True):
     """For example `fetched`, `file`, `job 12`."""
     headers: tuple[tuple[str, str], ...] = ()
     """Of its answer, names in lower case."""
+    refusal: str = ""
+    """Why its answer refuses the crawler; empty for a page."""
 
 
 class ExtractionClient:

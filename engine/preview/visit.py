@@ -1,47 +1,66 @@
-"""Fetches one page for an operator, with redirects and robots.txt as in a crawl; stores nothing.
+"""Fetches one page for an operator by the stages of a crawl, over a store that keeps nothing.
 
 A crawl spreads the hops of a page over leases, which keep each host's delay. Here one operator waits for one page.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
+from typing import NoReturn
 
+from msgspec import field
 from msgspec.structs import replace
 
 from engine import urls
 from engine.defs.url_patterns import expand
 from engine.errors import PageUnavailable, UsageError
 from engine.extract.page.refresh import find_refresh
+from engine.http.byte_budget import ByteBudget
 from engine.http.client import Fetcher
 from engine.http.errors import FetchFailed, NoFileLeft
-from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects
-from engine.http.request import HostPart, build_request, expand_url, host_part, may_carry_credentials
-from engine.http.response import FetchResponse, not_followed
-from engine.http.robots_request import ROBOTS_BYTES_READ, ask_for_robots
-from engine.http.transports.middleware import MiddlewareLoader
+from engine.http.redirects import RedirectRejected
+from engine.http.request import expand_url
+from engine.http.response import FetchResponse, redact_headers
+from engine.http.robots_request import ask_for_robots
 from engine.model.definition import Definitions, Locator
-from engine.model.fingerprint import list_query_rules
-from engine.model.host import product_token
-from engine.model.job import Request
-from engine.model.retry_policy import FOUND, SEE_OTHER, classify_status
+from engine.model.job import JobKind, JobLineage, JobOrigin, JobState, LeasedJob, Request, StoredPage
+from engine.model.retry_policy import classify_status
 from engine.model.variables import decode_variables
+from engine.node.db_access import DbAccess
+from engine.node.def_cache import DefCache, DefsVersion
+from engine.node.extraction.extractor import PageExtraction
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page
-from engine.node.loading.page_loader import GroupLoader, PageLoader, find_loader
+from engine.node.extraction.result import PageResult
+from engine.node.handlers.follow_refresh import FollowRefresh
+from engine.node.handlers.freshness import Revalidation
+from engine.node.handlers.hop_rules import Hop, KeepBody, LeaseAgain
+from engine.node.handlers.page_fetch import Fetch, StartChain
+from engine.node.handlers.visited_page import PageStage, VisitedPage
+from engine.node.host_gate import HostGates
+from engine.node.loading.group_loaders import GroupLoaders
+from engine.node.loading.page_loader import PageLoader
 from engine.node.loading.pool import LoaderPool
+from engine.node.outcomes import OutcomeBuilder
+from engine.node.requests.file_parts import FileParts
+from engine.node.requests.named_hosts import NamedHosts
+from engine.node.requests.request_sender import Attempt, RequestSender
+from engine.preview.extraction_client import TrialDocument
 from engine.processes.launcher import OwnTemplate
-from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
+from engine.robots.host_policy import resolve_host_policy
 from engine.robots.rules import HostRobots, parse_robots
+from engine.runtime.file_folder import FileFolder
 from engine.settings import Settings
+from engine.store.tables.outcome import JobOutcome
 from engine.supervise.seeding.seed_reader import SeedReader
-from engine.urls import QueryStripper
 
-_VERSION = 1
-"""Of the defs, during one visit."""
+_RUN = "try"
+"""The run, as plugin loaders are told it."""
+_PLAIN = Request()
 
 
-def fetch_page(url: str, definitions: Definitions, settings: Settings, group: str | None = None) -> FetchResponse:
-    """Fetch a page, of whatever final status; the response's `url` is the final one, without credentials.
+def fetch_page(url: str, definitions: Definitions, settings: Settings, group: str | None = None) -> TrialDocument:
+    """Fetch a page, of whatever final status; the document's `url` is the final one, without credentials.
 
     The plugin loader of `group` fetches it, if there is one; without a group, that of a locator with this URL.
     Applies the host rules of the defs: headers, cookies, and whether to obey robots.txt. The host of `url` may be at
@@ -61,10 +80,11 @@ def fetch_page(url: str, definitions: Definitions, settings: Settings, group: st
             request, method=locator.method, headers=tuple(locator.headers.items()),
             cookies=tuple(locator.cookies.items()), body=locator.body, content_type=locator.content_type,
         )  # fmt: skip
-    return asyncio.run(_PageFetch(definitions, settings, start_url, group or "").fetch(start_url, request))
+    visit = _Visit(definitions, settings, start_url)
+    return asyncio.run(visit.fetch(start_url, JobOrigin.LOCATOR, group or "", request))
 
 
-def fetch_linked_page(url: str, start_url: str, definitions: Definitions, settings: Settings) -> FetchResponse:
+def fetch_linked_page(url: str, start_url: str, definitions: Definitions, settings: Settings) -> TrialDocument:
     """Fetch a page that a link leads to, with no more trust than a crawl has: the site wrote the URL.
 
     `start_url`: where the operator began; its host may have any address, and `http:` may carry its credentials.
@@ -73,8 +93,8 @@ def fetch_linked_page(url: str, start_url: str, definitions: Definitions, settin
     normalized = urls.normalize(url)
     if normalized is None:
         raise PageUnavailable(f"{urls.without_credentials(url)}: not an http or https URL", "Open another link.")
-    page_fetch = _PageFetch(definitions, settings, start_url, "", from_defs=False)
-    return asyncio.run(page_fetch.fetch(urls.without_credentials(normalized), Request()))
+    visit = _Visit(definitions, settings, start_url)
+    return asyncio.run(visit.fetch(urls.without_credentials(normalized), JobOrigin.LINK))
 
 
 def _find_locator(
@@ -89,176 +109,199 @@ def _find_locator(
     return None
 
 
-class _PageFetch:
-    def __init__(
-        self, definitions: Definitions, settings: Settings, start_url: str, group: str, *, from_defs: bool = True
-    ) -> None:
-        """`start_url`: what the operator wrote, without credentials. `from_defs`: so is the URL of the page."""
-        self._definitions = definitions
-        self._settings = settings
+class _Visit:
+    def __init__(self, definitions: Definitions, settings: Settings, start_url: str) -> None:
+        """`start_url`: what the operator wrote, without credentials."""
         self._start_url = start_url
-        self._from_defs = from_defs
-        self._written_url = ""
-        self._plain_hosts = find_plain_hosts(definitions)
-        self._fetcher = Fetcher.from_settings(settings, connections=2)
-        self._middleware = MiddlewareLoader()
-        self._robots: dict[str, HostRobots] = {}
-        self._exempt = {urls.host_key(start_url)} if urls.is_http_url(start_url) else set[str]()
-        self._group = group
-        self._loader = find_loader(definitions.task_group(group))
-        self._page_loader: PageLoader | None = None
+        self._def_cache = def_cache = _OneVersion(definitions)
         self._template = OwnTemplate(["engine.node.loading.loader_child"])
-
-    async def fetch(self, url: str, request: Request) -> FetchResponse:
-        self._written_url = url if self._from_defs else ""
-        stripper = QueryStripper.from_rules(list_query_rules(self._definitions))
-        chain = RedirectChain(
-            url, request, limit=self._settings.max_redirects, query_stripper=stripper, find_cookies=self._find_cookies
+        db_access, gates = _NoStore(definitions, settings, start_url), _OpenGates()
+        named_hosts = NamedHosts(run=0, base_url=settings.base_url, db_access=db_access, def_cache=def_cache)
+        page_loader = PageLoader(LoaderPool(self._template, settings), settings)
+        self._sender = sender = RequestSender(
+            settings=settings,
+            def_cache=def_cache,
+            fetcher=Fetcher.from_settings(settings, connections=2),
+            db_access=db_access,
+            named_hosts=named_hosts,
+            host_gates=gates,
+            group_loaders=GroupLoaders(page_loader=page_loader, def_cache=def_cache, host_gates=gates, run=_RUN),
+            file_parts=FileParts(FileFolder(Path(), _RUN), settings),
         )
+        outcomes = _Explained(source=_RUN, max_attempts=1)
+        ask_robots = _AskRobots(sender)
+        rules = ask_robots, KeepBody(db_access, outcomes), LeaseAgain(outcomes)
+        stages: list[PageStage] = [
+            StartChain(settings.max_redirects, def_cache.query_stripper, sender.cookie_header),
+            ask_robots,
+            Fetch(sender, Revalidation(db_access), outcomes, rules),
+        ]
+        if settings.meta_refresh:
+            stages += [_ReadRefresh(), FollowRefresh(outcomes, (ask_robots, LeaseAgain(outcomes, always=True)))]
+        self._stages = stages
+
+    async def fetch(self, url: str, origin: JobOrigin, group: str = "", request: Request = _PLAIN) -> TrialDocument:
+        """The page of a URL, wherever it leads. Raises PageUnavailable."""
+        lineage, shown = JobLineage(None, 0, group, self._start_url, origin, 0, 0), decode_variables(url)
+        job = LeasedJob(
+            id=1, lease=1, run=0, sequence=0, host=0, kind=JobKind.PAGE, group=group, url=url, lineage=lineage,
+            attempts=0, crashes=0, hops=0, target=None, request=request, defs_version=1,
+        )  # fmt: skip
         try:
-            return await self._follow_redirects(chain)
+            page = await self._follow(job)
         except FetchFailed as failure:
-            raise PageUnavailable(
-                f"{decode_variables(url)}: {failure.reason}", failure.remedy or "Try again, or give a file."
-            ) from failure
+            remedy = failure.remedy or "Try again, or give a file."
+            raise PageUnavailable(f"{shown}: {failure.reason}", remedy) from failure
         except NoFileLeft as error:
-            raise PageUnavailable(f"{decode_variables(url)}: {error}", "Close other programs, or raise it.") from error
+            raise PageUnavailable(f"{shown}: {error}", "Close other programs, or raise it.") from error
         finally:
-            if self._page_loader is not None:
-                self._page_loader.close()
-                self._template.close()
-            await self._fetcher.aclose()
+            await self._sender.aclose()
+            self._template.close()
+        assert page.response is not None
+        return TrialDocument(
+            body=page.response.body,
+            content_type=page.content_type,
+            url=page.url,
+            status=page.status,
+            fetched_at=page.fetched_at,
+            headers=redact_headers(page.response.headers),
+            origin=f"fetched in {page.attempt.seconds * 1000:.0f} ms",
+            refusal=page.response.refusal or "",
+        )
 
-    async def _follow_redirects(self, chain: RedirectChain) -> FetchResponse:
-        elapsed = 0.0
+    async def _follow(self, job: LeasedJob) -> VisitedPage:
+        """Take the job through the stages, and again where a crawl would lease it again."""
+        seconds = 0.0
         while True:
-            await self._check_robots(chain.url)
-            response = await self._send(chain.url, chain.request)
-            elapsed += response.elapsed
-            if classify_status(response.status) != "redirect":
-                if response.loaded_url is not None:  # a plugin loader has followed redirects by itself
-                    self._advance(chain, replace(response, status=FOUND, location=response.loaded_url))
-                    await self._check_address(chain.url)
-                    await self._check_robots(chain.url)
-                refresh_to = self._find_refresh(chain, response)
-                if refresh_to is None:
-                    return replace(response, url=chain.url, elapsed=elapsed)
-                response = replace(response, status=SEE_OTHER, location=refresh_to)
-            self._advance(chain, response)
+            job = self._def_cache.plan_for(job, job.target or job.url)
+            page = VisitedPage(attempt=_new_attempt(self._sender.settings))
+            result: VisitedPage | JobOutcome = page
+            for stage in self._stages:
+                result = await stage.run(job, page)
+                if isinstance(result, JobOutcome):
+                    break
+            seconds = page.attempt.seconds = seconds + page.attempt.seconds
+            if isinstance(result, VisitedPage):
+                return result
+            job = job._replace(hops=result.hops, target=result.target)
 
-    def _find_refresh(self, chain: RedirectChain, response: FetchResponse) -> str | None:
-        """The URL to which the page leads by itself, if a crawl would follow it."""
-        if not self._settings.meta_refresh or classify_status(response.status) != "ok":
-            return None
+
+def _new_attempt(settings: Settings) -> Attempt:
+    return Attempt(0, ByteBudget(capacity=settings.max_body, largest=settings.max_body).open_share())
+
+
+class _AskRobots(PageStage, frozen=True):
+    """Asks each host for its robots.txt in place; a crawl does so in jobs of their own.
+
+    Redirects may lead to any site that allows it: the address guard refuses a host at the connection.
+    """
+
+    sender: RequestSender
+    known: dict[str, HostRobots] = field(default_factory=dict)
+
+    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage:
+        assert page.chain is not None
+        url = page.chain.url
+        key = urls.host_key(url)
+        definitions = self.sender.def_cache.definitions(job.defs_version)
+        policy = resolve_host_policy(definitions, self.sender.settings, key)
+        if not policy.robots:
+            return page
+        if key not in self.known:
+            answer = await ask_for_robots(f"{urls.origin(url)}/robots.txt", partial(self._send, job))
+            self.known[key] = parse_robots(*answer, policy.agent)
+        robots = self.known[key]
+        refusal = robots.refusal(expand_url(url) if job.is_written(url) else url)
+        if refusal is None:
+            return page
+        crawl = "A crawl would skip it." if robots.readable else "A crawl would retry, then fail it."
+        advice = "If the site is yours, use --set robots=false, or `robots: false` in `hosts`."
+        if not robots.has_answer:
+            refusal, advice = robots.problem, "Check the URL and the network."
+        raise PageUnavailable(f"{urls.without_credentials(url)}: {refusal}", f"{crawl} {advice}")
+
+    async def judge(self, job: LeasedJob, hop: Hop) -> None:
+        if hop.problem is not None:
+            raise PageUnavailable(f"{urls.without_credentials(hop.chain.url)}: {hop.problem}", hop.problem.remedy)
+        await self.run(job, hop.page)
+
+    async def _send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
+        robots_job = self.sender.def_cache.plan_for(job._replace(kind=JobKind.ROBOTS, sequence=1), url)
+        return await self.sender.send(robots_job, _new_attempt(self.sender.settings), url, request)
+
+
+class _ReadRefresh(PageStage, frozen=True):
+    """Reads where a page leads by itself; what else it holds is extracted later."""
+
+    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage:  # noqa: ARG002  # as any stage
+        response = page.response
+        if response is None or response.refusal or classify_status(page.status) != "ok":
+            return page
         try:
-            page = parse_page(
-                response.body, response.content_type, url=chain.url, status=response.status, fetched_at=0.0,
+            read = parse_page(
+                response.body, page.content_type, url=page.url, status=page.status, fetched_at=0.0,
                 headers=response.headers,
             )  # fmt: skip
         except UnsupportedContent:
-            return None
-        target = find_refresh(page)
-        if target is not None and urls.is_file_url(target):
-            raise self._rejection(chain, RedirectRejected(not_followed(target)), "Only the site can fix this.")
-        if target is None or not chain.may_refresh(chain.url, target, response.cookie_header):
-            return None
-        return target
+            return page
+        page.extraction = PageExtraction(PageResult(page_kind=read.kind, refresh_to=find_refresh(read) or ""))
+        return page
 
-    def _advance(self, chain: RedirectChain, response: FetchResponse) -> None:
-        try:
-            chain.advance(response)
-        except TooManyRedirects as error:
-            raise self._rejection(chain, error, "Raise the limit with --set max_redirects=N.") from error
-        except RedirectRejected as error:
-            raise self._rejection(chain, error, "Only the site can fix this.") from error
 
-    def _rejection(self, chain: RedirectChain, error: RedirectRejected, remedy: str) -> PageUnavailable:
-        return PageUnavailable(f"{urls.without_credentials(chain.url)}: {error}", remedy)
+class _Explained(OutcomeBuilder):
+    """Tells the operator why there is no page. Nothing is tried again."""
 
-    async def _check_robots(self, url: str) -> None:
-        key = urls.host_key(url)
-        if not resolve_host_policy(self._definitions, self._settings, key).robots:
-            return
-        if key not in self._robots:
-            answer = await ask_for_robots(f"{urls.origin(url)}/robots.txt", self._send_robots)
-            self._robots[key] = parse_robots(*answer, product_token(self._settings.user_agent))
-        refusal = self._robots[key].refusal(expand_url(url) if url == self._written_url else url)
-        if refusal is not None:
-            robots = self._robots[key]
-            crawl = "A crawl would skip it." if robots.readable else "A crawl would retry, then fail it."
-            advice = "If the site is yours, use --set robots=false, or `robots: false` in `hosts`."
-            if not robots.has_answer:
-                refusal, advice = robots.problem, "Check the URL and the network."
-            raise PageUnavailable(f"{urls.without_credentials(url)}: {refusal}", f"{crawl} {advice}")
+    def fetch_failed(self, job: LeasedJob, url: str, failure: FetchFailed) -> NoReturn:  # noqa: ARG002
+        raise failure
 
-    async def _send_robots(self, url: str, request: Request) -> FetchResponse:
-        return await self._send(url, request, for_robots=True)
+    def ended(self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0) -> NoReturn:  # noqa: ARG002
+        raise PageUnavailable(f"{urls.without_credentials(url)}: {reason}", RedirectRejected.remedy)
 
-    async def _send(self, url: str, request: Request, *, for_robots: bool = False) -> FetchResponse:
-        host_key = urls.host_key(url)
-        rule = host_rule_for(self._definitions, host_key)
-        part = self._host_part(url, for_robots=for_robots)
-        if self._loader is not None and not for_robots:
-            response = await self._load(self._loader, url, request, part)
-            if response is not None:
-                return response
-        send = partial(
-            self._fetcher.send,
-            url,
-            request,
-            headers=part.headers,
-            cookies=part.cookies,
-            auth=part.auth,
-            route=part.route,
-            url_from_defs=url == self._written_url,
-            exempt=host_key in self._exempt,
-            find_exemption=partial(self._is_named, host_key),
-            middleware=() if for_robots else self._middleware.find(rule.middleware, 0, lambda _: self._definitions),
-            read_at_most=ROBOTS_BYTES_READ if for_robots else None,
-            session_cookies=not for_robots,
-        )
-        response = await send()
-        return response if response.challenge_answer is None else await send(authorization=response.challenge_answer)
 
-    def _host_part(self, url: str, *, for_robots: bool = False) -> HostPart:
-        rule = host_rule_for(self._definitions, urls.host_key(url))
-        allowed = not for_robots and may_carry_credentials(rule, url, self._start_url, self._plain_hosts)
-        return host_part(rule, with_credentials=allowed)
+class _NoStore(DbAccess):
+    """What the stages ask of the store about a page that was never crawled."""
 
-    def _find_cookies(self, url: str, request: Request) -> str:
-        return self._fetcher.cookie_header(
-            url, request, self._host_part(url), url_from_defs=url == self._written_url
-        )  # fmt: skip
+    def __init__(self, definitions: Definitions, settings: Settings, start_url: str) -> None:
+        self._exempt = {urls.host_key(start_url)} if urls.is_http_url(start_url) else set[str]()
+        self._find_hosts = partial(locator_hosts, definitions, settings.base_url)
 
-    async def _load(
-        self, loader: GroupLoader, url: str, request: Request, part: HostPart
-    ) -> FetchResponse | None:  # fmt: skip
-        """The response of the plugin loader; None: the built-in client is to fetch the page."""
-        await self._check_address(url)
-        outgoing = build_request(
-            url, request, part.headers, part.cookies, from_defs=url == self._written_url, auth=part.auth
-        )
-        context = {"group": self._group, "locator": self._group, "depth": 0, "run": "try", "attempt": 1}
-        if self._page_loader is None:
-            self._page_loader = PageLoader(LoaderPool(self._template, self._settings), self._settings)
-        outcome = await self._page_loader.load(
-            loader, self._definitions, _VERSION, url=url, request=outgoing, context=context
-        )  # fmt: skip
-        if outcome.failure is not None:
-            raise outcome.failure
-        return outcome.response
+    def is_named_host(self, run: int, key: str) -> bool:  # noqa: ARG002
+        return key in self._exempt or key in self._find_hosts()
 
-    async def _check_address(self, url: str) -> None:
-        """Raises AddressRefused."""
-        host_key = urls.host_key(url)
-        if host_key not in self._exempt and not self._is_named(host_key):
-            await self._fetcher.check_address(url, host_rule_for(self._definitions, host_key).route)
+    def recent_answers(self, host: int) -> tuple[int, int]:  # noqa: ARG002
+        return 0, 0
 
-    def _is_named(self, host_key: str) -> bool:
-        name, _, port = host_key.rpartition(":")
-        return self._definitions.allows_private(name, int(port)) or host_key in locator_hosts(
-            self._definitions, self._settings.base_url
-        )
+    def newest_documents(self, keys: Sequence[bytes]) -> dict[bytes, tuple[StoredPage, bytes | None]]:  # noqa: ARG002
+        return {}
+
+    def page_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:  # noqa: ARG002
+        return {}
+
+
+class _OneVersion(DefCache):
+    """The defs that are tried; no store has them."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._version = DefsVersion(definitions)
+
+    def version(self, number: int) -> DefsVersion:  # noqa: ARG002
+        return self._version
+
+
+class _OpenGates(HostGates):
+    """An operator waits for the page: no turn is kept, and crawls learn nothing of it."""
+
+    def __init__(self) -> None:
+        self._admissions = {}
+
+    async def enter(self, job: LeasedJob, host_key: str, *, send_at: float | None) -> None:
+        pass
+
+    async def wait_turn(self, job: LeasedJob, *, again: bool) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def locator_hosts(definitions: Definitions, base_url: str | None) -> frozenset[str]:

@@ -18,7 +18,7 @@ class FollowRefresh(PageStage, frozen=True):
     hop_rules: tuple[HopRule, ...]
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
-        extraction, chain, problem = page.extraction, page.chain, ""
+        extraction, chain, problem = page.extraction, page.chain, None
         if extraction is None or chain is None or not extraction.result.refresh_to:
             return page
         target, own_url = extraction.result.refresh_to, urls.normalize(page.url) or page.url
@@ -30,7 +30,7 @@ class FollowRefresh(PageStage, frozen=True):
                 return page
             chain.follow(target, SEE_OTHER, cookies or "")
         except RedirectRejected as rejected:
-            problem = str(rejected)
+            problem = rejected
         hop = Hop(page, page.url, problem)
         for rule in self.hop_rules:
             ended = await rule.judge(job, hop)

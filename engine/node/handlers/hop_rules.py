@@ -24,7 +24,7 @@ class Hop(Struct, frozen=True):
 
     page: VisitedPage
     from_url: str
-    problem: str = ""
+    problem: RedirectRejected | None = None
     """Why it cannot be followed; the chain may be where it was."""
     response: FetchResponse | None = None
     """None: the page leads there by itself."""
@@ -50,14 +50,14 @@ def follow(page: VisitedPage, response: FetchResponse) -> Hop | None:
         return None
     chain = page.chain
     assert chain is not None
-    from_url, problem = chain.url, ""
+    from_url, problem = chain.url, None
     try:
         if response.loaded_url is not None and is_loaded:
             chain.follow(response.loaded_url, cookie_header=response.cookie_header)
         else:
             chain.advance(response)
     except RedirectRejected as rejected:
-        problem = str(rejected)
+        problem = rejected
     return Hop(page, from_url, problem, response, is_loaded)
 
 
@@ -75,8 +75,8 @@ class StayOnSite(PageStage, frozen=True):
     outcomes: OutcomeBuilder
 
     async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
-        if hop.problem:
-            return self.outcomes.ended(job, JobState.FAILED, hop.problem, hop.chain.url, hops=hop.chain.hops)
+        if hop.problem is not None:
+            return self.outcomes.ended(job, JobState.FAILED, str(hop.problem), hop.chain.url, hops=hop.chain.hops)
         refusal = self.redirect_rule.refusal(job, hop.from_url, hop.chain.url)
         if refusal is None:
             return None
@@ -156,9 +156,9 @@ class EndRobotsRedirects(Struct, frozen=True):
     outcomes: OutcomeBuilder
 
     async def judge(self, job: LeasedJob, hop: Hop) -> VisitedPage | JobOutcome | None:
-        refusal = hop.problem or self.redirect_rule.refusal(job, hop.from_url, hop.chain.url)
-        if not refusal or hop.response is None:
+        refusal = None if hop.problem else self.redirect_rule.refusal(job, hop.from_url, hop.chain.url)
+        if hop.response is None or (hop.problem is None and refusal is None):
             return None
-        if not hop.problem and self.redirect_rule.guard_refusal(job, hop.chain.url) is not None:
+        if refusal is not None and self.redirect_rule.guard_refusal(job, hop.chain.url) is not None:
             return self.outcomes.ended(job, JobState.FAILED, refusal, hop.chain.url, hops=hop.chain.hops)
         return hop.page.arrive(hop.response)

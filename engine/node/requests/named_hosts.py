@@ -10,7 +10,6 @@ from engine.model.job import LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.robots.host_policy import resolve_written
-from engine.store.tables.run.runs import Run
 
 
 class _WrittenHosts(NamedTuple):
@@ -29,8 +28,10 @@ class NamedHosts:
     only then. Only positive answers are kept: a host may be named at any time, and stays named for the run.
     """
 
-    def __init__(self, *, run: Run, db_access: DbAccess, def_cache: DefCache) -> None:
+    def __init__(self, *, run: int, base_url: str | None, db_access: DbAccess, def_cache: DefCache) -> None:
+        """`base_url`: of the run's relative locators; None: that of the defs."""
         self._run = run
+        self._base_url = base_url
         self._db_access = db_access
         self._def_cache = def_cache
         self._version = 0
@@ -67,7 +68,7 @@ class NamedHosts:
             or host_key in (urls.host_key(base) for base in self._base_urls(self._version))
             or host_key in map(urls.host_key, self._login_urls(self._version))
             or host_key in self._written_hosts(self._version).keys
-            or self._db_access.is_named_host(self._run.seq, host_key)
+            or self._db_access.is_named_host(self._run, host_key)
         )
 
     def may_be_target(self, url: str, job: LeasedJob) -> bool:
@@ -78,7 +79,7 @@ class NamedHosts:
             return True
         named = (*self._base_urls(job.defs_version), *self._login_urls(job.defs_version))
         return bare in map(urls.host_without_www, named) or any(
-            definitions.has_host_rule(name) or self._db_access.is_named_name(self._run.seq, name)
+            definitions.has_host_rule(name) or self._db_access.is_named_name(self._run, name)
             for name in (urls.host_of(url), bare, f"www.{bare}")
         )
 
@@ -103,7 +104,7 @@ class NamedHosts:
 
     def _base_urls(self, version: int) -> list[str]:
         """The base of relative locators, as the seeder chooses it."""
-        base = self._run.base_url or self._def_cache.definitions(version).base_url
+        base = self._base_url or self._def_cache.definitions(version).base_url
         normalized = urls.normalize(base) if base else None
         return [normalized] if normalized else []
 

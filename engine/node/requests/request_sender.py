@@ -22,22 +22,17 @@ from engine.model.retry_policy import MAX_WAIT, host_backoff
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
-from engine.node.host_gate import HostBackingOff, HostGates
+from engine.node.host_gate import HostBackingOff, HostGate, HostGates
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.loading.page_loader import GroupLoader
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
-from engine.node.requests.shared_jars import SharedJars
 from engine.runtime.clock import store_time
 from engine.settings import Settings
 from engine.store.tables.host.answers import LAST_ANSWERS
-from engine.store.tables.host.cookie_jars import CookiesChanged
-from engine.store.tables.host.host_speeds import NO_ANSWER
 from engine.store.tables.host.hosts import Backoff
 from engine.store.tables.outcome import JobOutcome
 
-_FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
-"""Only in these states does a plugin loader's result count: other attempts are repeated."""
 _WITH_CREDENTIALS = (JobKind.PAGE, JobKind.FILE, JobKind.LOGIN)
 _WITHOUT_COOKIES = (JobKind.ROBOTS, JobKind.SITEMAP)
 _MIN_REFUSALS = 5
@@ -77,7 +72,6 @@ class RequestSender(Struct, frozen=True, kw_only=True):
     named_hosts: NamedHosts
     host_gates: HostGates
     group_loaders: GroupLoaders
-    shared_jars: SharedJars
     file_parts: FileParts
     middleware: MiddlewareLoader = field(default_factory=MiddlewareLoader)
 
@@ -228,10 +222,11 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         if job.kind is not JobKind.ROBOTS and response.challenge_answer is None:
             attempt.answers.append((response.status, response.elapsed))
             self._judge(job, response)
-        if response.refuses_host or response.exceeds_rate:
-            self._back_off(job, attempt, sent_at, response)
-        elif (gate := self.host_gates.gate_of(job)) is not None:
-            gate.note_answer(sent_at)
+        if (gate := self.host_gates.gate_of(job)) is not None:
+            if response.refuses_host or response.exceeds_rate:
+                self._back_off(gate, job, attempt, sent_at, response)
+            else:
+                gate.note_answer(sent_at)
         return response
 
     def _judge(self, job: LeasedJob, response: FetchResponse) -> None:
@@ -273,31 +268,16 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             )  # fmt: skip
         return ""
 
-    def complete(self, outcome: JobOutcome, attempt: Attempt) -> None:
-        """Add the costs of a job's requests to its outcome, and the backoff of its host."""
-        if attempt.loaded and outcome.state in _FINAL_STATES:
-            outcome.effects = (*self.group_loaders.to_unit_results(outcome.job, attempt.loaded), *outcome.effects)
-        if attempt.changed_sites:
-            outcome.add(*[CookiesChanged(self.shared_jars.jar(site)) for site in attempt.changed_sites])
-        stats = outcome.stats
-        stats.requests, stats.responses = attempt.requests - attempt.reserved, attempt.responses
-        stats.seconds, stats.received = attempt.seconds, attempt.received
-        if outcome.job.kind is not JobKind.ROBOTS:
-            unanswered = attempt.requests - attempt.responses
-            stats.answers = (*attempt.answers, *((NO_ANSWER, 0.0),) * unanswered)
-        if attempt.backoff is not None and attempt.backoff.until:
-            outcome.add(attempt.backoff)
-
     async def aclose(self) -> None:
         """Close all connections, end the loader processes."""
         self.group_loaders.close()
         await self.fetcher.aclose()
         self.host_gates.close()
 
-    def _back_off(self, job: LeasedJob, attempt: Attempt, sent_at: float, response: FetchResponse) -> None:
+    def _back_off(
+        self, gate: HostGate, job: LeasedJob, attempt: Attempt, sent_at: float, response: FetchResponse
+    ) -> None:  # fmt: skip
         """Hold back the host before the commit: in this process, and through the clock in others."""
-        gate = self.host_gates.gate_of(job)
-        assert gate is not None, "it sent a request"
         now, retry_after = store_time(), response.retry_after
         until = now + host_backoff(self.db_access.strikes(job.host) + 1, retry_after)
         # a host that refuses every probe for minutes is tried with all it may get: its jobs would wait for hours

@@ -26,11 +26,11 @@ def pipeline_of(
     node = node_context(def_cache=def_cache or Mock())
     sender = RequestSender(
         settings=node.settings, def_cache=node.def_cache, fetcher=Mock(), db_access=db_access or Mock(),
-        named_hosts=Mock(), host_gates=Mock(), group_loaders=Mock(), shared_jars=Mock(), file_parts=Mock(),
+        named_hosts=Mock(), host_gates=Mock(), group_loaders=Mock(), file_parts=Mock(),
     )  # fmt: skip
     return Pipeline(
-        node, sender=sender, page_extractor=page_extractor or Mock(), extraction_pool=Mock(), byte_budget=byte_budget,
-        login_page_reader=Mock(),
+        node, sender=sender, shared_jars=Mock(), page_extractor=page_extractor or Mock(), extraction_pool=Mock(),
+        byte_budget=byte_budget, login_page_reader=Mock(),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from engine.http.redirects import RedirectChain
+from engine.http.redirects import RedirectChain, RedirectRejected
 from engine.http.response import FetchResponse
 from engine.model.definition import HostRule
 from engine.model.host import LoginRule
@@ -63,13 +63,13 @@ async def test_a_hop_is_a_redirect_or_where_a_loader_was_led() -> None:
     assert follow(page, answer(302, refusal="a challenge")) is None
     hop = follow(page, answer(302))
     assert hop is not None
-    assert (hop.from_url, chain.url, chain.hops, hop.problem) == ("http://a/1", "http://a/2", 1, "")
+    assert (hop.from_url, chain.url, chain.hops, hop.problem) == ("http://a/1", "http://a/2", 1, None)
     back = follow(page, answer(302, "http://a/1"))
     assert back is not None
-    assert back.problem == "redirect loop"
+    assert str(back.problem) == "redirect loop"
     nowhere = follow(visited(chain=RedirectChain("http://a/1", Request(), limit=9)), answer(302, None))
     assert nowhere is not None
-    assert nowhere.problem == "redirect without a Location"
+    assert str(nowhere.problem) == "redirect without a Location"
 
 
 @pytest.mark.parametrize("is_loaded", [False, True], ids=["redirect", "loader"])
@@ -80,7 +80,7 @@ async def test_a_redirect_may_lead_where_the_rule_says(is_loaded: bool) -> None:
     rule.refusal.return_value = "it leaves the site"
     refused = await judge(stay, hop)
     assert (refused.state, refused.reason, refused.hops) == (JobState.SKIPPED, "it leaves the site", 1)
-    broken = await judge(stay, Hop(hop.page, "http://a/1", "redirect loop", hop.response))
+    broken = await judge(stay, Hop(hop.page, "http://a/1", RedirectRejected("redirect loop"), hop.response))
     assert (broken.state, broken.reason) == (JobState.FAILED, "redirect loop")
 
 
@@ -173,7 +173,7 @@ async def test_a_robots_txt_that_leads_nowhere_is_answered_by_its_redirect() -> 
     end, job = EndRobotsRedirects(rule, OUTCOMES), change(JOB, kind=JobKind.ROBOTS)
     hop = hop_to("http://b/robots.txt")
     assert await judge(end, hop, job) is None
-    broken = await judge(end, Hop(hop.page, "http://a/1", "redirect loop", hop.response), job)
+    broken = await judge(end, Hop(hop.page, "http://a/1", RedirectRejected("redirect loop"), hop.response), job)
     assert (broken.status, broken.response) == (307, hop.response)
     rule.refusal.return_value = "it leaves the site"
     assert (await judge(end, hop, job)).status == 307

@@ -37,7 +37,7 @@ class Db:
 def named_hosts(db: Db, base_url: str | None = None, versions: dict[int, Definitions] | None = None) -> NamedHosts:
     defs = versions or {}
     cache = Mock(definitions=lambda version: defs.get(version, Definitions(hosts=HOSTS)))
-    return NamedHosts(run=cast(Any, Mock(seq=1, base_url=base_url)), db_access=cast(Any, db), def_cache=cache)
+    return NamedHosts(run=1, base_url=base_url, db_access=cast(Any, db), def_cache=cache)
 
 
 def job(url: str = "https://shop.example/1", *, may_leave_host: bool = False) -> LeasedJob:
