@@ -14,7 +14,7 @@ from tests.recipes.catalogue import API_PAGE, DEPARTMENTS, PER_PAGE, Product, pa
 from tests.recipes.shop import Shop
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "docs" / "recipes.md", ROOT / "docs" / "recipes" / "returning.md"]
+DOCUMENTS = [ROOT / "docs" / name for name in ("recipes.md", "recipes/returning.md", "recipes/shapes.md")]
 SPIDERS = ROOT / "tests" / "bench" / "spiders"
 ADDRESS = "https://shop.example"
 """The address of the shop in the document and in the spiders."""
