@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,8 +19,10 @@ from engine.extract.page.context import Context
 from engine.extract.page.page import Page
 from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.extract.select.css import Speed
+from engine.extract.select.embedded import EmbeddedSelector
 from engine.extract.select.scope import Scope
-from engine.extract.select.selectors import Selector, TableRowSelector, compile_selector
+from engine.extract.select.selector import Selector
+from engine.extract.select.selectors import TableRowSelector, compile_selector
 from engine.extract.select.table_grid import meets_span
 from engine.extract.tables.table_rows import TableInvalid, TableRows
 from engine.model.definition import DataDef, FilterRule
@@ -105,12 +108,17 @@ class RecordExtractor:
         """Selects the records; None: the page is one record."""
         self.next_page: NextPageFinder | None = None
         try:
-            self.block = None if data_def.block is None else compile_selector(data_def.block)
+            if data_def.block is not None or data_def.sources:
+                self.block = compile_selector(data_def.block, data_def.sources)
             self.next_page = (
-                None if data_def.next is None else NextPageFinder(data_def.next, priorities, query_stripper)
+                None
+                if data_def.next is None
+                else NextPageFinder(data_def.next, priorities, query_stripper, data_def.sources)
             )
         except ValueError as error:
-            self._compile_error = f"query.block or next: {error}"
+            self._compile_error = f"query.block, query.from or next: {error}"
+        selectors = [self.block if data_def.sources else None, *self._link_extractor.own_sources]
+        self._sources = tuple(one for one in selectors if isinstance(one, EmbeddedSelector))
 
     @property
     def name(self) -> str:
@@ -187,6 +195,9 @@ class RecordExtractor:
         links, rejected_links, dropped_links = self._find_links(budget, record_links)
         if context.explains_links:
             explain_links(self._link_extractor.finders, Scope(page), budget)
+        if self._sources:
+            for code, text in dict(chain.from_iterable(source.problems(page) for source in self._sources)).items():
+                budget.warn("", code, f"{self.name}: {text}")
         if links_only:
             rows, rejected, filtered, missing = [], [], 0, {}
         return Extraction(
@@ -243,26 +254,15 @@ class RecordExtractor:
 
     def _scopes(self, budget: Budget) -> Iterator[Scope]:
         """The page, or its blocks one at a time: a scope keeps the trees of its block."""
-        page = budget.page
         if self._compile_error or not (self._readers or self._record_links):
             return
-        if self.block is None:
-            yield Scope(page)
-            return
-        if isinstance(self.block, TableRowSelector):
-            yield from self.block.scopes(Scope(page), budget)
-            return
-        blocks = self.block.all(Scope(page))
-        are_rows = bool(blocks) and getattr(blocks[0], "tag", None) == "tr"
-        if are_rows and any(map(page.markup.mentions, SPANS)) and meets_span(blocks, budget):
-            budget.warn(
-                "",
-                "spanned-row",
-                f"{budget.data_def}: a block `tr` meets a cell that spans rows or columns: its cells do not stand in"
-                " their columns; `query.table` lays them out",
-            )
-        for node in blocks:
-            yield Scope(page, node)
+        if self._data_def.sources:
+            assert isinstance(self.block, EmbeddedSelector)
+            inner = None if self._data_def.block is None else self.block.inner
+            for document in self.block.documents(budget.page):
+                yield from _blocks_of(document, inner, budget)
+        else:
+            yield from _blocks_of(budget.page, self.block, budget)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)
@@ -277,3 +277,24 @@ def _table_reader(
     from engine.extract.tables.axis_table import AxisTableReader
 
     return AxisTableReader(data_def.axis, priorities, query_stripper)
+
+
+def _blocks_of(page: Page, block: Selector | None, budget: Budget) -> Iterator[Scope]:
+    """The blocks of the page, or of a document inside it; without a selector all of it."""
+    if block is None:
+        yield Scope(page)
+        return
+    if isinstance(block, TableRowSelector):
+        yield from block.scopes(Scope(page), budget)
+        return
+    blocks = block.all(Scope(page))
+    are_rows = bool(blocks) and getattr(blocks[0], "tag", None) == "tr"
+    if are_rows and any(map(page.markup.mentions, SPANS)) and meets_span(blocks, budget):
+        budget.warn(
+            "",
+            "spanned-row",
+            f"{budget.data_def}: a block `tr` meets a cell that spans rows or columns: its cells do not stand in"
+            " their columns; `query.table` lays them out",
+        )
+    for node in blocks:
+        yield Scope(page, node)

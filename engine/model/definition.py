@@ -35,7 +35,7 @@ from engine.model.declaration import (
     Value,
 )
 from engine.model.host import CookieJarMode, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule
-from engine.model.link import Link, NextPage
+from engine.model.link import Link, NextPage, TextSource
 from engine.model.locator import Recrawl, SeedColumns, SitemapRules
 from engine.model.output_type import AppenderDef
 from engine.model.step import ChainStep, PluginFile
@@ -66,7 +66,8 @@ class Field(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     scope: Annotated[
-        Literal["page"] | None, DefKey("With page, the selector searches the whole page, not the block.")
+        Literal["page", "from"] | None,
+        DefKey("The selector searches the whole page, not the block; with from, the document of the block."),
     ] = None
     column: Annotated[
         Text | None,
@@ -189,6 +190,8 @@ class DataDef(Struct, frozen=True, kw_only=True):
     """What to extract from a page."""
 
     name: str
+    sources: tuple[TextSource, ...] = ()
+    """Where its documents are inside the page, from the outside in; empty: it reads the page."""
     block: str | None = None
     fields: tuple[Field, ...] = ()
     filters: tuple[FilterRule, ...] = ()

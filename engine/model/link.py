@@ -1,4 +1,4 @@
-"""The links of a page: which ones to follow, what each sends, and what it carries to the linked page."""
+"""The links of a page: where they stand, which to follow, what each sends and carries along."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from engine.model.declaration import (
     Replacement,
     SelectorText,
     Shape,
+    SourceText,
     Text,
 )
 from engine.model.stored_form import NO_POSITION, SourcePosition
@@ -62,6 +63,51 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
         return self.has_form or self.json is not None
 
 
+TextFormat = Literal["html", "json", "js", "xml", "csv", "nextjs"]
+JSON_FORMATS: frozenset[TextFormat] = frozenset({"json", "js", "csv", "nextjs"})
+"""Formats whose documents `jmespath:` reads, and no other selector."""
+
+
+class TextSource(Struct, frozen=True, kw_only=True):
+    """The texts of a page that are read as documents of their own."""
+
+    selector: Annotated[
+        SourceText | None,
+        DefKey(
+            "Selects the texts of the page to read: a selector, `comment(CSS)` or `header: NAME`; default: the body.",
+            name="from",
+            examples=(
+                "script#state",
+                "jmespath: html",
+                "comment(#stats)",
+                "header: X-Items",
+                "xpath: //div/@data-page",
+            ),
+        ),
+    ] = None
+    match: Annotated[
+        PatternText | None,
+        DefKey(
+            "A regular expression that cuts each text: group 1, else the match; of JSON and js where the value begins.",
+            examples=(r"window\.__STATE__ = (.+)",),
+        ),
+    ] = None
+    format: Annotated[
+        TextFormat | None,
+        DefKey("What each text is: html, json, js (a literal in a script), xml, csv, or nextjs.", name="as"),
+    ] = None
+
+    @property
+    def shown(self) -> str:
+        """How it is called in messages."""
+        return "the body" if self.selector is None else f"`from: {self.selector}`"
+
+    @property
+    def is_json(self) -> bool:
+        """Whether its documents are values of JSON."""
+        return self.format in JSON_FORMATS
+
+
 class Link(Struct, frozen=True, kw_only=True):
     """Which links of a page to follow, and what to send and carry along."""
 
@@ -72,6 +118,8 @@ class Link(Struct, frozen=True, kw_only=True):
             examples=("li.next a", "a[href]"),
         ),
     ] = ""
+    source: Annotated[TextSource | None, Shape.INLINE] = None
+    """Where its documents are inside the page, in place of those of the dataDef."""
     in_block: Annotated[bool, DefKey("Whether the selector searches the block of each record; default false.")] = False
     carry: Annotated[
         tuple[Text, ...],

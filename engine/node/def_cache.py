@@ -212,7 +212,7 @@ class DefCache:
 
 
 def _find_json_selector(data_def: DataDef) -> str:
-    block = (data_def.block or "").strip()
+    block = ("" if data_def.sources else data_def.block or "").strip()
     if is_json_selector(block) and not block.startswith(JMESPATH_PREFIX):
         return ""  # its blocks are JSON values of an HTML page
     return _find_selector(data_def, (JMESPATH_PREFIX,))
@@ -220,4 +220,6 @@ def _find_json_selector(data_def: DataDef) -> str:
 
 def _find_selector(data_def: DataDef, prefixes: tuple[str, ...]) -> str:
     selectors = [("block", data_def.block), *((field.name, field.selector) for field in data_def.fields)]
+    if data_def.sources:  # the others search the documents that it gives
+        selectors = [("from", data_def.sources[0].selector)]
     return next((name for name, text in selectors if (text or "").strip().startswith(prefixes)), "")

@@ -101,6 +101,10 @@ class _TableReader:
         self._use = use
         self._flavour = (use.flavour or default_flavour) if use.is_used else None
         query = self._node.get("query")
+        for key in ("from", "match", "as", "query"):
+            if query is not None and key in query.entries:
+                message = f"`{key}` has no effect beside `items`, whose tables are read from the page; write `fields`"
+                self._problems.add(query.key_place(key), "conflict", message)
         self._block = (query.text_of("block") if query is not None else None) or "html"
         self._selector = query.text_of("selector") if query is not None else None
 

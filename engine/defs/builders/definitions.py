@@ -39,7 +39,7 @@ from engine.model.definition import (
     TaskGroup,
 )
 from engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
-from engine.model.link import Link, NextPage, RequestTemplate
+from engine.model.link import Link, NextPage, RequestTemplate, TextSource
 from engine.model.locator import SitemapRules
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES, AppenderDef, AppenderKind, default_delimiter
 from engine.model.step import is_plugin_path
@@ -92,6 +92,7 @@ class _Builder(Struct):
             LocatorGroup: _locator_group,
             Locator: self._locator,
             SitemapRules: _none_if_default,
+            TextSource: _none_if_default,
             TaskGroup: self._task_group,
             Task: self._task,
             DataDef: self._data_def,
@@ -171,7 +172,8 @@ class _Builder(Struct):
         if table is None:
             return DataDef(
                 name=part.name,
-                block=term.query.blocks,
+                sources=term.query.sources,
+                block=term.query.innermost.blocks,
                 fields=term.fields,
                 filters=term.filters,
                 links=term.links,

@@ -5,7 +5,8 @@ import re
 from engine.defs.builders.bodies import check_bodies, iter_scalars
 from engine.defs.builders.definitions import canonical_host
 from engine.defs.checks import fields
-from engine.defs.language.keys import is_table, iter_locators, written_urls
+from engine.defs.checks.text_sources import check_in_document, check_query
+from engine.defs.language.keys import has_records, innermost_query, is_table, iter_locators, written_urls
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.defs.yaml.redaction import shown_host, shown_key
@@ -161,7 +162,8 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
         return
     if is_table(node):
         return  # a table is checked where it is read
-    query = node.get("query")
+    is_json = check_query(node.get("query"), problems)
+    query = innermost_query(node)
     if query is not None and "selector" in query.entries:
         message = "`selector` of a query has a meaning beside `items`; write `fields` with a selector each"
         problems.add(query.key_place("selector"), "conflict", message)
@@ -177,8 +179,16 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
         _check_table(query, table, problems)
     block = block if table is None else table
     for _, field in node.entries_of("fields"):
-        fields.check(field.node, field.place, problems, has_block=block is not None, has_table=table is not None)
-        _check_in_block(field.node, "" if block is None else block.text.strip(), problems)
+        fields.check(field.node, field.place, problems, has_block=has_records(node), has_table=table is not None)
+        if is_json is None:
+            _check_in_block(field.node, "" if block is None else block.text.strip(), problems)
+        elif field.node.text_of("scope") != "page":
+            check_in_document(field.node, "selector", problems, is_json=is_json)
+        if field.node.text_of("scope") == "from" and is_json is None:
+            message = "`scope: from` reads a document inside the page, and the query has no `from`"
+            problems.add(field.node.key_place("scope"), "conflict", message)
+    if is_json is not None and query is not None:
+        check_in_document(query, "block" if table is None else "table", problems, is_json=is_json)
 
 
 def _check_table(query: YamlNode, table: YamlNode | None, problems: Problems) -> None:

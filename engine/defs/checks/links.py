@@ -7,7 +7,8 @@ from engine.defs import url_patterns
 from engine.defs.builders.bodies import iter_scalars
 from engine.defs.checks.fields import check_candidates
 from engine.defs.checks.series import add_no_content, has_content
-from engine.defs.language.keys import data_def_of, find_blocks, is_table, iter_all_tasks, keys_of
+from engine.defs.checks.text_sources import check_source
+from engine.defs.language.keys import data_def_of, has_records, is_table, iter_all_tasks, keys_of
 from engine.defs.language.kinds import is_step, url_problem
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
@@ -51,7 +52,7 @@ class _LinkCheck:
         self._link = link
         self._problems = problems
         self._fields = {name: entry.node for name, entry in data_def.entries_of("fields")}
-        self._has_block = find_blocks(data_def) is not None
+        self._has_block = has_records(data_def)
         in_block = link.get("inBlock")
         self._in_block = in_block is not None and in_block.value() is True
         self._is_of_page = in_block is None or in_block.value() is False
@@ -65,6 +66,9 @@ class _LinkCheck:
                 self._add(key, "conflict", f"`url` is the URL of the link, and `{key}` selects one; keep one")
         check_candidates(link, self._problems)
         _check_request(link, self._problems)
+        check_source(link, self._problems)
+        if self._in_block and "as" in link.entries:
+            self._add("inBlock", "conflict", "`inBlock` searches the block, and `from` another text; keep one")
         if self._in_block and not self._has_block:
             message = "`inBlock` needs the `query.block` of the dataDef: without it, the page is the only record"
             self._add("inBlock", "missing-key", message)

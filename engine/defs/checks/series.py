@@ -6,7 +6,7 @@ from engine import urls
 from engine.defs import url_patterns
 from engine.defs.builders.bodies import iter_scalars
 from engine.defs.builders.series_patterns import choose_range, expand_series, split_url
-from engine.defs.language.keys import data_def_of, find_blocks, iter_tasks, written_urls
+from engine.defs.language.keys import data_def_of, has_records, iter_tasks, written_urls
 from engine.defs.problems import Problems
 from engine.defs.url_patterns import SeriesRange, read_range
 from engine.defs.yaml.node import YamlNode
@@ -27,7 +27,7 @@ def check(root: YamlNode, problems: Problems) -> None:
 
 def has_content(data_def: YamlNode) -> bool:
     """Whether a dataDef tells that a page is empty: by its blocks, or its links."""
-    return find_blocks(data_def) is not None or bool(data_def.list_of("links"))
+    return has_records(data_def) or bool(data_def.list_of("links"))
 
 
 def add_no_content(node: YamlNode, problems: Problems, key: str = "until") -> None:

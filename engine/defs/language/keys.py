@@ -52,7 +52,7 @@ from engine.model.definition import (
     TaskGroup,
 )
 from engine.model.host import AuthKind, HostAuth
-from engine.model.link import Link, Method, NextPage, RequestTemplate
+from engine.model.link import Link, Method, NextPage, RequestTemplate, TextSource
 from engine.model.locator import SeedColumns, SitemapRules
 from engine.model.output_type import AppenderDef
 
@@ -199,6 +199,7 @@ class NextTerm(Struct, frozen=True, kw_only=True):
 class QueryTerm(Struct, frozen=True, kw_only=True):
     """Where the records are on a page."""
 
+    source: Annotated[TextSource | None, Shape.INLINE] = None
     block: Annotated[
         Text | None,
         DefKey(
@@ -221,6 +222,20 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     selector: Annotated[Text | None, DefKey("In axis mode: selects the fact of a row.")] = None
+    query: Annotated[
+        "QueryTerm | None", DefKey("Where the records are in the documents of `from`: a document in a document.")
+    ] = None
+
+    @property
+    def innermost(self) -> "QueryTerm":
+        """The query that has the block."""
+        return self if self.query is None else self.query.innermost
+
+    @property
+    def sources(self) -> tuple[TextSource, ...]:
+        """The documents inside the page, from the outside in."""
+        inner = () if self.query is None else self.query.sources
+        return inner if self.source is None else (self.source, *inner)
 
     @property
     def blocks(self) -> str | None:
@@ -382,11 +397,19 @@ def is_table(data_def: YamlNode) -> bool:
     return any(key in data_def.entries for key in AXES)
 
 
-def find_blocks(data_def: YamlNode) -> str | None:
-    """The text that selects the records of a dataDef: `block` or `table` of its query; None: the page is one."""
-    query = data_def.get("query")
-    block = None if query is None else query.text_of("block")
-    return query.text_of("table") if query is not None and block is None else block
+def innermost_query(data_def: YamlNode) -> YamlNode | None:
+    """The query of a dataDef that has the block; None: it has none."""
+    query, inner = None, data_def.get("query")
+    while inner is not None and inner.kind == "mapping":
+        query, inner = inner, inner.get("query")
+    return query
+
+
+def has_records(data_def: YamlNode) -> bool:
+    """Whether a dataDef selects its records: by `block`, by `table`, or as documents inside the page."""
+    query, outer = innermost_query(data_def), data_def.get("query")
+    selects = query is not None and any(query.text_of(key) is not None for key in ("block", "table"))
+    return selects or (outer is not None and "as" in outer.entries)
 
 
 def is_task(node: YamlNode) -> bool:

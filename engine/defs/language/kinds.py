@@ -13,7 +13,12 @@ from engine import urls
 from engine.defs import url_patterns
 from engine.errors import UsageError, suggest
 from engine.extract.fields.human_dates import locale_problem
-from engine.extract.select.selector_syntax import pattern_problem, selector_problem, template_problem
+from engine.extract.select.selector_syntax import (
+    pattern_problem,
+    selector_problem,
+    source_problem,
+    template_problem,
+)
 from engine.late_regex import late_regex
 from engine.model import bounds, variables
 from engine.model.axis import IndexRange
@@ -388,6 +393,7 @@ KINDS: Mapping[str, ValueKind] = {
         (_NOT_BLANK, ("bad-step", _step_problem), ("bad-selector", _selector_or_step_problem)),
         schema={"type": ["string", "integer"], "minimum": 1, "maximum": _MAX_STEP},
     ),
+    "text source": _text(("bad-selector", source_problem)),
     "pattern": _text(("bad-pattern", pattern_problem)),
     "filter pattern": ValueKind((("bad-pattern", pattern_problem),)),
     "replacement": ValueKind((("bad-pattern", lambda pair: template_problem(*pair)),)),

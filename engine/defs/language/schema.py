@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct
 
-from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES, keys_of, term_of
+from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES, QueryTerm, keys_of, term_of
 from engine.defs.language.kinds import KINDS
 from engine.model.declaration import Declared, Kind, Shape, TypeHint, Wrapper, declarations_of, strip_hint
 from engine.model.definition import DataDef, Definitions, Field, Locator
@@ -30,16 +30,22 @@ def _type_required(*types: str) -> dict[str, Any]:
     return {"required": ["type"], "properties": {"type": {"enum": [*types]}}}
 
 
+_SOURCE_REQUIRES = {"from": ["as"], "match": ["as"]}
 _KEY_CONSTRAINTS: Mapping[type, Mapping[str, Any]] = {
     Locator: {
         **_any_required("url", "urls", "from", "sitemap"),
         "allOf": [*_mutually_exclusive("body", "form", "json"), *_mutually_exclusive("form", "json")],
     },
     DataDef: _any_required("fields", "links", "items"),
+    QueryTerm: {
+        "dependentRequired": _SOURCE_REQUIRES | {"query": ["as"]},
+        "allOf": _mutually_exclusive("query", "block"),
+    },
     HostAuth: {"minProperties": 1, "maxProperties": 1},
     TlsRule: {"minProperties": 1, "not": {"required": ["verify", "ca"], "properties": {"verify": {"const": False}}}},
     Link: {
         **_any_required("selector", "url"),
+        "dependentRequired": _SOURCE_REQUIRES,
         "allOf": [*_mutually_exclusive("url", "selector", "attribute"), *_mutually_exclusive("form", "json")],
     },
     NextPage: {

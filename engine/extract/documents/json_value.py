@@ -35,6 +35,7 @@ JsonNumber.__name__ = "float"
 _STRICT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None)
 _LENIENT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None, strict=False)
 
+_BLANKS = re.compile(r"\s*+")
 _WRAPPERS = ("<!--", "-->"), ("//<![CDATA[", "//]]>"), ("/*<![CDATA[*/", "/*]]>*/"), ("<![CDATA[", "]]>")
 """Comments in which old pages wrap a script."""
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
@@ -48,6 +49,15 @@ _LAST_COMMA = late_regex(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
 def parse_json(text: str) -> Any:
     """The value of a JSON text, with fractions as `JsonNumber`; `MISSING` if it is invalid or nests too deep."""
     return _parse(text.removeprefix("\ufeff"), _STRICT)
+
+
+def parse_json_at(text: str, at: int) -> Any:
+    """The JSON value that begins at `at`, behind blanks, whatever follows its end; `MISSING` as in `parse_json`."""
+    try:
+        value, end = _LENIENT.raw_decode(text, _BLANKS.match(text, at).end())  # type: ignore[union-attr]
+    except (ValueError, RecursionError):
+        return MISSING
+    return _replace_invalid_characters(value) if _mentions_invalid(text[at:end]) else value
 
 
 def parse_embedded_json(text: str) -> Any:
@@ -72,10 +82,13 @@ def parse_embedded_json(text: str) -> Any:
 def _parse(text: str, decoder: json.JSONDecoder) -> Any:
     try:
         value = decoder.decode(text)
-        has_invalid = "\\ud" in text or "\\uD" in text or "\\u0000" in text or "\0" in text
-        return _replace_invalid_characters(value) if has_invalid else value
+        return _replace_invalid_characters(value) if _mentions_invalid(text) else value
     except (ValueError, RecursionError):
         return MISSING
+
+
+def _mentions_invalid(text: str) -> bool:
+    return "\\ud" in text or "\\uD" in text or "\\u0000" in text or "\0" in text
 
 
 def _replace_invalid_characters(value: Any) -> Any:

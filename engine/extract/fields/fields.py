@@ -16,12 +16,12 @@ from engine.extract.page.patterns import PatternTimeout
 from engine.extract.select.css import Speed
 from engine.extract.select.node_value import JsonValue, json_value_text, read_node, read_text, read_verbatim
 from engine.extract.select.scope import Scope
+from engine.extract.select.selector import Selector
 from engine.extract.select.selectors import (
     ColumnSelector,
     CssSelector,
     JmesPathSelector,
     PageSelector,
-    Selector,
     compile_selector,
 )
 from engine.extract.select.srcset import is_srcset, read_candidates
@@ -63,7 +63,9 @@ class FieldReader:
             selector = compile_selector(field.selector, placed=any(inner.leaves_block for inner in self._nested))
             if field.column is not None:
                 selector = ColumnSelector(field.column, selector)
-            self._selector = selector if field.scope is None else PageSelector(selector)
+            if field.scope is not None:
+                selector = PageSelector(selector, in_document=field.scope == "from")
+            self._selector = selector
             self._texts = FieldTexts(field, converters, self.path)
         except ValueError as error:
             self._compile_error = str(error)

@@ -13,12 +13,13 @@ from engine.extract.page.patterns import PatternTimeout, Replacement, TimeBudget
 from engine.extract.select.css import Speed
 from engine.extract.select.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from engine.extract.select.scope import Scope
-from engine.extract.select.selectors import Selector, compile_selector
+from engine.extract.select.selector import Selector
+from engine.extract.select.selectors import compile_selector
 from engine.extract.select.srcset import is_srcset, read_candidates
 from engine.late_regex import late_regex
 from engine.model.definition import DataDef
 from engine.model.job import link_key
-from engine.model.link import Link
+from engine.model.link import Link, TextSource
 from engine.model.record import ExtractedLink, Rejection
 from engine.urls import QueryStripper
 
@@ -50,8 +51,14 @@ _NOT_CACHED = ExtractedLink("", "", 0, None)
 class LinkFinder:
     """A compiled link of a dataDef. If its selector or a pattern does not compile, it finds nothing."""
 
-    def __init__(self, link: Link, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None) -> None:
+    def __init__(
+        self, link: Link, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None,
+        sources: Sequence[TextSource] = (),
+    ) -> None:  # fmt: skip
+        """`sources`: of the documents inside the page that its dataDef reads."""
         self.link = link
+        if link.source is not None or link.in_block:
+            sources = () if link.source is None else (link.source,)
         self._query_stripper = query_stripper
         self._priorities = priorities
         self._reads_slowly = link.attribute in CONTENT_ATTRIBUTES or is_srcset(link.attribute)
@@ -65,17 +72,22 @@ class LinkFinder:
         self._cache: dict[tuple[str, str, str], dict[str, ExtractedLink | None]] = {}
         self._cache_capacity = MAX_CACHED_LINKS
         try:
-            self._selector = compile_selector(link.selector or None)
+            self._selector = compile_selector(link.selector or None, sources)
             self._wide_selector = self._selector
             tag = link.selector.removesuffix(f"[{link.attribute}]")
             if tag.isalnum() and not self._reads_slowly:
                 # An element without the attribute gives no link, and `a` is found sooner than `a[href]`.
-                self._wide_selector = compile_selector(tag)
+                self._wide_selector = compile_selector(tag, sources)
             self._replacements = tuple(Replacement(pattern, text) for pattern, text in link.replace)
             self._allow = tuple(TimedPattern(text) for text in link.allow)
             self._deny = tuple(TimedPattern(text) for text in link.deny)
         except ValueError as error:
             self._compile_error = str(error)
+
+    @property
+    def own_source(self) -> Selector | None:
+        """Its selector, if the link has a source of its own."""
+        return None if self.link.source is None else self._selector
 
     @property
     def speed(self) -> Speed:
@@ -247,8 +259,11 @@ class LinkExtractor:
         self._data_def = data_def
         self._max_links = max_links
         self.finders = tuple(
-            LinkFinder(link, priorities, query_stripper) for link in data_def.links if not link.reads_records
+            LinkFinder(link, priorities, query_stripper, data_def.sources)
+            for link in data_def.links
+            if not link.reads_records
         )
+        self.own_sources = [finder.own_source for finder in self.finders]
 
     @property
     def speed(self) -> Speed:

@@ -1,6 +1,6 @@
 """Finds the page that follows another, by values of the page such as a cursor."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine import urls
@@ -18,7 +18,7 @@ from engine.extract.select.scope import Scope
 from engine.extract.select.selectors import compile_selector
 from engine.late_regex import late_regex
 from engine.model.job import link_key, request_key
-from engine.model.link import Carried, LinkDetails, LinkRequest, NextPage, PageBlocks
+from engine.model.link import Carried, LinkDetails, LinkRequest, NextPage, PageBlocks, TextSource
 from engine.model.locator import MAX_SERIES_PAGES
 from engine.model.record import ExtractedLink
 from engine.urls import QueryStripper
@@ -31,18 +31,24 @@ class NextPageFinder:
     """A compiled `next` of a dataDef. Raises ValueError if a selector does not compile."""
 
     def __init__(
-        self, next_page: NextPage, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None
-    ) -> None:
+        self, next_page: NextPage, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None,
+        sources: Sequence[TextSource] = (),
+    ) -> None:  # fmt: skip
         self._query_stripper = query_stripper
         self._request = next_page.request
         self._header = next_page.header
         self._priorities = priorities
         self.until_empty = next_page.until_empty
         self._steps = next_page.steps
+        places = (sources, ()) if sources else ((),)
         self._selectors = {
-            name: compile_selector(text) for name, text in next_page.variables if name not in self._steps
+            name: [compile_selector(text, place) for place in places]
+            for name, text in next_page.variables
+            if name not in self._steps
         }
-        self.speed = max((selector.speed for selector in self._selectors.values()), default=Speed.QUICK)
+        """By the name of a variable: its selector; with sources in their documents, and then on the page itself."""
+        speeds = [selector.speed for selectors in self._selectors.values() for selector in selectors]
+        self.speed = max(speeds, default=Speed.QUICK)
 
     def find(
         self, page: Page, context: Context, blocks: PageBlocks | None, time_budget: TimeBudget
@@ -123,7 +129,8 @@ class NextPageFinder:
 
     def _select(self, name: str, page: Page) -> Any:
         """The value of a variable; a JSON value keeps its type. None: missing, blank or false."""
-        node = self._selectors[name].first(Scope(page))
+        nodes = (selector.first(Scope(page)) for selector in self._selectors[name])
+        node = next((found for found in nodes if found is not None), None)
         if node is None:
             return None
         if isinstance(node, JsonValue):

@@ -53,7 +53,10 @@ class RecordLinks:
         self._max_links = max_links
         joins = {field.name: field.join for field in data_def.fields}
         links = [link for link in data_def.links if link.reads_records]
-        finders = [_RecordLinkFinder(link, LinkFinder(link, priorities, query_stripper), joins) for link in links]
+        sources = data_def.sources if data_def.block is not None else ()  # otherwise their documents are the records
+        finders = [
+            _RecordLinkFinder(link, LinkFinder(link, priorities, query_stripper, sources), joins) for link in links
+        ]
         self._of_records = [f for f in finders if f.link.in_block or data_def.block is None]
         self._of_page = [f for f in finders if f not in self._of_records]
         needed = {name for finder in self._of_page for name in finder.field_names}

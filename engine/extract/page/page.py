@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from weakref import ref
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, SelectolaxError
 
@@ -126,8 +127,10 @@ class Page:
         self._robots: dict[str, PageRobots] = {}
         self.encoding = encoding
         """Python's name of the codec in which the page was sent; empty: UTF-8, or as a `<meta>` says."""
-        self.json_values: dict[str, Any] = {}
-        """Results of selectors of embedded JSON on the whole page, by their text."""
+        self.parsed: dict[object, Any] = {}
+        """Documents inside the page, and results of selectors on all of it, by what selects them."""
+        self.outer: ref[Page] | None = None
+        """Of a document inside a page: that page."""
         self.damaged = 0
         """Bytes that are invalid in its encoding, and were replaced."""
         self.faults: dict[str, None] = {}
@@ -142,6 +145,11 @@ class Page:
     def warn(self, data_def: str, field: str, code: str, text: str) -> None:
         """Note a doubt about a value; further ones of the same field and code are not kept."""
         self.warnings.setdefault((data_def, field, code), PageWarning(data_def, field, code, text))
+
+    @property
+    def root(self) -> "Page":
+        """The page that was fetched."""
+        return (None if self.outer is None else self.outer()) or self
 
     @property
     def utf8(self) -> bytes:

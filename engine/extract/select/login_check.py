@@ -4,7 +4,8 @@ from functools import lru_cache
 
 from engine.extract.page.page import Page
 from engine.extract.select.scope import Scope
-from engine.extract.select.selectors import Selector, compile_selector
+from engine.extract.select.selector import Selector
+from engine.extract.select.selectors import compile_selector
 
 
 def is_logged_out(page: Page, check: str) -> bool:

@@ -13,7 +13,7 @@ from engine.extract.page.page import Page
 from engine.extract.page.patterns import TimeBudget
 from engine.extract.select.node_value import JsonValue, read_node, read_text
 from engine.extract.select.scope import Scope
-from engine.extract.select.selectors import Selector
+from engine.extract.select.selector import Selector
 from engine.model.link import PageBlocks
 from engine.model.record import ExtractedLink, to_text
 

@@ -21,7 +21,7 @@ _TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", 
 class Scope:
     """A page or one block of it, which is converted to other node kinds on demand."""
 
-    __slots__ = ("_element", "_html", "_json_values", "cells", "node", "page")
+    __slots__ = ("_element", "_html", "_parsed", "cells", "node", "page")
 
     def __init__(
         self, page: Page, node: "SelectedNode | None" = None, cells: "Mapping[str, SelectedNode] | None" = None
@@ -33,7 +33,7 @@ class Scope:
         """If the block is a row of a table, its cells by their headings."""
         self._html: LexborNode | None = None
         self._element: _Element | None = None
-        self._json_values: dict[str, Any] | None = None
+        self._parsed: dict[object, Any] | None = None
 
     @property
     def html(self) -> LexborNode | None:
@@ -74,13 +74,13 @@ class Scope:
         return self.element if element is None else element
 
     @property
-    def json_values(self) -> dict[str, Any]:
-        """Parsed embedded JSON of this page or block, by the selector's text."""
+    def parsed(self) -> dict[object, Any]:
+        """Documents inside this page or block, by their source."""
         if self.node is None:
-            return self.page.json_values
-        if self._json_values is None:
-            self._json_values = {}
-        return self._json_values
+            return self.page.parsed
+        if self._parsed is None:
+            self._parsed = {}
+        return self._parsed
 
     @property
     def value(self) -> Any:

@@ -17,6 +17,8 @@ TABLE_PREFIXES: Mapping[str, HeaderRows] = MappingProxyType({"table:": "rows", "
 """Begin the selector of a table whose body rows are the blocks, by what its header rows are."""
 EMBEDDED_PREFIX = "jmespath("
 """Begins JMESPath on the JSON in an element: `jmespath(CSS): expression`."""
+_COMMENT_PREFIX = "comment("
+_HEADER = late_regex(r"header:\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)")
 MAX_LENGTH = 4_000
 _ATTRIBUTE = late_regex(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
 
@@ -62,6 +64,30 @@ def selector_problem(text: str) -> str | None:
     if bare.startswith(EMBEDDED_PREFIX):
         return _embedded_problem(bare)
     return _css_problem(bare)
+
+
+def source_problem(text: str) -> str | None:
+    """Why the `from` of a document inside a page cannot be used; None when it can."""
+    bare = text.strip()
+    if bare.startswith("header:") and not split_header(bare):
+        return "write the name of a header behind `header:`, such as `header: X-Items`"
+    if bare.startswith(_COMMENT_PREFIX):
+        css = split_comment(bare)
+        return selector_problem(css) if css else "write `comment(CSS)`, such as `comment(#stats)`"
+    return None if split_header(bare) else selector_problem(bare)
+
+
+def split_header(text: str) -> str:
+    """The name of `header: NAME`; empty for another source."""
+    found = _HEADER.fullmatch(text.strip())
+    return "" if found is None else found[1]
+
+
+def split_comment(text: str) -> str:
+    """The CSS selector of `comment(CSS)`; empty for another source."""
+    bare = text.strip()
+    is_whole = bare.startswith(_COMMENT_PREFIX) and bare.endswith(")")
+    return bare.removeprefix(_COMMENT_PREFIX)[:-1].strip() if is_whole else ""
 
 
 def is_json_selector(text: str) -> bool:

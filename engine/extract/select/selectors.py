@@ -1,6 +1,6 @@
 """One interface to CSS, XPath and JSON selectors, on a page or in a block."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,18 +8,22 @@ from selectolax.lexbor import LexborNode
 
 from engine.extract.documents.json_expression import JsonExpression
 from engine.extract.documents.json_ld import JsonLdPath
-from engine.extract.documents.json_value import MISSING, parse_embedded_json
+from engine.extract.documents.json_value import MISSING
 from engine.extract.page.budget import Budget
 from engine.extract.select.css import CssExpression, Speed
-from engine.extract.select.node_value import JsonValue, read_node
+from engine.extract.select.embedded import EmbeddedSelector, TextFinder
+from engine.extract.select.node_value import JsonValue
 from engine.extract.select.scope import Scope
+from engine.extract.select.selector import Selector
 from engine.extract.select.selector_syntax import (
     EMBEDDED_PREFIX,
     JMESPATH_PREFIX,
     JSONLD_PREFIX,
     XPATH_PREFIX,
     HeaderRows,
+    split_comment,
     split_embedded,
+    split_header,
     split_json_ld,
     split_table,
 )
@@ -32,6 +36,7 @@ from engine.extract.select.table_grid import (
     lay_out,
     split_rows,
 )
+from engine.model.link import TextSource
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -40,29 +45,14 @@ if TYPE_CHECKING:
     from engine.extract.select.xml_css import XmlCssExpression
 
 
-class Selector(ABC):
-    """A compiled selector: finds matches in document order, and nothing in a document of another kind."""
-
-    speed: Speed
-    leaves_block = False
-    """Whether it finds matches outside of the block, or at their places in the page."""
-
-    @abstractmethod
-    def first(self, scope: Scope) -> "SelectedNode | None": ...
-
-    @abstractmethod
-    def all(self, scope: Scope) -> "list[SelectedNode]": ...
-
-    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
-        """All matches; on a page with very many elements one by one."""
-        return iter(self.all(scope))
-
-
-def compile_selector(text: str | None, *, placed: bool = False) -> Selector:
+def compile_selector(text: str | None, sources: Sequence[TextSource] = (), *, placed: bool = False) -> Selector:
     """Compiles a selector; None selects the page or block itself. Raises `ValueError`.
 
-    `placed`: selectors inside its matches may leave the block.
+    With `sources` it searches the documents inside the page: those of the first, or of the next one in them. `placed`:
+    selectors inside its matches may leave the block.
     """
+    if sources:
+        return EmbeddedSelector(_compile_finder(sources[0]), compile_selector(text, sources[1:], placed=placed))
     if text is None:
         return _SelfSelector()
     bare = text.strip()
@@ -73,32 +63,49 @@ def compile_selector(text: str | None, *, placed: bool = False) -> Selector:
     if bare.startswith(JSONLD_PREFIX):
         return _JsonLdSelector(bare)
     if bare.startswith(EMBEDDED_PREFIX):
-        return _EmbeddedJsonSelector(bare)
+        css, expression = split_embedded(bare)
+        finder = TextFinder(TextSource(selector=css, format="json"), CssSelector(css), only_first=True)
+        speed = max(CssExpression(css).speed, Speed.QUICK_IF_PLAIN)
+        return EmbeddedSelector(finder, JmesPathSelector(expression), speed)
     if (table := split_table(bare)) is not None:
         return TableRowSelector(*table)
     return CssSelector(bare)
 
 
+def _compile_finder(source: TextSource) -> TextFinder:
+    if source.selector is None:
+        return TextFinder(source, CssSelector("script") if source.format == "nextjs" else None)
+    if header := split_header(source.selector):
+        return TextFinder(source, None, header=header)
+    if css := split_comment(source.selector):
+        return TextFinder(source, CssSelector(css), comments=True)
+    return TextFinder(source, compile_selector(source.selector))
+
+
 class PageSelector(Selector):
     """A selector that searches the whole page from inside a block, once for all blocks."""
 
-    def __init__(self, selector: Selector) -> None:
+    def __init__(self, selector: Selector, *, in_document: bool = False) -> None:
+        """`in_document`: search the document inside the page that the block is of."""
         self._selector = selector
+        self._in_document = in_document
         self.speed = selector.speed
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         key = (self, "first")
-        selections = scope.page.selections
+        page = scope.page if self._in_document else scope.page.root
+        selections = page.selections
         if key not in selections:
-            selections[key] = self._selector.first(Scope(scope.page))
+            selections[key] = self._selector.first(Scope(page))
         node: SelectedNode | None = selections[key]
         return node
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
         key = (self, "all")
-        selections = scope.page.selections
+        page = scope.page if self._in_document else scope.page.root
+        selections = page.selections
         if key not in selections:
-            selections[key] = self._selector.all(Scope(scope.page))
+            selections[key] = self._selector.all(Scope(page))
         nodes: list[SelectedNode] = selections[key]
         return nodes
 
@@ -271,38 +278,14 @@ class _JsonLdSelector(_JsonSelector):
         self._path = JsonLdPath(path)
 
     def _matches(self, scope: Scope) -> Sequence[Any]:
-        cache = scope.page.json_values
+        page = scope.page.root
+        cache = page.parsed
         matches: list[Any] | None = cache.get(self._text)
         if matches is None:
-            objects = scope.page.json_ld.get(self._type, ())
+            objects = page.json_ld.get(self._type, ())
             matches = [value for value in map(self._path.search, objects) if value is not None]
             cache[self._text] = matches
         return matches
-
-
-class _EmbeddedJsonSelector(_JsonSelector):
-    def __init__(self, text: str) -> None:
-        self._css_text, expression = split_embedded(text)
-        self._css = CssSelector(self._css_text)
-        self.speed = max(self._css.speed, Speed.QUICK_IF_PLAIN)
-        self._expression = JsonExpression(expression)
-
-    def _matches(self, scope: Scope) -> Sequence[Any]:
-        cache = scope.json_values
-        if (value := cache.get(self._css_text)) is None:
-            value = cache[self._css_text] = self._parse(scope)
-        found = None if value is MISSING else self._expression.search(value)
-        return () if found is None else (found,)
-
-    def _parse(self, scope: Scope) -> Any:
-        node = self._css.first(scope) if scope.page.kind == "html" else None
-        text = read_node(node, "text") if node is not None else None
-        if not text:
-            return MISSING
-        value = parse_embedded_json(text)
-        if value is MISSING:
-            scope.page.faults[f"what `{self._css_text}` selects is not JSON and was skipped"] = None
-        return value
 
 
 class _SelfSelector(Selector):

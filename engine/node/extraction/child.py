@@ -97,7 +97,7 @@ class ExtractionChild:
         self._page_class = tracked_page(slot)
         self._defs: dict[int, Definitions] = {}
         self._xpath_defs = set[int]()
-        """DataDefs that may use XPath."""
+        """DataDefs that need the text of a page beside its tree."""
         self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
         self._compiled: dict[tuple[int, str], RecordExtractor] = {}
         self._number = 0
@@ -331,7 +331,7 @@ class ExtractionChild:
             if body is not None:
                 text = body.read().decode()
                 self._defs[key] = Definitions.from_json(text)
-                if XPATH_PREFIX in text:
+                if XPATH_PREFIX in text or _reads_bodies(self._defs[key]):
                     self._xpath_defs.add(key)
         except MemoryError:
             return  # the next document says so
@@ -361,3 +361,8 @@ def main(start: ChildStart) -> None:
     base = resident_bytes()
     limit_memory(limits.growth(base))
     ExtractionChild(start.connect(), slot, limits, base).serve()
+
+
+def _reads_bodies(definitions: Definitions) -> bool:
+    """Whether documents inside pages may be read from their whole text."""
+    return any(one.sources or any(link.source for link in one.links) for one in definitions.data_defs)

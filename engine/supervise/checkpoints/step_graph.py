@@ -237,7 +237,7 @@ def _links_by_target(definitions: Definitions, groups: Iterable[TaskGroup]) -> d
     for group in groups:
         for data_def in _group_data_defs(definitions, group):
             for link in data_def.links:
-                hash_ = _hash("link", group.name, data_def.block, definition_hash(link))
+                hash_ = _hash("link", group.name, definition_hash([data_def.block, data_def.sources, link]))
                 links.setdefault(link.group or group.name, {}).setdefault(group.name, []).append(hash_)
     for located in definitions.locator_groups:
         for rules in [locator.sitemap_rules for locator in located.locators if locator.sitemap_rules is not None]:

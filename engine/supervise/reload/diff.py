@@ -47,7 +47,9 @@ def _links_by_target(definitions: Definitions) -> dict[str, dict[str, str]]:
         for name in dict.fromkeys(task.data_def for task in group.tasks):
             data_def = definitions.data_def(name)
             for link in data_def.links if data_def else ():
-                by_target.setdefault(link.group or group.name, []).append([data_def.block if data_def else "", link])
+                by_target.setdefault(link.group or group.name, []).append(
+                    [*([data_def.block, data_def.sources] if data_def else [""]), link]
+                )
         depth = {g.name: g.max_depth for g in definitions.task_groups}
         by_group[group.name] = {
             target: definition_hash([links, depth.get(target), query_rules]) for target, links in by_target.items()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.extract.documents import json_ld
+from engine.extract.embedded import documents
 from engine.extract.records import RecordExtractor
-from engine.extract.select import selectors
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link
 from tests.unit.extract.pages import CONTEXT, extract, page, value
@@ -191,7 +191,7 @@ def test_other_documents_have_none(kind: Any, text: str) -> None:
 def test_a_page_is_parsed_once_for_all_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
     read = json_ld.parse_embedded_json
-    for module in (json_ld, selectors):
+    for module in (json_ld, documents):
         monkeypatch.setattr(module, "parse_embedded_json", lambda text: parsed.append(text) or read(text))
     names = [f"f{number}" for number in range(5)]
     fields = [Field(name=name, selector=f"jsonld: Product.{name}") for name in names]

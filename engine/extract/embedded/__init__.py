@@ -1,0 +1,1 @@
+"""Documents inside a page: texts of it that are read as HTML, JSON, scripts, XML or CSV."""
