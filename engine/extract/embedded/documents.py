@@ -55,6 +55,8 @@ class DocumentReader:
 
     def read(self, page: Page, texts: Sequence[Any]) -> Documents:
         """The documents of the texts, which may be values of JSON. Raises PageTooCostly."""
+        if self._format == "nextjs":
+            return self._read_next(page, [text for text in texts if isinstance(text, str)])
         documents = Documents(texts=len(texts))
         time_budget = TimeBudget()
         left = _MAX_CHARACTERS
@@ -75,6 +77,16 @@ class DocumentReader:
                 documents.problems.setdefault(UNREADABLE, str(error))
         return documents
 
+    def _read_next(self, page: Page, texts: Sequence[str]) -> Documents:
+        """The one document of all texts."""
+        from engine.extract.embedded.nextjs import read_next_data
+
+        data, fault = read_next_data(texts)
+        documents = Documents([] if data is MISSING else [embed(page, "json", "", data)], texts=len(texts))
+        if fault or data is MISSING:
+            documents.problems[UNREADABLE] = f"{self._source.shown}: {fault or 'no text has data of Next.js'}"
+        return documents
+
     def _read_text(self, page: Page, text: Any, documents: Documents, time_budget: TimeBudget) -> None:
         if not isinstance(text, str):
             if self._format != "json" or self._pattern is not None:
@@ -91,8 +103,8 @@ class DocumentReader:
         if kind == "json" or kind == "js" or kind == "nextjs":
             documents.pages.append(embed(page, "json", "", self._read_value(page, text, start, documents)))
         elif part := text[start:end].strip():
-            if kind == "html" and _TABLE_PART.match(part):
-                part = f"<table>{part}"
+            if kind == "html":
+                part = _place_part(part)
             documents.pages.append(embed(page, kind, part))
 
     def _cut(self, text: str, time_budget: TimeBudget) -> tuple[int, int] | None:
@@ -136,6 +148,13 @@ class _TextUnreadable(Exception):
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message)
         self.at = at
+
+
+def _place_part(html: str) -> str:
+    """The HTML of a part of a page, with the element that it needs around it."""
+    if html.startswith("<!--"):  # in front of the first element, a comment would be in none
+        return f"<body>{html}"
+    return f"<table>{html}" if _TABLE_PART.match(html) else html
 
 
 def embed(page: Page, kind: PageKind, text: str, value: Any = MISSING) -> Page:

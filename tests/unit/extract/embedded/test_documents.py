@@ -112,7 +112,7 @@ def test_numbers_keep_their_digits_and_unknown_values_are_said_with_their_place(
     assert rows == ({"p": Decimal("1.10"), "at": None, "c": "x"}, {"p": Decimal(2), "at": None, "c": "x"})
     (warning,) = loaded.warnings.values()
     assert warning.text == (
-        "d: a value of `from: #s` at 2:53 of the page only a script knows: missing, such as"
+        "d: a value of `from: #s` at 2:48 of the page only a script knows: missing, such as"
         " `new Date()}, {p: 2}], c: 'x'}…`"
     )
 

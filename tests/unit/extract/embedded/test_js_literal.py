@@ -12,8 +12,8 @@ from engine.extract.embedded.js_literal import LiteralInvalid, find_assigned, re
     ("text", "written"),
     [
         ("{a: 1, $b_2: 'x', \"c\": [1, 2,],}", '{"a":1,"$b_2":"x","c":[1,2]}'),
-        ("{a:1.10,b:.5,c:5.,d:0x1F,e:1_000,f:12n,g:+3,h:-2e3}", '{"a":1.10,"b":0.5,"c":5,"d":31,"e":1000,"f":12,"g":3,"h":-2e3}'),
-        ("{a:undefined,b:void 0,c:void(0),d:!0,e:!1,f:NaN,g:-Infinity}", '{"a":null,"b":null,"c":null,"d":true,"e":false,"f":null,"g":null}'),
+        ("[1.10, .5, 5., 0x1F, 1_000, 12n, +3, -2e3]", "[1.10,0.5,5,31,1000,12,3,-2e3]"),
+        ("[undefined, void 0, void(0), !0, !1, NaN, -Infinity]", "[null,null,null,true,false,null,null]"),
         ("[1,,2,]", "[1,null,2]"),
         ("{/* a */a:1,// b\nb:2 <!-- c\n}", '{"a":1,"b":2}'),
         (r"'it\'s \x41\u{1F600}\v'", r'"it' + "'" + r's A\ud83d\ude00\u000b"'),
@@ -56,8 +56,9 @@ def test_what_is_no_literal_is_said(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "[" * 200_000, "{a:" * 100_000, "{a:'" + "x" * 500_000, "{a:" + "/[" * 50_000, "{a:/*" * 50_000, "{a:" + "f(" * 100_000,
-        "[1" + "_1" * 200_000 + "x]", "{a:" + "JSON.parse('" * 30_000, "{a:" + "! " * 50_000, "{a:" + " " * 500_000,
+        "[" * 200_000, "{a:" * 100_000, "{a:'" + "x" * 500_000, "{a:" + "/[" * 50_000, "{a:/*" * 50_000,
+        "{a:" + "f(" * 100_000,
+        "[1" + "_1" * 200_000 + "x", "{a:" + "JSON.parse('" * 30_000, "{a:" + "! " * 50_000, "{a:" + " " * 500_000,
     ],
     ids=["lists", "objects", "string", "regexes", "comments", "calls", "digits", "parses", "operators", "blanks"],
 )  # fmt: skip
