@@ -26,7 +26,6 @@ from engine.node.fetch_loop import FetchLoop
 from engine.node.handlers.login_page import LoginPageReader
 from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
-from engine.node.loading.page_loader import PageLoader
 from engine.node.loading.pool import LoaderPool
 from engine.node.node_context import NodeContext
 from engine.node.pipeline import Pipeline
@@ -176,9 +175,7 @@ def _build_pipeline(
         db_access=db_access,
         named_hosts=NamedHosts(run=node.run.seq, base_url=node.run.base_url, db_access=db_access, def_cache=def_cache),
         host_gates=host_gates,
-        group_loaders=GroupLoaders(
-            page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=node.run.id
-        ),
+        group_loaders=GroupLoaders(loader_pool, settings, def_cache=def_cache, host_gates=host_gates, run=node.run.id),
         file_parts=FileParts(FileFolder(node.folder, node.run.id), settings),
     )
     return Pipeline(

@@ -39,7 +39,6 @@ from engine.node.handlers.page_fetch import Fetch, StartChain
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
-from engine.node.loading.page_loader import PageLoader
 from engine.node.loading.pool import LoaderPool
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.file_parts import FileParts
@@ -117,7 +116,7 @@ class _Visit:
         self._template = OwnTemplate(["engine.node.loading.loader_child"])
         db_access, gates = _NoStore(definitions, settings, start_url), _OpenGates()
         named_hosts = NamedHosts(run=0, base_url=settings.base_url, db_access=db_access, def_cache=def_cache)
-        page_loader = PageLoader(LoaderPool(self._template, settings), settings)
+        pool = LoaderPool(self._template, settings)
         self._sender = sender = RequestSender(
             settings=settings,
             def_cache=def_cache,
@@ -125,7 +124,7 @@ class _Visit:
             db_access=db_access,
             named_hosts=named_hosts,
             host_gates=gates,
-            group_loaders=GroupLoaders(page_loader=page_loader, def_cache=def_cache, host_gates=gates, run=_RUN),
+            group_loaders=GroupLoaders(pool, settings, def_cache=def_cache, host_gates=gates, run=_RUN),
             file_parts=FileParts(FileFolder(Path(), _RUN), settings),
         )
         outcomes = _Explained(source=_RUN, max_attempts=1)

@@ -23,8 +23,7 @@ from engine.model.step import StepResult
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
 from engine.node.host_gate import HostBackingOff, HostGate, HostGates
-from engine.node.loading.group_loaders import GroupLoaders
-from engine.node.loading.page_loader import GroupLoader
+from engine.node.loading.group_loaders import GroupLoader, GroupLoaders
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
 from engine.runtime.clock import store_time

@@ -7,7 +7,7 @@ import pytest
 from engine.defs.loader import load
 from engine.errors import DefsError
 from engine.model.fingerprint import list_units
-from engine.node.loading.page_loader import find_loader
+from engine.node.loading.group_loaders import find_loader
 
 PLUGIN = """\
 class One:
