@@ -1,10 +1,12 @@
 """`query.table`: the body rows of a table are records, whose fields name their columns by heading."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.defs.loader import load
 from engine.extract.page.page import PageTooCostly
 from engine.extract.page.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
@@ -12,6 +14,7 @@ from engine.extract.select.selection import Selection, select_values
 from engine.extract.select.selector_syntax import join_table
 from engine.model.definition import DataDef, Field, FilterRule
 from engine.model.link import Link
+from tests.unit.defs.language.test_strictness import write_defs
 from tests.unit.extract.pages import CONTEXT, extract, page
 
 PRICES = """<table id=t><thead>
@@ -144,3 +147,33 @@ def test_a_table_of_too_many_cells_is_refused(markup: str) -> None:
     data_def = DataDef(name="d", block="table: table", fields=(Field(name="f", column="a"),))
     with pytest.raises((PageTooCostly, OutOfTime)):
         extract(data_def, markup, patience=5.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "markup"),
+    [
+        ("comment(#all)", f"<div id=all><!-- <div>{PRICES}</div> --></div>"),
+        ("template", f"<template><h2>Tea</h2>{PRICES}</template>"),
+    ],
+)
+def test_a_table_inside_a_document_inside_the_page(source: str, markup: str, tmp_path: Path) -> None:
+    written = f"""\
+locatorGroups: {{list: {{locators: [{{url: "https://shop.example/"}}]}}}}
+taskGroups: {{list: {{items: {{dataDef: item}}}}}}
+dataDefs:
+  item:
+    query: {{from: "{source}", as: html, table: table}}
+    fields:
+      name: {{column: Name}}
+      url: {{column: Name, selector: a, attribute: href, type: url}}
+      price: {{column: "2024 / H2"}}
+      id: {{selector: "xpath: ancestor::table/@id"}}
+"""
+    data_def = load(write_defs(tmp_path, written)).definitions.data_def("item")
+    assert data_def is not None
+    assert [list(row.values()) for row in extract(data_def, f"<p>x</p>{markup}").rows] == [
+        ["Tea", "https://shop.example/tea", "1.30", "t"],
+        ["Coffee", None, "2.40", "t"],
+        ["Coffee", None, None, "t"],
+        ["All", None, "9", "t"],
+    ]
