@@ -129,7 +129,7 @@ class _Visit:
         )
         outcomes = _Explained(source=_RUN, max_attempts=1)
         ask_robots = _AskRobots(sender)
-        rules = ask_robots, KeepBody(db_access, outcomes), LeaseAgain(outcomes)
+        rules = KeepBody(db_access, outcomes), ask_robots, LeaseAgain(outcomes)
         stages: list[PageStage] = [
             StartChain(settings.max_redirects, def_cache.query_stripper, sender.cookie_header),
             ask_robots,

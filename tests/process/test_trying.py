@@ -159,6 +159,8 @@ def test_try_refuses_what_a_crawl_would_refuse(project: Project, site: Site, try
     assert "robots.txt disallows it" in try_here("book", site.url("/book/0-0"), code=1).err
     assert "/book/0-0" not in site.paths
     assert "HTTP 404" in try_here("book", site.url("/nothing"), code=1).err
+    site["/wall"] = html("<script>window._cf_chl_opt={}</script>")
+    assert "blocked: challenge (window._cf_chl_opt)" in try_here("book", site.url("/wall"), code=1).err
     site["/image"] = Page(b"\x89PNG\r\n", headers={"Content-Type": "image/png"})
     assert "not a page: image/png" in try_here("book", site.url("/image"), code=1).err
     for url in ("http://127.0.0.1:9/", "http://nowhere.invalid/"):

@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 
 from engine.errors import PageUnavailable
-from engine.model.definition import Definitions, Locator, LocatorGroup
+from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
 from engine.preview.visit import fetch_page, locator_hosts
 from engine.settings import Settings
-from tests.unit.http.server import Exchange, serving
+from tests.unit.http.server import Exchange, Page, serving
+
+
+def redirect(target: str) -> Page:
+    return lambda exchange: exchange.respond(b"", f"Location: {target}", status="302 Found")
 
 
 def _defs(base_url: str | None = None, **locator: object) -> Definitions:
@@ -58,6 +62,68 @@ def test_a_cookie_wall_and_a_refresh_are_passed() -> None:
         )
         with pytest.raises(PageUnavailable, match="redirect loop"):
             fetch_page(site.url("/wall"), Definitions(), Settings(robots=False))
+
+
+def test_each_host_is_asked_as_its_rule_and_its_robots_txt_say() -> None:
+    def allow_few(exchange: Exchange) -> None:
+        exchange.respond(b"User-agent: *\nDisallow: /private\n", "Content-Type: text/plain")
+
+    with serving() as site:
+        there = f"localhost:{site.port}"
+        defs = Definitions(
+            hosts=(HostRule(name="127.0.0.1", headers={"X-Key": "k"}), HostRule(name=there, private=True))
+        )
+        site.pages["/robots.txt"] = allow_few
+        site.pages["/old"] = redirect(f"http://{there}/new")
+        site.pages["/new"] = lambda x: x.respond(
+            b"<meta http-equiv=refresh content='0;url=/end'>", "Content-Type: text/html"
+        )
+        site.pages["/end"] = lambda x: x.respond(b"<h1>end", "Content-Type: text/html")
+        page = fetch_page(site.url("/old"), defs, Settings())
+        assert (page.url, page.status, page.body) == (f"http://{there}/end", 200, b"<h1>end")
+        asked = [(x.headers["host"].partition(":")[0], x.path, x.headers.get("x-key")) for x in site.requests]
+        assert asked == [
+            ("127.0.0.1", "/robots.txt", None), ("127.0.0.1", "/old", "k"),
+            ("localhost", "/robots.txt", None), ("localhost", "/new", None), ("localhost", "/end", None),
+        ]  # fmt: skip
+        site.pages["/old"] = redirect(f"http://{there}/private")
+        with pytest.raises(PageUnavailable) as caught:
+            fetch_page(site.url("/old"), defs, Settings())
+        assert caught.value.message == f"http://{there}/private: robots.txt disallows it (line 2: Disallow: /private)"
+        assert caught.value.remedy.startswith("A crawl would skip it.")
+        with pytest.raises(PageUnavailable, match="of localhost is loopback"):
+            fetch_page(site.url("/old"), Definitions(), Settings())
+
+
+def test_what_a_crawl_refuses_is_refused_with_what_to_do() -> None:
+    def read(path: str, rule: HostRule | None = None, **locator: object) -> PageUnavailable:
+        made = Locator(name="l", urls=(site.url(path),), **locator)  # type: ignore[arg-type]
+        hosts = (HostRule(name="localhost", private=True), *((rule,) if rule else ()))
+        defs = Definitions(locator_groups=(LocatorGroup(name="g", locators=(made,)),), hosts=hosts)
+        with pytest.raises(PageUnavailable) as caught:
+            fetch_page(site.url(path), defs, Settings(robots=False, max_redirects=2))
+        return caught.value
+
+    with serving() as site:
+        site.pages["/loop"] = redirect("/loop")
+        assert read("/loop").remedy == "Only the site can fix this."
+        for number in range(4):
+            site.pages[f"/{number}"] = redirect(f"/{number + 1}")
+        assert "max_redirects" in read("/0").remedy
+        far = f"Location: http://localhost:{site.port}/end"
+        site.pages["/post"] = lambda x: x.respond(b"", far, status="307 Temporary Redirect")
+        assert "would repeat the request's body there" in read("/post", method="POST", body="q=1").message
+        assert site.requests[-1].path == "/post"
+        site.pages["/wall"] = lambda x: x.respond(b"", "Location: /wall", "Set-Cookie: a=1", status="302 Found")
+        assert "redirect loop" in read("/wall", HostRule(name="127.0.0.1", cookie_jar="off")).message
+        assert "cookie" not in site.requests[-1].headers
+
+
+def test_the_challenge_of_a_site_is_no_page() -> None:
+    with serving() as site:
+        site.pages["/"] = lambda x: x.respond(b"<script>window._cf_chl_opt={}</script>", "Content-Type: text/html")
+        page = fetch_page(site.url("/"), Definitions(), Settings(robots=False))
+        assert (page.status, page.refusal) == (200, "challenge (window._cf_chl_opt)")
 
 
 def test_a_variable_that_is_not_set_is_named_in_the_url_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
