@@ -95,6 +95,8 @@ class RecordExtractor:
         self._reads = tuple((reader.name, reader.read_value) for reader in self._readers)
         self.record_fields = tuple(field.name for field in fields if field.value is None and field.scope is None)
         self.read_fields = tuple(field.name for field in fields if field.value is None)
+        self._counted = tuple([name for reader in self._readers for name in reader.counted_names])
+        self._reads_values = any(reader.reads_values for reader in self._readers)
         self.defaulted_fields = frozenset(field.name for field in data_def.fields if field.has_default)
         """Fields with a default, which pages may lack."""
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
@@ -163,7 +165,7 @@ class RecordExtractor:
         budget = Budget(page, context, patience, self._data_def.name)
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
-        missing = dict.fromkeys(self.read_fields, 0)
+        missing = dict.fromkeys(self._counted, 0)
         filtered = 0
         record_links = self._record_links.begin(budget) if self._record_links else None
         if self._compile_error:
@@ -173,7 +175,7 @@ class RecordExtractor:
             budget.missing.clear()
             unread = iter(self._reads) if progress is None else _track(self._reads, progress)
             try:
-                row = {name: read(scope, budget) for name, read in unread}
+                row = self._read_row(unread, scope, budget)
                 if self._filters and any(rule.drops(row, budget.time_budget) for rule in self._filters):
                     filtered += 1
                     continue
@@ -208,6 +210,16 @@ class RecordExtractor:
             dropped_links=dropped_links,
             counts=RecordCounts(len(rows) + len(rejected), len(rejected), tuple(missing.items()), filtered),
         )
+
+    def _read_row(self, unread: Iterable[tuple[str, _Read]], scope: Scope, budget: Budget) -> dict[str, Any]:
+        """The values of a record. Raises `RecordRejected`."""
+        if not self._reads_values:
+            return {name: read(scope, budget) for name, read in unread}
+        row: dict[str, Any] = {}
+        budget.row = row
+        for name, read in unread:
+            row[name] = read(scope, budget)
+        return row
 
     def _find_links(
         self, budget: Budget, record_links: PageRecordLinks | None

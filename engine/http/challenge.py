@@ -3,7 +3,8 @@
 import re
 
 from engine.http.response import FetchResponse
-from engine.model.definition import BlockSign, HostRule
+from engine.model.definition import HostRule
+from engine.model.host import BlockSign
 
 REFUSAL_STATUSES = frozenset({401, 403, 407})
 """They refuse one page, until most of a host's answers are such."""

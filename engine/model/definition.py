@@ -13,12 +13,12 @@ from engine.model.axis import AxisTable
 from engine.model.declaration import (
     AnyText,
     Concurrency,
+    Constant,
     DefKey,
     Duration,
     FilterPattern,
     HeaderValue,
     Hours,
-    HttpStatus,
     LocaleName,
     NonNegativeInteger,
     NumberMark,
@@ -28,13 +28,12 @@ from engine.model.declaration import (
     Priority,
     QueryKey,
     Replacement,
-    SelectorText,
     Separator,
     Shape,
     Text,
     Value,
 )
-from engine.model.host import CookieJarMode, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule
+from engine.model.host import BlockSign, CookieJarMode, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule
 from engine.model.link import Link, NextPage, TextSource
 from engine.model.locator import Recrawl, SeedColumns, SitemapRules
 from engine.model.output_type import AppenderDef
@@ -54,17 +53,15 @@ FieldType = Literal[
 class Field(Struct, frozen=True, kw_only=True):
     """One value of a record.
 
-    Select → attribute → whitespace → replace → match → split → convert → blank = missing → default → type → required.
+    Select → attribute → whitespace → decode → replace → match → split → convert → map → blank = missing → default →
+    type → required.
     """
 
     name: str
-    selector: Annotated[
-        SelectorText | None,
-        DefKey(
-            "CSS, `xpath: …`, `jmespath: …`, `jsonld: TYPE.path` or `jmespath(CSS): …`; default: the block itself.",
-            examples=("h3 a", "xpath: .//a[@rel='author']", "jmespath: price.amount", "jsonld: Product.offers.price"),
-        ),
-    ] = None
+    selector: str | None = None
+    """None: the block itself."""
+    fallbacks: tuple[str, ...] = ()
+    """Selectors for blocks in which the ones before give no value, in this order."""
     scope: Annotated[
         Literal["page", "from"] | None,
         DefKey("The selector searches the whole page, not the block; with from, the document of the block."),
@@ -87,6 +84,10 @@ class Field(Struct, frozen=True, kw_only=True):
     whitespace: Annotated[Literal["keep"] | None, DefKey("With keep, white space stays as it is in the document.")] = (
         None
     )
+    decode: Annotated[
+        Literal["url", "html", "base64"] | None,
+        DefKey("How the text is written: percent-encoded, with references such as &amp;, or in base64."),
+    ] = None
     replace: Annotated[
         tuple[Replacement, ...],
         DefKey(
@@ -109,6 +110,13 @@ class Field(Struct, frozen=True, kw_only=True):
         Separator | None,
         DefKey("The text between the parts of a list: the value is the list of its parts.", examples=(",", " / ")),
     ] = None
+    map: Annotated[
+        Mapping[str, Constant],
+        DefKey(
+            "By text, the value that it stands for; * for all others, which are missing otherwise.",
+            examples=({"In stock": True, "*": False},),
+        ),
+    ] = field(default_factory=_empty_mapping)
     type: Annotated[FieldType, DefKey("The type of the value; default str.")] = "str"
     decimal_mark: Annotated[
         NumberMark | None,
@@ -129,9 +137,9 @@ class Field(Struct, frozen=True, kw_only=True):
         tuple[LocaleName, ...],
         Shape.ITEM_OR_LIST,
         DefKey(
-            "The language of dates of the format any, such as de or en-GB; of several the first that reads a date.",
+            "The language of dates of the format any, such as de, or an XPath that finds it in the page.",
             name="locale",
-            examples=("de", "en-GB", ["de", "fr"]),
+            examples=("de", "en-GB", ["de", "fr"], "xpath: string(/html/@lang)"),
         ),
     ] = ()
     value: Annotated[
@@ -154,6 +162,14 @@ class Field(Struct, frozen=True, kw_only=True):
     ] = ()
     from_step: Annotated[bool, DefKey("Whether a step of the task fills the field; default false.")] = False
     place: SourcePosition = NO_POSITION
+
+    @property
+    def counted_names(self) -> tuple[str, ...]:
+        """The names under which records without a value are counted: its own, and `NAME[1]` for its first selector.
+
+        Of a list of selectors all but the last have such a name: it shows when another one takes over.
+        """
+        return (self.name, *[f"{self.name}[{number}]" for number in range(1, len(self.fallbacks) + 1)])
 
     @property
     def is_list(self) -> bool:
@@ -318,16 +334,6 @@ class LocatorGroup(Struct, frozen=True, kw_only=True):
     name: str
     locators: Annotated[tuple[Locator, ...], DefKey("Where to start.")]
     place: SourcePosition = NO_POSITION
-
-
-class BlockSign(Struct, frozen=True, kw_only=True):
-    """An answer by which the site refuses the crawler: all keys of a sign must apply."""
-
-    status: Annotated[HttpStatus | None, DefKey("The HTTP status.", examples=(403,))] = None
-    match: Annotated[
-        Text | None,
-        DefKey("A text in the first 8 kB of the body, in capitals or not.", examples=("verify you are human",)),
-    ] = None
 
 
 class HostRule(Struct, frozen=True, kw_only=True):

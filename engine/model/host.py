@@ -83,6 +83,16 @@ class HostAuth(Struct, frozen=True):
         return f"HostAuth({self.kind})"
 
 
+class BlockSign(Struct, frozen=True, kw_only=True):
+    """An answer by which the site refuses the crawler: all keys of a sign must apply."""
+
+    status: Annotated[HttpStatus | None, DefKey("The HTTP status.", examples=(403,))] = None
+    match: Annotated[
+        Text | None,
+        DefKey("A text in the first 8 kB of the body, in capitals or not.", examples=("verify you are human",)),
+    ] = None
+
+
 class TlsRule(Struct, frozen=True, kw_only=True):
     """Which certificates are accepted from the host, and which one the crawler shows."""
 

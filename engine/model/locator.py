@@ -1,4 +1,4 @@
-"""Pages of a locator: numbered series, rules for sitemaps, and when a page is asked for again."""
+"""Pages of a locator: numbered series, seeds, rules for sitemaps, and when a page is asked for again."""
 
 from typing import Annotated, Literal
 

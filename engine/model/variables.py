@@ -35,6 +35,8 @@ _NO_HOST = late_regex(r"[/\\?#@\s]")
 _SECRETS = late_regex(r"%\{(?:env|file)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
 SEED = "seed."
 """Prefix of variables with values of the line of a CSV file from which a job was made."""
+FIELD = "field."
+"""Prefix of variables with values of the record."""
 CARRIED = "carried."
 """Prefix of variables with values that the linking page carries to this one."""
 

@@ -218,8 +218,12 @@ def _find_json_selector(data_def: DataDef) -> str:
     return _find_selector(data_def, (JMESPATH_PREFIX,))
 
 
+def _selectors(data_def: DataDef) -> list[tuple[str, str | None]]:
+    return [(field.name, text) for field in data_def.fields for text in (field.selector, *field.fallbacks)]
+
+
 def _find_selector(data_def: DataDef, prefixes: tuple[str, ...]) -> str:
-    selectors = [("block", data_def.block), *((field.name, field.selector) for field in data_def.fields)]
+    selectors = [("block", data_def.block), *_selectors(data_def)]
     if data_def.sources:  # the others search the documents that it gives
         selectors = [("from", data_def.sources[0].selector)]
     return next((name for name, text in selectors if (text or "").strip().startswith(prefixes)), "")

@@ -16,6 +16,7 @@ from engine.defs.language.keys import (
     AuthTerm,
     DataDefTerm,
     DefsTerm,
+    FieldTerm,
     LocatorTerm,
     NextTerm,
     RequestTerm,
@@ -237,7 +238,8 @@ def _locator_group(group: LocatorGroup, _part: DefPart) -> LocatorGroup:
     return replace(group, locators=tuple(locators))
 
 
-def _field(written: Field, part: DefPart) -> Field:
+def _field(term: FieldTerm, part: DefPart) -> Field:
+    written = term.to_field()
     entry = part.node.entries.get("default")
     if entry is None:
         return written

@@ -2,13 +2,15 @@
 
 import re
 
+from msgspec.structs import replace
+
 from engine.defs.builders.bodies import check_bodies, iter_scalars
 from engine.defs.builders.definitions import canonical_host
 from engine.defs.checks import fields
 from engine.defs.checks.text_sources import check_in_document, check_query
 from engine.defs.language.keys import has_records, innermost_query, is_table, iter_locators, written_urls
 from engine.defs.problems import Problems
-from engine.defs.yaml.node import YamlNode
+from engine.defs.yaml.node import Entry, YamlNode
 from engine.defs.yaml.redaction import shown_host, shown_key
 from engine.errors import UsageError
 from engine.extract.select.selector_syntax import (
@@ -178,7 +180,10 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
     if query is not None:
         _check_table(query, table, problems)
     block = block if table is None else table
-    for _, field in node.entries_of("fields"):
+    before: dict[str, YamlNode] = {}
+    for key, field in node.entries_of("fields"):
+        fields.check_references(field.node, before, [one for one, _ in node.entries_of("fields")], problems)
+        before[key] = field.node
         fields.check(field.node, field.place, problems, has_block=has_records(node), has_table=table is not None)
         if is_json is None:
             _check_in_block(field.node, "" if block is None else block.text.strip(), problems)
@@ -207,6 +212,8 @@ def _check_table(query: YamlNode, table: YamlNode | None, problems: Problems) ->
 
 def _check_in_block(node: YamlNode, block: str, problems: Problems) -> None:
     """Whether the selector of a field can match anything in that block (empty: the page)."""
+    for item in node.list_of("selector"):
+        _check_in_block(replace(node, entries=node.entries | {"selector": Entry(item.place, item)}), block, problems)
     selector = (node.text_of("selector") or "").strip()
     if not block or not selector or "scope" in node.entries:  # the scope of a field may be the page
         return

@@ -1,13 +1,16 @@
 """Checks combinations of the keys of a field: those that exclude or require each other."""
 
 import re
+from collections.abc import Mapping, Sequence
 
 from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES, TABLE_EXCLUDES
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
+from engine.errors import quote_text, suggest
 from engine.extract.fields.human_dates import ANY_FORMAT
 from engine.extract.select.srcset import is_srcset
 from engine.model.stored_form import SourcePosition
+from engine.model.variables import FIELD, variable_names
 from engine.runtime.extras import has_extra, install_hint
 
 _MAX_NESTING = 2
@@ -16,6 +19,8 @@ _DATE_LETTERS = {
     "HH": "%H", "mm": "%M", "ss": "%S",
 }  # fmt: skip
 """Letters of other date languages, longest first, and the directives they stand for."""
+_NUMBERS_OF = (r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", r"[-+]?[0-9]+")
+"""Fractions, and whole numbers."""
 _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
@@ -30,6 +35,24 @@ def check(node: YamlNode, place: SourcePosition, problems: Problems, *, has_bloc
         problems.warn(node.key_place("scope"), "no-effect", message)
 
 
+def check_references(node: YamlNode, before: Mapping[str, YamlNode], names: Sequence[str], problems: Problems) -> None:
+    """Checks that a `value` names fields before it. `names`: of all fields."""
+    value = node.get("value")
+    for name in variable_names(value.text) if value is not None and value.kind == "scalar" else ():
+        if not name.startswith(FIELD):
+            continue
+        bare = name.removeprefix(FIELD)
+        field = bare.partition(".")[0]
+        if field in before:
+            if before[field].is_true("fromStep"):
+                message = f"a step fills '{field}' later, when this value is made"
+                problems.add(value.place if value is not None else node.place, "conflict", message)
+        elif value is not None and field in names:
+            problems.add(value.place, "later-field", f"`%{{{name}}}` is read later; write '{field}' before this field")
+        elif value is not None:
+            problems.add(value.place, "unknown-field", f"unknown field '{field}'{suggest(field, [*names])}")
+
+
 def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
     if "value" in node.entries:
         for key in ("selector", "column", "scope", "attribute", "all"):
@@ -41,6 +64,10 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     elif "format" in node.entries and "%" not in (text := node.text_of("format") or "%") and text != ANY_FORMAT:
         message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}, or `any` with a `locale`"
         problems.add(node.entries["format"].node.place, "bad-format", message)
+    if node.has_empty_list("selector"):
+        problems.add(node.key_place("selector"), "bad-selector", "the list of selectors is empty; write one")
+    if "map" in node.entries:
+        _check_map(node, problems)
     has_locale = "locale" in node.entries and not node.has_empty_list("locale")
     if node.text_of("format") == ANY_FORMAT and kind == "date" and not has_locale:
         message = "`format: any` needs a `locale`, such as `en`: 3/4/2024 is another day in `en-GB`"
@@ -97,6 +124,27 @@ def _check_column(node: YamlNode, depth: int, problems: Problems) -> None:
     elif "scope" in node.entries:
         message = "`column` is a cell of the record, and `scope: page` leaves it; keep one"
         problems.add(node.key_place("column"), "conflict", message)
+
+
+def _check_map(node: YamlNode, problems: Problems) -> None:
+    """The values of `map` are read by the type of the field."""
+    table, kind = node.entries["map"].node, node.text_of("type") or "str"
+    if table.kind == "mapping" and not table.entries:
+        problems.add(node.key_place("map"), "no-values", "`map` is empty; write texts and their values, or remove it")
+    if kind in ("json", "table", "markdown"):
+        problems.add(node.key_place("map"), "conflict", f"`map` has no effect with `type: {kind}`; keep one")
+    for name, entry in node.entries_of("map"):
+        problem = _value_problem(entry.node, kind) if entry.node.kind == "scalar" and not entry.node.is_null else None
+        if problem is not None:
+            problems.add(entry.place, "wrong-type", f"`map`: the value of {quote_text(name)} {problem}")
+
+
+def _value_problem(node: YamlNode, kind: str) -> str | None:
+    if kind == "bool" and node.text.strip().lower() not in _BOOL_WORDS:
+        return f"must be true or false for `type: bool`, not {node.describe()}"
+    if kind in ("int", "float", "decimal") and not re.fullmatch(_NUMBERS_OF[kind == "int"], node.text.strip()):
+        return f"must be valid for `type: {kind}`, not {node.describe()}"
+    return None
 
 
 def _check_scope(node: YamlNode, depth: int, problems: Problems) -> None:
@@ -176,8 +224,7 @@ def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
     elif is_valid and kind == "bool":
         is_valid = isinstance(value, bool) or default.text.strip().lower() in _BOOL_WORDS
     elif is_valid and kind in ("int", "float", "decimal"):
-        number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
-        is_valid = re.fullmatch(number, default.text.strip()) is not None
+        is_valid = re.fullmatch(_NUMBERS_OF[kind == "int"], default.text.strip()) is not None
     elif is_valid and kind == "price":
         is_valid = any(map(str.isdigit, default.text))
     if not is_valid:

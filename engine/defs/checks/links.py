@@ -18,13 +18,13 @@ from engine.model.link import NextPage
 from engine.model.variables import (
     CARRIED,
     DOCUMENT_VARIABLES,
+    FIELD,
     SECRET_PREFIXES,
     is_page_variable,
     secret_name_problem,
     variable_names,
 )
 
-_FIELD = "field."
 _NEXT_KEYS = frozenset(keys_of(NextPage))
 _RELATION = late_regex(r"[A-Za-z][\w.:/?&%#~-]*", re.ASCII)
 _VARIABLE = late_regex(r"%\{[^{}]*\}")
@@ -118,10 +118,10 @@ class _LinkCheck:
 
     def _check_variables(self, node: YamlNode, *, in_body: bool) -> None:
         for name in variable_names(node.text):
-            if name.startswith(_FIELD):
-                self._check_field(node, name.removeprefix(_FIELD))
+            if name.startswith(FIELD):
+                self._check_field(node, name.removeprefix(FIELD))
             elif not (is_page_variable(name) or _is_environment(name, in_body=in_body)):
-                names = [*DOCUMENT_VARIABLES, *(f"{_FIELD}{field}" for field in self._fields)]
+                names = [*DOCUMENT_VARIABLES, *(f"{FIELD}{field}" for field in self._fields)]
                 _add_unknown_variable(node, name, names, self._problems)
 
     def _add(self, key: str, code: str, message: str) -> None:

@@ -278,6 +278,32 @@ class AxisTerm(Axis, frozen=True, kw_only=True):
         return Axis(**(written | {"first": first, "last": last}))
 
 
+class FieldTerm(Field, frozen=True, kw_only=True):
+    """One value of a record."""
+
+    selector: Annotated[
+        tuple[SelectorText, ...],
+        Shape.ITEM_OR_LIST,
+        DefKey(
+            "CSS, `xpath: …`, `jmespath: …`, `jsonld: TYPE.path` or `jmespath(CSS): …`; of a list the first that gives"
+            " a value; default: the block itself.",
+            examples=(
+                "h3 a",
+                "xpath: .//a[@rel='author']",
+                "jmespath: price.amount",
+                "jsonld: Product.offers.price",
+                [".price-new", ".price"],
+            ),
+        ),
+    ] = ()  # type: ignore[assignment]  # one, or several
+
+    def to_field(self) -> Field:
+        """What the engine uses."""
+        written = {name: getattr(self, name) for name in Field.__struct_fields__}
+        first, *others = self.selector or (None,)
+        return Field(**(written | {"selector": first, "fallbacks": tuple(others)}))
+
+
 class DataDefTerm(Struct, frozen=True, kw_only=True):
     """What to extract from a page, and which links to follow."""
 
@@ -342,6 +368,7 @@ TERMS: Mapping[type, type[Struct]] = {
     Locator: LocatorTerm,
     Task: TaskTerm,
     DataDef: DataDefTerm,
+    Field: FieldTerm,
     RequestTemplate: RequestTerm,
     NextPage: NextTerm,
     HostAuth: AuthTerm,

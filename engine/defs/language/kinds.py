@@ -14,6 +14,7 @@ from engine.defs import url_patterns
 from engine.errors import UsageError, suggest
 from engine.extract.fields.human_dates import locale_problem
 from engine.extract.select.selector_syntax import (
+    XPATH_PREFIX,
     pattern_problem,
     selector_problem,
     source_problem,
@@ -101,13 +102,18 @@ def _mark_problem(text: str) -> str | None:
     return "must be one character other than a digit, letter or sign, such as a comma"
 
 
+def _locale_problem(text: str) -> str | None:
+    return selector_problem(text) if text.strip().startswith(XPATH_PREFIX) else locale_problem(text)
+
+
 def _value_problem(text: str) -> str | None:
     for name in variables.variable_names(text):
         if name.startswith(variables.SECRET_PREFIXES):
             return f"`%{{{name}}}` is available only in requests, so that secrets never reach the rows"
-        if not variables.is_page_variable(name):
+        if not variables.is_page_variable(name) and not name.startswith(variables.FIELD):
             names = [
                 *sorted(variables.DOCUMENT_VARIABLES),
+                f"{variables.FIELD}NAME",
                 f"{variables.HEADER}NAME",
                 f"{variables.CARRIED}NAME",
                 f"{variables.SEED}NAME",
@@ -405,7 +411,7 @@ KINDS: Mapping[str, ValueKind] = {
         schema={"type": "string", "minLength": 1, "maxLength": 1, "pattern": r"^[^0-9A-Za-z+-]$"},
     ),
     "query key": _text(("bad-key", _query_key_problem)),
-    "locale": _text(("unknown-locale", locale_problem)),
+    "locale": _text(("unknown-locale", _locale_problem)),
     "URL": _text(_VARIABLES, ("bad-url", _url_pattern_problem)),
     "URL template": _text(("bad-url", _url_template_problem)),
     "base URL": _text(("bad-url", _base_url_problem)),

@@ -1,19 +1,27 @@
-"""Edits the texts of a field: white space → replace → match → split → plugin converters → type.
+"""Edits the texts of a field: white space → decode → replace → match → split → convert → map → type.
 
 A field is compiled to the steps it needs, so that nothing is decided for each text.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
+from html import unescape
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from engine.errors import quote_text
 from engine.extract.fields.convert import converter_for
-from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates
+from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates, find_locale
 from engine.extract.fields.markdown import to_markdown
 from engine.extract.page.budget import Budget
+from engine.extract.page.page import Page
 from engine.extract.page.patterns import Replacement, TimedPattern
-from engine.extract.select.node_value import MARKUP_ATTRIBUTES
+from engine.extract.select.node_value import MARKUP_ATTRIBUTES, read_text
+from engine.extract.select.scope import Scope
+from engine.extract.select.selector_syntax import XPATH_PREFIX
+from engine.extract.select.selectors import PageSelector, compile_selector
 from engine.model.definition import Field
 
 if TYPE_CHECKING:
@@ -24,6 +32,11 @@ _NUMERIC = frozenset(("str", "int", "float", "decimal", "price"))
 _NUMBER = re.compile(r"[+-]?\d[\d.,' ]*|[.,]\d+")
 _JOINT = re.compile(r"(?<=\d)(?:[.,'\u2019\u066b\u066c]| (?=\d{3}(?!\d)))?(?=\d)")
 """Between two parts of a number: a mark, a blank before a group of three digits, or nothing."""
+
+_BASE64_OF_URLS = str.maketrans("-_", "+/")
+_OTHERS = "*"
+"""The key of `map` for all texts without a key of their own."""
+_MAX_LOCALES = 20
 
 FieldConverter = Callable[[str], str]
 """Converts the text of a field; an empty result is missing. Raises ValueError to reject the record."""
@@ -55,10 +68,14 @@ class FieldTexts:
         match = None if field.match is None else TimedPattern(field.match)
         replacements = [Replacement(pattern, text) for pattern, text in field.replace]
         users_converters = [converters(name) for name in field.convert]
+        if field.map:
+            users_converters.append(partial(_look_up, field.map))
         self._separator = field.split or ""
         self.convert_by_user = _chain(users_converters)
-        """Applies plugin converters; with `split` to the parts, which `edit` does not make."""
+        """Applies plugin converters and `map`; with `split` to the parts, which `edit` does not make."""
         steps = [_clean_step(field), *map(_replace_step, replacements)]
+        if field.decode is not None:
+            steps[1:1] = [_decode_step(field.decode), _clean_step(field)]
         if match is not None:
             steps.append(_match_step(match, field, path))
         if len(steps) > 1 or field.whitespace is not None:
@@ -125,6 +142,27 @@ def _replace_step(replacement: Replacement) -> Edit:
         return text
 
     return replace
+
+
+def _decode_step(form: str) -> Edit:
+    decode = _DECODERS[form]
+    return lambda text, _budget: decode(text)
+
+
+def _decode_base64(text: str) -> str:
+    """The text in base64, also of URLs, with its padding or without; empty if there is none."""
+    bare = "".join(text.split()).rstrip("=").translate(_BASE64_OF_URLS)
+    try:
+        return b64decode(bare + "=" * (-len(bare) % 4), validate=True).decode()
+    except ValueError:  # of base64, or of UTF-8
+        return ""
+
+
+_DECODERS: Mapping[str, FieldConverter] = {"url": unquote, "html": unescape, "base64": _decode_base64}
+
+
+def _look_up(values: Mapping[str, str], text: str) -> str:
+    return values.get(text, values.get(_OTHERS, ""))
 
 
 def _match_step(pattern: TimedPattern, field: Field, path: str) -> Edit:
@@ -205,14 +243,38 @@ def _conversion(field: Field, path: str) -> Conversion:
 
         return convert_url
     if field.type == "date" and field.format == ANY_FORMAT:
-        dates = HumanDates(field.locales)
+        dates_of = _find_dates(field)
 
         def convert_date(text: str, budget: Budget) -> Any:
             budget.time_budget.check_patience()
-            return dates.parse(text, budget.page.fetched_at)
+            return dates_of(budget.page).parse(text, budget.page.fetched_at)
 
         return convert_date
     return _keep_text if field.type in ("str", "markdown") else lambda text, _budget: convert(text, "")
+
+
+def _find_dates(field: Field) -> Callable[[Page], HumanDates]:
+    """The reader of dates for a page, whose language may stand in the page. That one raises ValueError."""
+    if not reads_locale(field):
+        dates = HumanDates(field.locales)
+        return lambda _page: dates
+    selectors = [PageSelector(compile_selector(text)) for text in field.locales]
+    of_locale = lru_cache(_MAX_LOCALES)(HumanDates)
+
+    def find(page: Page) -> HumanDates:
+        nodes = [selector.first(Scope(page)) for selector in selectors]
+        texts = [read_text(node) or "" for node in nodes if node is not None]
+        found = next(filter(None, map(find_locale, texts)), None)
+        if found is None:
+            raise ValueError(f"`locale` finds no known language in the page ({quote_text(' '.join(texts))})")
+        return of_locale((found,))
+
+    return find
+
+
+def reads_locale(field: Field) -> bool:
+    """Whether the language of its dates stands in the page."""
+    return any(text.strip().startswith(XPATH_PREFIX) for text in field.locales)
 
 
 def _keep_text(text: str, _budget: Budget) -> str:

@@ -1,15 +1,19 @@
 """Reads one field of a record.
 
-Select → attribute → whitespace → replace → match → split → convert → blank = missing → default → type → required.
+Select → attribute → whitespace → decode → replace → match → split → convert → map → blank = missing → default → type →
+required.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from engine.extract.documents.json_value import MISSING
 from engine.extract.fields.convert import default_converter_for
-from engine.extract.fields.field_texts import ConverterSource, FieldTexts, no_converters
+from engine.extract.fields.field_texts import ConverterSource, FieldTexts, no_converters, reads_locale
 from engine.extract.fields.markdown import read_markup
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import PatternTimeout
@@ -30,6 +34,7 @@ from engine.model.definition import Field
 from engine.model.file import MAX_FILES
 from engine.model.record import to_text
 from engine.model.stored_form import SourcePosition
+from engine.model.variables import FIELD, render, variable_names
 from engine.urls import join
 
 if TYPE_CHECKING:
@@ -49,13 +54,18 @@ class RecordRejected(Exception):
 class FieldReader:
     """A compiled field. If its selector, a pattern or a converter does not compile, it rejects every record."""
 
-    def __init__(self, field: Field, parent: str = "", converters: ConverterSource = no_converters) -> None:
-        """`converters`: finds the plugin converters that fields name."""
+    def __init__(
+        self, field: Field, parent: str = "", converters: ConverterSource = no_converters, *, is_counted: bool = True
+    ) -> None:
+        """`converters`: finds the plugin converters that fields name. `is_counted`: whether missing values are."""
         self.name = field.name
         self.path = f"{parent}{field.name}"
-        self._is_counted = not parent and field.value is None
+        self._is_counted = is_counted and not parent and field.value is None
         self._field = field
         self._nested = tuple(FieldReader(inner, f"{self.path}.", converters) for inner in field.fields)
+        self._alternatives = tuple(
+            [FieldReader(one, parent, converters, is_counted=False) for one in _alternatives(field)]
+        )
         self._compile_error: str | None = None
         self._selector: Selector = compile_selector(None)
         self._texts = FieldTexts(Field(name=field.name), no_converters)
@@ -69,6 +79,9 @@ class FieldReader:
             self._texts = FieldTexts(field, converters, self.path)
         except ValueError as error:
             self._compile_error = str(error)
+        names = variable_names(field.value or "")
+        self._needs = [name.removeprefix(FIELD) for name in names if name.startswith(FIELD)]
+        """Fields of the record in its `value`."""
         self._edit, self._convert = self._texts.edit, self._texts.convert
         self._read_node = self._choose_node_reader()
         self.read_value: Callable[[Scope, Budget], Any] = self._choose_reader()
@@ -81,14 +94,26 @@ class FieldReader:
     @property
     def speed(self) -> Speed:
         """How long one search of its selectors may take."""
-        if self._field.type == "markdown":
+        if self._field.type == "markdown" or reads_locale(self._field):
             return Speed.SLOW
-        return max(self._selector.speed, *[reader.speed for reader in self._nested], Speed.QUICK)
+        parts = (*self._nested, *self._alternatives)
+        return max(self._selector.speed, *[reader.speed for reader in parts], Speed.QUICK)
 
     @property
     def leaves_block(self) -> bool:
         """Whether a selector of it may leave the block."""
-        return self._selector.leaves_block or any(reader.leaves_block for reader in self._nested)
+        parts = (*self._nested, *self._alternatives)
+        return self._selector.leaves_block or any(reader.leaves_block for reader in parts)
+
+    @property
+    def reads_values(self) -> bool:
+        """Whether its value has values of the fields before it."""
+        return bool(self._needs)
+
+    @property
+    def counted_names(self) -> tuple[str, ...]:
+        """As those of its field; empty if its missing values are not counted."""
+        return self._field.counted_names if self._is_counted else ()
 
     def _choose_reader(self) -> Callable[[Scope, Budget], Any]:
         field, selector = self._field, self._selector
@@ -96,6 +121,8 @@ class FieldReader:
             return self._read_nothing
         if self._compile_error is not None:
             return self._read_invalid
+        if self._alternatives:
+            return self._read_alternatives
         if self._nested:
             return self._read_objects
         if field.type == "table":
@@ -185,9 +212,31 @@ class FieldReader:
                 budget.charge(urls[-1])
         return self._make_list(urls, budget) if field.is_list else self._make_value(next(iter(urls), None), budget)
 
+    def _read_alternatives(self, scope: Scope, budget: Budget) -> Any:
+        """The value of the first selector that gives one."""
+        for name, reader in zip_longest(self._field.counted_names[1:], self._alternatives):
+            value = reader.read_value(scope, budget)
+            if value is not None and value != []:
+                return value
+            if self._is_counted and name is not None:
+                budget.missing.append(name)
+        return self._or_default(None, budget)
+
     def _read_constant(self, _scope: Scope, budget: Budget) -> Any:
-        text = budget.context.render(self._field.value or "", budget.page)
+        text = self._render_value(budget)
         return self._make_list([text], budget) if self._field.all else self._make_value(text, budget)
+
+    def _render_value(self, budget: Budget) -> str:
+        """The text of `value`; empty if it names a field of the record without a value."""
+        if not self._needs:
+            return budget.context.render(self._field.value or "", budget.page)
+        values = {name: find_part(budget.row, name) for name in self._needs}
+        if any(value is None or value in ("", []) for value in values.values()):
+            return ""
+        texts = {f"{FIELD}{name}": to_text(value, self._field.join) for name, value in values.items()}
+        return render(
+            self._field.value or "", lambda name: texts.get(name) or budget.context.look_up(name, budget.page)
+        )
 
     def _make_value(self, text: str | None, budget: Budget) -> Any:
         try:
@@ -219,7 +268,7 @@ class FieldReader:
 
     def _texts_to_split(self, scope: Scope, budget: Budget) -> Iterator[str | None]:
         if self._field.value is not None:
-            yield budget.context.render(self._field.value, budget.page)
+            yield self._render_value(budget)
             return
         if self._field.all:
             nodes = self._selector.all(scope)
@@ -288,6 +337,21 @@ class FieldReader:
 
     def _rejected(self, reason: str) -> RecordRejected:
         return RecordRejected(self.path, self._field.place, reason)
+
+
+def find_part(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a field, or with `FIELD.PART` of a part of one."""
+    first, _, part = name.partition(".")
+    value = row.get(first)
+    return value.get(part) if part and isinstance(value, Mapping) else None if part else value
+
+
+def _alternatives(field: Field) -> list[Field]:
+    """A field for each of its selectors; empty if it has one."""
+    if not field.fallbacks:
+        return []
+    bare = replace(field, fallbacks=(), has_default=False, default=None, required=False)
+    return [replace(bare, selector=selector) for selector in (field.selector, *field.fallbacks)]
 
 
 def _limit_files(urls: list[Any], field: Field, budget: Budget) -> list[Any]:

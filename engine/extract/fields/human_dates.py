@@ -80,6 +80,13 @@ class HumanDates:
         return moment.isoformat(timespec="seconds") if parsed.period == "time" else moment.date().isoformat()
 
 
+def find_locale(text: str) -> str | None:
+    """The known locale that a page names, such as `de-AT` of `de_at`, or its language alone; None: it is unknown."""
+    language, _, region = text.strip().replace("_", "-").partition("-")
+    names = (f"{language.lower()}-{region.upper()}", language.lower())
+    return next((name for name in names if locale_problem(name) is None), None)
+
+
 def locale_problem(locale: str) -> str | None:
     """Why a locale cannot be used, or None. Imports the library."""
     from dateparser.data.languages_info import language_locale_dict

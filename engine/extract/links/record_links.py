@@ -32,13 +32,12 @@ from engine.model.link import (
     RequestTemplate,
 )
 from engine.model.record import ExtractedLink, Rejection, to_text
-from engine.model.variables import has_secrets
+from engine.model.variables import FIELD, has_secrets
 from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
     from engine.extract.select.node_value import SelectedNode
 
-_FIELD = "field."
 _GET = "GET"
 
 
@@ -164,8 +163,8 @@ class _RecordLinkFinder:
             return
 
         def look_up(name: str) -> Any:
-            if name.startswith(_FIELD):
-                field = name.removeprefix(_FIELD)
+            if name.startswith(FIELD):
+                field = name.removeprefix(FIELD)
                 value = row.get(field)
                 return to_text(value, self._joins.get(field, "|")) if isinstance(value, list) else value
             return budget.context.look_up(name, budget.page)

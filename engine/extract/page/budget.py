@@ -1,5 +1,8 @@
 """Limits the text and time that one dataDef may use on one page, and notes missing fields."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageTooCostly
 from engine.extract.page.patterns import OutOfTime, TimeBudget
@@ -16,7 +19,7 @@ _CHARACTERS_OF_A_PART = 100
 class Budget:
     """The page under extraction, its context, and the text and time that are left."""
 
-    __slots__ = ("_characters_left", "context", "data_def", "missing", "page", "time_budget")
+    __slots__ = ("_characters_left", "context", "data_def", "missing", "page", "row", "time_budget")
 
     def __init__(self, page: Page, context: Context, patience: float | None = None, data_def: str = "") -> None:
         """`patience`: seconds after which `OutOfTime` is raised; None: never."""
@@ -25,6 +28,8 @@ class Budget:
         self.context = context
         self.time_budget = TimeBudget(patience)
         self._characters_left = MAX_CHARACTERS if patience is None else _QUICK_CHARACTERS
+        self.row: Mapping[str, Any] = {}
+        """The values of the current record so far."""
         self.missing: list[str] = []
         """Fields that the current record lacks."""
 

@@ -120,7 +120,7 @@ def _has_possible_counts(request: ExtractionRequest, answer: PageResult) -> bool
     assert request.definitions is not None
     for index, (records, rejected, missing, _) in answer.counts:
         data_def = request.definitions[1].data_def(request.data_defs[index])
-        names = {field.name for field in data_def.fields} if data_def is not None else set()
+        names = {name for field in data_def.fields for name in field.counted_names} if data_def is not None else set()
         if rejected > records or not all(name in names and count <= records for name, count in missing):
             return False
     return True

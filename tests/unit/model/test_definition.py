@@ -9,7 +9,6 @@ from msgspec.structs import fields, replace
 
 from engine.model.axis import Axis, AxisFilter, AxisTable, DateConverter
 from engine.model.definition import (
-    BlockSign,
     DataDef,
     Definitions,
     Expectation,
@@ -22,7 +21,7 @@ from engine.model.definition import (
     TaskGroup,
     definition_hash,
 )
-from engine.model.host import DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
+from engine.model.host import BlockSign, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate
 from engine.model.locator import Recrawl, SeedColumns, SitemapLink, SitemapRules
 from engine.model.output_type import AppenderDef
@@ -148,7 +147,8 @@ def test_every_change_of_a_data_def_changes_its_meaning(f: Any) -> None:
 @pytest.mark.parametrize("f", [f for f in fields(Field) if f.name not in ("place", "name")], ids=lambda f: f.name)
 def test_every_change_of_a_field_changes_the_meaning_of_its_data_def(f: Any) -> None:
     full = FULL.data_defs[0]
-    changed = replace(full, fields=(replace(full.fields[0], **{f.name: f.default}), *full.fields[1:]))
+    default = f.default if f.default is not NODEFAULT else f.default_factory()
+    changed = replace(full, fields=(replace(full.fields[0], **{f.name: default}), *full.fields[1:]))
     assert definition_hash(changed) != definition_hash(full)
 
 

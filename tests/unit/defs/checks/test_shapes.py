@@ -49,7 +49,6 @@ LINKS = "dataDefs: {d: {links: [{selector: a}]}}\n"
             "`fields: {x: {selector: …}}`",
         ),
         (START + TASK + "dataDefs: {d: {fields: §[{x: {selector: h1}}], key: [x]}}\n", "`fields: {x: {selector: …}}`"),
-        (START + TASK + "dataDefs: {d: {fields: {x: {selector: §[h1, h2]}}}}\n", "`selector: 'h1, h2'`"),
         (START + TASK + "dataDefs: {d: {fields: {x: §h1}}}\n", "`x: {selector: h1}`"),
         (START + TASK + "dataDefs: {d: {fields: {x: {§css: h1}}}}\n", "write `selector`"),
         (START + TASK + "dataDefs: {d: {fields: {x: {selector: a, replace: §[a, b]}}}}\n", "`[[a, b]]`"),
