@@ -22,7 +22,7 @@ from engine.model.definition import (
     definition_hash,
 )
 from engine.model.host import BlockSign, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
-from engine.model.link import Link, NextPage, RequestTemplate
+from engine.model.link import Link, NextPage, RequestTemplate, TextSource
 from engine.model.locator import Recrawl, SeedColumns, SitemapLink, SitemapRules
 from engine.model.output_type import AppenderDef
 from engine.model.step import ChainStep, PluginFile
@@ -132,6 +132,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         SitemapRules,
         Task,
         TaskGroup,
+        TextSource,
         TlsRule,
     }
     assert seen == parts | {Definitions, SourcePosition}
