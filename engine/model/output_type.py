@@ -80,6 +80,10 @@ _BUILT_IN: Mapping[str, OutputType] = MappingProxyType(
                 summary="One file per dataDef with typed columns, written whole.",
             ),
             OutputType(
+                name="xlsx", suffixes=("xlsx",), whole=True, has_column_types=True,
+                summary="One workbook of Excel per dataDef with typed cells, written whole.",
+            ),
+            OutputType(
                 name=SCOOPI, suffixes=("txt",), compressible=True,
                 summary="The values of a row in one line, with `|` between them, without header and quotes.",
             ),

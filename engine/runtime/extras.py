@@ -7,7 +7,7 @@ from typing import Literal
 
 from engine.errors import UsageError
 
-Extra = Literal["duckdb", "markdown", "objectstore", "parquet", "pdf", "postgresql", "warc"]
+Extra = Literal["duckdb", "markdown", "objectstore", "parquet", "pdf", "postgresql", "warc", "xlsx"]
 
 _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
     {
@@ -18,6 +18,7 @@ _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
         "pdf": "pypdfium2",
         "postgresql": "psycopg",
         "warc": "warcio",
+        "xlsx": "xlsxwriter",
     }
 )
 """By extra the module that its library gives."""

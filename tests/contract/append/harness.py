@@ -35,10 +35,10 @@ from engine.store.tables.run import nodes, runs, supervisors, versions
 from engine.supervise.nodes.appender_process import APPENDER_ENTRY
 from tests.templates import SupervisedProcess
 
-TYPES = ("csv", "jsonl", "json", "parquet", "sqlite", "duckdb")
+TYPES = ("csv", "jsonl", "json", "parquet", "xlsx", "sqlite", "duckdb")
 GROWING = tuple(type_ for type_ in TYPES if not is_whole(type_))
 """Types to which rows are appended."""
-ENDINGS = {"csv": "csv", "jsonl": "jsonl", "json": "json", "parquet": "parquet", "sqlite": "db", "duckdb": "duckdb"}
+ENDINGS = {type_: "db" if type_ == "sqlite" else type_ for type_ in TYPES}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "csv.gz": ("csv", {"compression": "gzip"}),
     "jsonl.zst": ("jsonl", {"compression": "zstd"}),
@@ -228,6 +228,8 @@ def encoded(type_: str, value: Any) -> Any:
     """A value as an output of this type has it."""
     if type_ in ("jsonl", "json", "parquet"):
         return value
+    if type_ == "xlsx" and value in ("", []):
+        return None
     if type_ == "duckdb" and not isinstance(value, list):
         return f"{value:.9f}" if isinstance(value, Decimal) else value
     if isinstance(value, list):
@@ -235,6 +237,10 @@ def encoded(type_: str, value: Any) -> Any:
             return value
         nested = any(isinstance(item, dict) for item in value)
         return stored_json(value) if nested else ";".join(value)  # type: ignore[arg-type]
+    if type_ == "xlsx":
+        if not isinstance(value, Decimal):
+            return value
+        return float(value) if len(value.as_tuple().digits) <= 15 else str(value)
     if type_ == "sqlite":
         if isinstance(value, bool):
             return int(value)
@@ -267,12 +273,26 @@ def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any
         with _open_duckdb(path) as duck:
             found = duck.execute(f'SELECT * FROM "{name}" ORDER BY 1').fetchall()
         return [[str(value) if isinstance(value, Decimal) else value for value in row[1:]] for row in found]
+    if type_ == "xlsx":
+        return read_sheet(path, columns)
     if type_ == "parquet":
         table = pyarrow.parquet.read_table(path)
         assert table.column_names == columns
         return [[_plain(row[c]) for c in columns] for row in table.to_pylist()]
     with closing(sqlite3.connect(path)) as db:
         return [list(row[1:]) for row in db.execute(f'SELECT * FROM "{name}" ORDER BY 1')]
+
+
+def read_sheet(path: Path, columns: list[str]) -> list[list[Any]]:
+    """The rows of a workbook."""
+    from openpyxl import load_workbook
+    from openpyxl.utils.escape import unescape
+
+    with closing(load_workbook(path, read_only=True)) as book:
+        header, *found = [list(row) for row in book.active.iter_rows(values_only=True)] or [[]]
+    assert header == columns
+    padded = [[*row, *[None] * (len(columns) - len(row))] for row in found]
+    return [[unescape(value) if isinstance(value, str) else value for value in row] for row in padded]
 
 
 def read_bytes(path: Path) -> bytes:

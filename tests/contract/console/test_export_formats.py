@@ -17,7 +17,7 @@ from console.cli.main import main
 from engine.errors import UsageError
 from engine.model.definition import DataDef, Definitions
 from engine.model.output_type import OUTPUT_TYPES
-from tests.contract.append.harness import read_bytes
+from tests.contract.append.harness import read_bytes, read_sheet
 from tests.contract.store.harness import StoreHarness
 from tests.postgres_server import PostgresServer
 
@@ -41,11 +41,11 @@ def export(store: StoreHarness, capsys: pytest.CaptureFixture[str]) -> Export:
 
 
 def test_an_unknown_suffix_is_refused_and_lists_the_known_ones(export: Export, tmp_path: Path) -> None:
-    target = tmp_path / "x.xlsx"
+    target = tmp_path / "x.xlsb"
     code, _, error = export("-o", str(target))
     assert (code, target.exists()) == (2, False)
-    assert "unknown suffix '.xlsx'" in error
-    assert ".csv, .jsonl, .json, .parquet, .db, .sqlite or .duckdb" in error
+    assert "unknown suffix '.xlsb'" in error
+    assert ".csv, .jsonl, .json, .parquet, .xlsx, .db, .sqlite or .duckdb" in error
     assert export("-o", str(target), "--format", "csv")[0] == 0
     assert target.read_text().splitlines()[0] == "title"
 
@@ -86,6 +86,7 @@ READERS: dict[str, Callable[[Path], list[Any]]] = {
     ".JSONL.GZ": lambda path: read_packed(path.rename(path.with_suffix(".gz"))),
     ".json": lambda path: [row["title"] for row in json.loads(path.read_bytes())],
     ".parquet": lambda path: pyarrow.parquet.read_table(path).column("title").to_pylist(),
+    ".xlsx": lambda path: [row[0] for row in read_sheet(path, ["title"])],
     ".db": read_sqlite,
     ".sqlite": read_sqlite,
     ".duckdb": read_duckdb,
@@ -107,7 +108,7 @@ def test_the_ending_of_a_file_says_its_type(export: Export, tmp_path: Path, endi
 @pytest.mark.parametrize("type_", [name for name, type_ in OUTPUT_TYPES.items() if name != "scoopi"])
 def test_every_type_is_a_format_and_a_database_needs_a_file(export: Export, tmp_path: Path, type_: str) -> None:
     assert export("--format", type_, "-o", str(tmp_path / "x"))[0] == 0
-    if type_ == "parquet":
+    if type_ in ("parquet", "xlsx"):
         return  # its bytes are not a text
     code, _, error = export("--format", type_)
     assert code == (2 if type_ in ("sqlite", "duckdb") else 0)
