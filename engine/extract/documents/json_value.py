@@ -35,6 +35,12 @@ JsonNumber.__name__ = "float"
 _STRICT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None)
 _LENIENT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None, strict=False)
 
+_GUARD = re.compile(
+    rb"\s*+(?:/\*[^*]{0,200}+\*/\s*+)?(?:\)\]\}'?,?|while\s*\(\s*(?:1|true)\s*\)\s*;|for\s*\(\s*;\s*;\s*\)\s*;"
+    rb"|(?:[\w$.]{1,100}\s*&&\s*)?(?!while\b|for\b|if\b)[A-Za-z_$][\w$.\[\]\"']{0,200}+\s*\(|/\*)?\s*+(?=[\[{])",
+    re.IGNORECASE,
+)
+_BEHIND_GUARDED = late_regex(r"\s*(\)?)\s*;?\s*(?:\*/)?\s*")
 _BLANKS = re.compile(r"\s*+")
 _WRAPPERS = ("<!--", "-->"), ("//<![CDATA[", "//]]>"), ("/*<![CDATA[*/", "/*]]>*/"), ("<![CDATA[", "]]>")
 """Comments in which old pages wrap a script."""
@@ -58,6 +64,25 @@ def parse_json_at(text: str, at: int) -> Any:
     except (ValueError, RecursionError):
         return MISSING
     return _replace_invalid_characters(value) if _mentions_invalid(text[at:end]) else value
+
+
+def parse_guarded_json(body: bytes) -> tuple[Any, str]:
+    """The value of a JSON body behind a guard against other sites, and the guard; `MISSING` without one.
+
+    Guards are `)]}'`, `while(1);`, `for(;;);`, a call such as `callback(…)`, and a comment in front or around.
+    """
+    guard = _GUARD.match(body)
+    if guard is None:
+        return MISSING, ""
+    text = body[guard.end() :].decode("utf-8", "replace")
+    try:
+        _, end = _STRICT.raw_decode(text)
+    except (ValueError, RecursionError):
+        return MISSING, ""
+    shown = guard[0].decode("utf-8", "replace").strip()
+    behind = _BEHIND_GUARDED.fullmatch(text, end)
+    is_whole = behind is not None and bool(behind[1]) == shown.endswith("(")
+    return (parse_json(text[:end]), shown) if is_whole else (MISSING, "")
 
 
 def parse_embedded_json(text: str) -> Any:

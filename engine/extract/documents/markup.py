@@ -3,13 +3,15 @@
 import re
 from collections.abc import Iterator
 
+from engine.extract.documents.templates import SHADOW
+
 _FORMATTING = re.compile(rb"<[bceinstuf](?:[\s/]|(?:m|t|ig|ode|ont|obr|mall|trike|trong)[\s/])")
 """Tags with attributes that the parser repeats until they are closed, such as `<b id=1>`. A next `<a>` closes the last
 one."""
 
 FORBIDDING = (b"nofollow", b"noindex", b"none")
 SPANS = (b"rowspan", b"colspan")
-_WORDS = (*FORBIDDING, *SPANS)
+_WORDS = (*FORBIDDING, *SPANS, SHADOW)
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 _START_BYTES = 4_096
@@ -33,7 +35,7 @@ class Markup:
         return self._text.lower() if self._kept is None else self._kept
 
     def mentions(self, word: bytes) -> bool:
-        """Whether a word of `FORBIDDING` or `SPANS` occurs. Makes no copy of a large page."""
+        """Whether a word of `FORBIDDING` or `SPANS`, or `SHADOW` occurs. Makes no copy of a large page."""
         if self._kept is not None:
             return word in self._kept
         if self._mentions is None:

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from engine.extract.documents.templates import without_templates
 from engine.extract.documents.xml_repair import (
     declare_prefixes,
     may_drop_references,
@@ -52,7 +53,7 @@ def parse_markup(
     stops at a limit of its own and gives only the part before: XML of more than 256 levels, HTML of more than 2,048, an
     XML text of more than 10 MB. `on_malformed` is called if parts of XML may be missing. Raises MemoryError.
     """
-    markup = replace_surrogates(markup)
+    markup = replace_surrogates(markup if xml else without_templates(markup))
     if xml:
         markup = markup.lstrip()  # a usual blank line in front would be an error
     root, parser = _parse(markup, xml=xml)

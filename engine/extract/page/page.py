@@ -13,6 +13,7 @@ from engine.errors import CrawlError
 from engine.extract.documents.json_ld import read_json_ld
 from engine.extract.documents.json_value import MISSING, parse_json, read_json_lines
 from engine.extract.documents.markup import Markup
+from engine.extract.documents.templates import SHADOW, open_shadow_roots
 from engine.model.record import PageWarning
 from engine.urls import QueryStripper
 
@@ -135,8 +136,8 @@ class Page:
         """Bytes that are invalid in its encoding, and were replaced."""
         self.faults: dict[str, None] = {}
         """Skipped parts that cannot be read; each text once."""
-        self.wrong_type = ""
-        """The content type of a JSON document that says something else."""
+        self.disguise = ""
+        """What hides the kind of the document, such as another content type."""
         self.warnings: dict[tuple[str, str, str], PageWarning] = {}
         """Doubts about values, by dataDef, field and code."""
         self.selections: dict[object, Any] = {}
@@ -167,7 +168,8 @@ class Page:
         if self.kind != "html":
             return None
         try:
-            tree = LexborHTMLParser(self._utf8, options=LexborDocumentOptions.WO_EVENTS)
+            markup = open_shadow_roots(self._utf8) if self.markup.mentions(SHADOW) else self._utf8
+            tree = LexborHTMLParser(markup, options=LexborDocumentOptions.WO_EVENTS)
         except SelectolaxError as error:  # Lexbor reads any bytes: it can only run out of memory
             raise MemoryError(str(error)) from error
         if self._only_tree and self.is_huge and self.markup.forget():

@@ -16,7 +16,7 @@ from engine.extract.documents.document_types import (
     DocumentUnreadable,
     find_document_type,
 )
-from engine.extract.documents.json_value import MISSING, make_encodable, parse_json
+from engine.extract.documents.json_value import MISSING, make_encodable, parse_guarded_json, parse_json
 from engine.extract.links.links import limit_links
 from engine.extract.page.canonical import find_canonical
 from engine.extract.page.context import Context
@@ -115,10 +115,10 @@ def apply_data_defs(
         canonical = find_canonical(page, context, data_defs[0][0].query_stripper)
     if canonical is not None:
         return PageResult(page_kind=page.kind, damaged=page.damaged, links=(canonical,), replaced_by=canonical.url)
-    if page.wrong_type and data_defs:
+    if page.disguise and data_defs:
         name = data_defs[0][0].name
         kind = "JSON" if page.kind == "json" else "XML"
-        text = f"{name}: pages are {kind}, and their type is {quote_text(page.wrong_type)}; they are read as {kind}"
+        text = f"{name}: pages are {kind}, and {page.disguise}; they are read as {kind}"
         page.warn(name, "", f"{kind.lower()}-type", text)
     if context.form_page and data_defs and context.form_page == read_form_page(page):
         name = next((one.name for one, _ in data_defs if one.sends_values), data_defs[0][0].name)
@@ -241,6 +241,7 @@ def parse_page(
     kind: PageKind
     value: Any = MISSING
     feed: int | None = None
+    guard = ""
     skipped: tuple[str, ...] = ()
     if document.kind == "binary":
         type_ = check_supported(body, content_type)
@@ -250,7 +251,10 @@ def parse_page(
         (text, skipped), kind = _read_document(type_, body), "html"
     else:
         text, kind = document.utf8, document.kind
-        value = parse_json(text.decode()) if kind in ("html", "xml") and _JSON_START.match(text) else MISSING
+        if _JSON_START.match(text) is None:
+            value, guard = parse_guarded_json(text) if kind in ("html", "xml", "json") else (MISSING, "")
+        elif kind in ("html", "xml"):
+            value = parse_json(text.decode())
         feed = _find_feed(text) if kind in ("html", "xml") and value is MISSING else None
         if value is not MISSING:
             kind = "json"
@@ -270,8 +274,10 @@ def parse_page(
     )
     if value is not MISSING:
         page.data = value
-    if value is not MISSING or kind != document.kind == "html":
-        page.wrong_type = content_type.partition(";")[0].strip()
+    if guard:
+        page.disguise = f"{quote_text(guard)} stands in front"
+    elif (value is not MISSING or kind != document.kind == "html") and content_type.strip():
+        page.disguise = f"their type is {quote_text(content_type.partition(';')[0].strip())}"
     if feed:
         page.faults["what stands in front of the feed was skipped"] = None
     page.faults.update(dict.fromkeys(skipped))

@@ -1,0 +1,42 @@
+"""JSON bodies behind a guard are read as JSON, with a warning; scripts are not."""
+
+import pytest
+
+from engine.extract.records import RecordExtractor
+from engine.model.definition import DataDef, Field
+from engine.node.extraction.page_extraction import apply_data_defs, parse_page
+from tests.unit.extract.pages import CONTEXT, URL
+
+JSON = '{"items":[{"name":"json"}]}'
+ITEM = DataDef(name="item", block="jmespath: items", fields=(Field(name="name", selector="jmespath: name"),))
+
+
+@pytest.mark.parametrize(
+    ("body", "type_"),
+    [
+        (f"/**/jQuery1123_456({JSON});", "application/javascript"),
+        (f"callback && callback({JSON})", "text/javascript"),
+        (f")]}}',\n{JSON}", "application/json"),
+        (f")]}}'{JSON}", "text/plain"),
+        (f"while(1);{JSON}", "application/json"),
+        (f"for (;;); {JSON}", "text/html"),
+        (f"/* {JSON} */", "application/json"),
+        (f"/* note */ {JSON}", "application/json"),
+        (f"{{}} && {JSON}", "application/json"),
+        (f"\ufeff a.b[0]({JSON}) ;\n", "text/html"),
+    ],
+)
+def test_a_guard_is_read_over_and_said(body: str, type_: str) -> None:
+    page = parse_page(body.encode(), type_, url=URL, status=200, fetched_at=0.0)
+    result = apply_data_defs(page, CONTEXT, [(RecordExtractor(ITEM), True)], 100)
+    assert result.rows == ((0, ('{"name":"json"}',)),)
+    (warning,) = result.warnings
+    assert warning.code == "json-type"
+    assert "stands in front; they are read as JSON" in warning.text
+
+
+@pytest.mark.parametrize(
+    "body", [f"f({JSON}); g()", f"var a = {JSON}", f"if({JSON})", f"f({JSON}", "f({a: 1})", "<p>f({})"]
+)
+def test_a_script_is_no_json(body: str) -> None:
+    assert parse_page(body.encode(), "text/html", url=URL, status=200, fetched_at=0.0).kind == "html"
