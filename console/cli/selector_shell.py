@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import cast, get_args
 
 from console.cli.output import write_lines
 from console.cli.page_source import find_start_url, read_source, row_lines
@@ -15,13 +16,16 @@ from engine.errors import CrawlError, DefsError, UsageError
 from engine.extract.page.patterns import TimedPattern
 from engine.extract.select.node_value import CONTENT_ATTRIBUTES
 from engine.extract.select.selection import Selection, SelectionResult
-from engine.extract.select.selector_syntax import EMBEDDED_PREFIX
+from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, pattern_problem, source_problem
+from engine.late_regex import late_regex
 from engine.model.definition import Definitions
+from engine.model.link import TextFormat, TextSource
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document
 from engine.settings import Settings
 
 MODES = ("css", "xpath", "jmespath", "jsonld", "column", "regex")
+_SOURCE = late_regex(r"(.*?)(?:(?<!\S)match (.+?))?(?:^|\s+)as (\w+)")
 MATCH_LIMIT = 10
 """Matches shown without `:all`."""
 
@@ -30,6 +34,8 @@ A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath
 or `regex:` applies to that line only, and so does `jmespath(CSS):`. Regular expressions search the source of the page.
 
 :css  :xpath  :jmespath  :jsonld  :column  :regex   the kind of the following lines
+:from SELECTOR as FORMAT   select in texts of the page, read as html, json, js, xml, csv or nextjs; `match PATTERN`
+                     before `as` cuts them; alone: the page itself
 :block SELECTOR      select inside each of its matches, as fields do inside their block; alone: the whole page
 :block table: SELECTOR   select inside each row of a table, and by `column: HEADING` its cells
 :attr NAME           show this of a match: text, ownText, html, outerHtml, or an attribute; alone: text
@@ -60,6 +66,7 @@ class SelectorShell:
         self._mode = "css"
         self._attribute = "text"
         self._block: str | None = None
+        self._sources: tuple[TextSource, ...] = ()
         self._pattern: str | None = None
         self._show_all = False
         self._links: list[str] = []
@@ -77,7 +84,7 @@ class SelectorShell:
 
     @property
     def prompt(self) -> str:
-        return f"{self._mode}{' in block' if self._block else ''}> "
+        return f"{self._mode}{' in texts' if self._sources else ''}{' in block' if self._block else ''}> "
 
     def start(self) -> None:
         self._print_page("")
@@ -120,7 +127,7 @@ class SelectorShell:
 
     def _commands(self) -> dict[str, Callable[[str], None]]:
         return {
-            "block": self._set_block, "attr": self._set_attribute, "match": self._set_pattern, "all": self._toggle_all,
+            "from": self._set_source, "block": self._set_block, "attr": self._set_attribute, "match": self._set_pattern, "all": self._toggle_all,
             "fields": self._print_fields, "source": self._print_source, "write": self._write, "open": self._open,
             "page": self._print_page, "help": self._print_help, "quit": self._quit,
         }  # fmt: skip
@@ -174,6 +181,7 @@ class SelectorShell:
             Selection(
                 selector=selector, regex=regex, block=self._block if block else None, column=column,
                 attribute=self._attribute, pattern=self._pattern, limit=None if self._show_all else MATCH_LIMIT,
+                sources=self._sources,
             ),
         )  # fmt: skip
         self._base = result.base
@@ -189,6 +197,17 @@ class SelectorShell:
                 write_lines(f"{number if at == 0 else '':>4}  {part}")
         if count > len(shown):
             write_lines(f"      {count - len(shown)} more; `:all` shows them")
+
+    def _set_source(self, text: str) -> None:
+        sources = (_read_source(text),) if text else ()
+        if sources:
+            found = self._client.select(self._document, Selection(selector=None, sources=sources))
+            if found.miss:
+                raise UsageError(found.miss, "The page is searched as before.")
+            write_lines(f"{plural(found.blocks, 'text')}: selectors search each")
+        else:
+            write_lines("the whole page")
+        self._sources, self._block = sources, None
 
     def _set_block(self, text: str) -> None:
         if not text:
@@ -293,3 +312,16 @@ class SelectorShell:
 
     def _quit(self, _: str) -> None:
         self.closed = True
+
+
+def _read_source(text: str) -> TextSource:
+    """The source of `SELECTOR match PATTERN as FORMAT`, whose first two may be absent. Raises UsageError."""
+    form = "Write `:from SELECTOR as FORMAT`, or `:from SELECTOR match PATTERN as FORMAT`."
+    written = _SOURCE.fullmatch(text)
+    if written is None or written[3] not in get_args(TextFormat):
+        raise UsageError(f"'{text}' does not say how its text is read", f"{form} {', '.join(get_args(TextFormat))}.")
+    selector, match, format_ = written[1].strip() or None, written[2], cast(TextFormat, written[3])
+    problem = (selector and source_problem(selector)) or (match and pattern_problem(match))
+    if problem:
+        raise UsageError(problem, form)
+    return TextSource(selector=selector, match=match, format=format_)

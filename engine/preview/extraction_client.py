@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, to_builtins
 
 from engine.errors import PageUnavailable
 from engine.extract.page.context import Context
@@ -128,7 +127,7 @@ class ExtractionClient:
         """
         header = {
             "kind": "select", "url": document.url, "content_type": document.content_type,
-            "selection": asdict(selection),
+            "selection": to_builtins(selection),
         }  # fmt: skip
         with _explained(document.url):
             runner, _, pool = self._start()

@@ -190,25 +190,30 @@ class PageTrial:
         records = sum(counted.records for _, counted in page.counts)
         for _, counted in page.counts:
             missing.update(dict(counted.missing))
+        sources = data_def.sources
         try:
-            if (
-                data_def.block is not None
-                and not records
-                and not self._client.select(document, Selection(selector=data_def.block)).count
-            ):
-                return f"{data_def.name}: block `{data_def.block}` matches nothing on this page"
+            if (data_def.block is not None or sources) and not records:
+                found = self._client.select(document, Selection(selector=data_def.block, sources=sources))
+                if found.miss:
+                    return f"{data_def.name}: {found.miss}"
+                if not found.count:
+                    where = "this page" if not sources else plural(found.blocks, "text")
+                    return (
+                        f"{data_def.name}: block `{data_def.block}` matches nothing {'in' if sources else 'on'} {where}"
+                    )
             for field in data_def.fields if data_def.axis is None else ():
                 if (field.selector is None and field.column is None) or missing[field.name] < records:
                     continue
                 block = None if field.scope is not None else data_def.block
-                selection = Selection(selector=field.selector, block=block, column=field.column)
+                inside = () if field.scope == "page" else sources
+                selection = Selection(selector=field.selector, block=block, column=field.column, sources=inside)
                 found = self._client.select(document, selection)
                 if not found.count and field.column is not None and field.column not in found.headings:
                     return (
                         f"{data_def.name}.{field.name}: no column `{field.column}`{_describe_headings(found.headings)}"
                     )
                 if not found.count:
-                    where = "this page" if block is None else plural(found.blocks, "block")
+                    where = "this page" if block is None and not inside else plural(found.blocks, "block")
                     return f"{data_def.name}.{field.name}: selector `{field.selector}` matches nothing in {where}"
         except PageUnavailable:  # a plugin parser reads what is not a page
             pass

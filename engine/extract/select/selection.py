@@ -6,9 +6,11 @@ from engine.extract.page.budget import MAX_CHARACTERS, Budget
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page
 from engine.extract.page.patterns import TimeBudget, TimedPattern
+from engine.extract.select.embedded import EmbeddedSelector
 from engine.extract.select.node_value import read_node
 from engine.extract.select.scope import Scope
 from engine.extract.select.selectors import ColumnSelector, TableRowSelector, compile_selector
+from engine.model.link import TextSource
 
 _NO_CONTEXT = Context(group="", locator="", locator_url="", depth=0, run="", run_time="")
 _MARKUP = ("html", "outerHtml")
@@ -23,6 +25,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     selector: str | None
     regex: bool = False
     block: str | None = None
+    sources: tuple[TextSource, ...] = ()
+    """Of documents inside the page, which it searches in place of the page."""
     column: str | None = None
     attribute: str = "text"
     pattern: str | None = None
@@ -41,6 +45,8 @@ class SelectionResult(Struct, frozen=True, kw_only=True, tag="selection"):
     """Blocks without a match."""
     base: str
     """For relative links."""
+    miss: str = ""
+    """Why the page has no document inside it to search; empty if it has one, or none was asked for."""
     headings: tuple[str, ...] = ()
     """Of the columns, if the blocks are rows of a table."""
 
@@ -56,13 +62,16 @@ def select_values(page: Page, selection: Selection) -> SelectionResult:
     selector = compile_selector(selection.selector)
     if selection.column is not None:
         selector = ColumnSelector(selection.column, selector)
-    scopes = [Scope(page)]
+    embedded = compile_selector(None, selection.sources)
+    scopes, miss = [Scope(page)], ""
+    if isinstance(embedded, EmbeddedSelector):
+        scopes, miss = [Scope(document) for document in embedded.documents(page)], embedded.miss(page)
     if selection.block is not None:
         block = compile_selector(selection.block)
         if isinstance(block, TableRowSelector):
-            scopes = [*block.scopes(scopes[0], Budget(page, _NO_CONTEXT))]
+            scopes = [row for scope in scopes for row in block.scopes(scope, Budget(page, _NO_CONTEXT))]
         else:
-            scopes = [Scope(page, node) for node in block.all(scopes[0])]
+            scopes = [Scope(scope.page, node) for scope in scopes for node in block.all(scope)]
     values: list[str | None] = []
     links: list[str] = []
     count = without = 0
@@ -80,6 +89,7 @@ def select_values(page: Page, selection: Selection) -> SelectionResult:
         blocks=len(scopes),
         blocks_without=without,
         base=page.base,
+        miss=miss,
         headings=tuple(dict.fromkeys(heading for scope in scopes for heading in scope.cells or ())),
     )
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec import convert
+
 from engine.extract.documents.sitemap import parse_sitemap
 from engine.extract.page.page import MAX_URL_CHARACTERS, Page, PageTooCostly
 from engine.extract.page.patterns import PatternTimeout
@@ -303,7 +305,7 @@ class ExtractionChild:
         )  # fmt: skip
         self._slot.enter(Phase.SELECTING)
         try:
-            return wire.encode(select_values(page, Selection(**header["selection"])))
+            return wire.encode(select_values(page, convert(header["selection"], Selection)))
         except (ValueError, PatternTimeout) as error:
             return wire.encode(wire.Failure(kind="selector", reason=str(error)))
 

@@ -15,8 +15,8 @@ SHADOW = "<x-card><template shadowrootmode=open><b>s</b><template><b>i</b></temp
     [
         ("<template><b>1</b></template>", "<template><b>1</b></template>", "<template></template>"),
         ("<p><TEMPLATE shadowrootmode='closed'>a</TEMPLATE>b", "<p>ab", "<p>ab"),
-        ("<template>a<template shadowrootmode=open>b</template></template>c",) + (
-            "<template>a<template shadowrootmode=open>b</template></template>c", "<template></template>c"),
+        ("<template>a<template shadowrootmode=open>b</template></template>c",
+         "<template>a<template shadowrootmode=open>b</template></template>c", "<template></template>c"),
         ("<script>'<template>'</script><!-- <template> -->x",) * 3,
         ("</template>a<template>b", "</template>a<template>b", "</template>a<template>"),
         ("<template data-shadowrootmode=open>a</template>", "<template data-shadowrootmode=open>a</template>",
