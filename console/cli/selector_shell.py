@@ -127,7 +127,8 @@ class SelectorShell:
 
     def _commands(self) -> dict[str, Callable[[str], None]]:
         return {
-            "from": self._set_source, "block": self._set_block, "attr": self._set_attribute, "match": self._set_pattern, "all": self._toggle_all,
+            "from": self._set_source, "block": self._set_block, "attr": self._set_attribute,
+            "match": self._set_pattern, "all": self._toggle_all,
             "fields": self._print_fields, "source": self._print_source, "write": self._write, "open": self._open,
             "page": self._print_page, "help": self._print_help, "quit": self._quit,
         }  # fmt: skip

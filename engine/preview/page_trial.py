@@ -197,10 +197,8 @@ class PageTrial:
                 if found.miss:
                     return f"{data_def.name}: {found.miss}"
                 if not found.count:
-                    where = "this page" if not sources else plural(found.blocks, "text")
-                    return (
-                        f"{data_def.name}: block `{data_def.block}` matches nothing {'in' if sources else 'on'} {where}"
-                    )
+                    where = f"in what {sources[-1].shown} gives" if sources else "on this page"
+                    return f"{data_def.name}: block `{data_def.block}` matches nothing {where}"
             for field in data_def.fields if data_def.axis is None else ():
                 if (field.selector is None and field.column is None) or missing[field.name] < records:
                     continue
