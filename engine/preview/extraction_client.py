@@ -127,7 +127,7 @@ class ExtractionClient:
         """
         header = {
             "kind": "select", "url": document.url, "content_type": document.content_type,
-            "selection": to_builtins(selection),
+            "selection": to_builtins(selection), "headers": document.headers,
         }  # fmt: skip
         with _explained(document.url):
             runner, _, pool = self._start()

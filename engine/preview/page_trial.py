@@ -169,7 +169,8 @@ class PageTrial:
         page.results = tuple([(unit, step if step.task else step._replace(task=task)) for unit, step in page.results])
         warnings = [warning.text for warning in page.warnings]
         if self._explains_links:
-            warnings += filter(None, [self.describe_unmatched(document, page)])
+            unmatched = self.describe_unmatched(document, page)
+            warnings += [unmatched] if unmatched and unmatched not in warnings else []
         links, too_deep = list[ExtractedLink](), list[ExtractedLink]()
         for link in page.links:
             (links if self._is_within_depth(link, origin) else too_deep).append(link)

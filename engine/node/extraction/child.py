@@ -301,6 +301,7 @@ class ExtractionChild:
     def _select(self, header: dict[str, Any], body: Body) -> bytes:
         page = parse_page(
             body.read(), header["content_type"], url=header["url"], status=200, fetched_at=0.0,
+            headers=tuple((name, value) for name, value in header["headers"]),
             page_class=self._page_class, reads_documents=True,
         )  # fmt: skip
         self._slot.enter(Phase.SELECTING)
