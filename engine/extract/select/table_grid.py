@@ -99,21 +99,27 @@ def lay_out(
         grid: list[dict[int, _Value]] = [{} for _ in group]
         for index, row in enumerate(group):
             budget.time_budget.check_patience()
-            column = 0
+            line, column = grid[index], 0
             for cell in children(row, *_CELLS):
-                while column in grid[index]:
+                while column in line:
                     column += 1
-                value = read(cell)
-                width, height = read_spans(cell)
-                covered = grid[index : index + height] if height else grid[index:]
-                budget.charge_parts(width * len(covered), value if isinstance(value, str) else "")
-                for line in covered:
-                    for at in range(column, column + width):
-                        line.setdefault(at, value)
                 columns.add(column)
+                value = read(cell)
+                text = value if isinstance(value, str) else ""
+                width, height = read_spans(cell)
+                if width == height == 1:  # most cells
+                    budget.charge_parts(1, text)
+                    line[column] = value
+                    column += 1
+                    continue
+                covered = grid[index : index + height] if height else grid[index:]
+                budget.charge_parts(width * len(covered), text)
+                for below in covered:
+                    for at in range(column, column + width):
+                        below.setdefault(at, value)
                 column += width
-            if grid[index]:
-                lines[identity(row)] = grid[index]
+            if line:
+                lines[identity(row)] = line
     return lines, sorted(columns)
 
 
