@@ -75,7 +75,7 @@ class CssExpression:
         return _walk_tags(tree.root, self._tag) if self._tag else _walk_matches(tree.root, self._text)
 
     def find_first_on_page(self, tree: LexborHTMLParser) -> LexborNode | None:
-        return next(iter(tree.tags(self._tag)), None) if self._tag else tree.css_first(self._text)
+        return tree.css_first(self._text)
 
     def find_in_block(self, block: LexborNode) -> list[LexborNode]:
         if not self._self_contained:
