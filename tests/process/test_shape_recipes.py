@@ -1,9 +1,10 @@
-"""The recipes for rows of other shapes, run as they stand: exact rows."""
+"""The recipes for rows of other shapes and inside other texts, run as they stand: exact rows."""
 
 import csv
 
 import pytest
 
+from tests.recipes.inside import INSIDE_RECIPES, serve_inside
 from tests.recipes.recipes import Recipe, at_origin, counted
 from tests.recipes.shapes import SHAPE_RECIPES, serve_shapes
 from tests.recipes.shop import Shop
@@ -15,10 +16,11 @@ pytestmark = pytest.mark.timeout(60)
 _MAX_LINES = 25
 
 
-@pytest.mark.parametrize("recipe", SHAPE_RECIPES, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", [*SHAPE_RECIPES, *INSIDE_RECIPES], ids=lambda recipe: recipe.name)
 def test_a_recipe_gives_the_rows_of_the_page(recipe: Recipe, project: Project, site: Site) -> None:
     shop = Shop(site, 1)
     serve_shapes(site)
+    serve_inside(site)
     defs = recipe.defs(site.url(""))
     assert len(defs.splitlines()) <= _MAX_LINES
     project.write(defs)

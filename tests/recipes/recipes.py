@@ -14,7 +14,8 @@ from tests.recipes.catalogue import API_PAGE, DEPARTMENTS, PER_PAGE, Product, pa
 from tests.recipes.shop import Shop
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "docs" / name for name in ("recipes.md", "recipes/returning.md", "recipes/shapes.md")]
+CHAPTERS = ("returning", "shapes", "inside")
+DOCUMENTS = [ROOT / "docs" / "recipes.md", *(ROOT / "docs" / "recipes" / f"{name}.md" for name in CHAPTERS)]
 SPIDERS = ROOT / "tests" / "bench" / "spiders"
 ADDRESS = "https://shop.example"
 """The address of the shop in the document and in the spiders."""

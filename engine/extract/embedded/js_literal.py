@@ -11,7 +11,7 @@ from engine.late_regex import late_regex
 _BLANK = r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|<!--[^\n\r]*+|/\*(?:.*?\*/|.*+))*+"
 _STRING = r""""(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|`(?:[^`\\]|\\.)*+`?"""
 """What lacks its end goes on to that of the text."""
-_NUMBER = r"[-+]?(?:0[xXoObB][\da-fA-F_]++|(?:\d[\d_]*+(?:\.[\d_]*+)?|\.\d[\d_]*+)(?:[eE][-+]?\d++)?)n?"
+_NUMBER = r"[-+]?\s*(?:0[xXoObB][\da-fA-F_]++|(?:\d[\d_]*+(?:\.[\d_]*+)?|\.\d[\d_]*+)(?:[eE][-+]?\d++)?)n?"
 _CONSTANT = r"true|false|null|undefined|NaN|[-+]?\s*Infinity|void\s*(?:0|\(\s*0\s*\))|!\s*[01]"
 _TOKEN = late_regex(
     rf"{_BLANK}(?P<start>)(?:JSON\s*\.\s*parse\s*\(\s*(?P<parsed>{_STRING})\s*\)|(?P<string>{_STRING})"
@@ -173,7 +173,7 @@ def _write_scalar(kind: str, token: str) -> str | None:
 
 def _write_number(token: str) -> str | None:
     """A number with its digits; None: it has no form in JSON."""
-    bare = token.lstrip("+").rstrip("n").replace("_", "") if not _JSON_NUMBER.fullmatch(token) else token
+    bare = "".join(token.split()).lstrip("+").rstrip("n").replace("_", "")
     sign, digits = ("-", bare[1:]) if bare.startswith("-") else ("", bare)
     if digits[:2].lower() in ("0x", "0o", "0b") and len(digits) < 1_000:
         return f"{sign}{int(digits, 0)}"

@@ -12,7 +12,7 @@ from engine.extract.embedded.js_literal import LiteralInvalid, find_assigned, re
     ("text", "written"),
     [
         ("{a: 1, $b_2: 'x', \"c\": [1, 2,],}", '{"a":1,"$b_2":"x","c":[1,2]}'),
-        ("[1.10, .5, 5., 0x1F, 1_000, 12n, +3, -2e3]", "[1.10,0.5,5,31,1000,12,3,-2e3]"),
+        ("[1.10, .5, 5., 0x1F, 1_000, 12n, +3, -2e3, - 4]", "[1.10,0.5,5,31,1000,12,3,-2e3,-4]"),
         ("[undefined, void 0, void(0), !0, !1, NaN, -Infinity]", "[null,null,null,true,false,null,null]"),
         ("[1,,2,]", "[1,null,2]"),
         ("{/* a */a:1,// b\nb:2 <!-- c\n}", '{"a":1,"b":2}'),
