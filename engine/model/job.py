@@ -1,8 +1,9 @@
 """A job: its states and transitions, the keys that identify it, its lease and its outcome."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
 import orjson
@@ -251,9 +252,11 @@ def link_key(group: str, url: str) -> bytes:
     return _key("link", group, url)
 
 
-def request_key(group: str, url: str, method: str, body: str | None) -> bytes:
+def request_key(
+    group: str, url: str, method: str, body: str | None, headers: Sequence[tuple[str, str]] = ()
+) -> bytes:  # fmt: skip
     """The key of a page reached by a link that sends another request than a plain GET, within its group."""
-    return _key("request", group, url, method, body or "")
+    return _key("request", group, url, method, body or "", *chain.from_iterable(headers))
 
 
 def locator_key(group: str, name: str, url: str, method: str, body: str | None, account: str = "") -> bytes:

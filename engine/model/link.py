@@ -1,6 +1,7 @@
 """The links of a page: where they stand, which to follow, what each sends and carries along."""
 
 from collections.abc import Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, get_args
 
@@ -34,6 +35,8 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 BODY_PATH = "$[1]"
 """Where the stored form of a request holds its body."""
 RELATION_PATH = "$[3]"
+MAX_HEADER_CHARACTERS = 8_000
+"""Of one header that a link sends."""
 MAX_CARRIED_BYTES = 4_096
 """Bytes of the values that a job carries, as JSON."""
 _MAX_DIGEST = 64
@@ -54,6 +57,8 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
     has_form: bool = False
     json: str | None = None
     """JSON text; variables are inside its strings."""
+    headers: tuple[tuple[str, ...], ...] = ()
+    """Pairs of name and value."""
     only_read: bool = False
     """Whether the body of the link is the form as read, not as sent: a login fills it in itself."""
 
@@ -209,26 +214,31 @@ class LinkRequest(Struct, frozen=True, kw_only=True):
     relation: Relation = "link"
     page: int | None = None
     """Its number in the series of a locator; None: it is not part of a series."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Names and values, in which secrets are still variables."""
 
     @property
     def is_plain_get(self) -> bool:
         """Whether a plain link sends the same."""
-        return self.method == "GET" and self.body is None
+        return self.method == "GET" and self.body is None and not self.headers
 
     def to_json(self) -> str | None:
         """The stored form; None: a plain link."""
         if self == PLAIN_LINK:
             return None
         plain = (self.method, self.body, self.content_type, self.relation, self.page)
-        return orjson.dumps(plain).decode()
+        return orjson.dumps((*plain, self.headers) if self.headers else plain).decode()
 
     @classmethod
     def from_json(cls, text: str | None) -> "LinkRequest":
         """The request of a stored text; None: a plain link."""
         if text is None:
             return PLAIN_LINK
-        method, body, content_type, relation, page = orjson.loads(text)
-        return cls(method=method, body=body, content_type=content_type, relation=relation, page=page)
+        method, body, content_type, relation, page, *more = orjson.loads(text)
+        headers = tuple([(name, value) for name, value in more[0]]) if more else ()
+        return cls(
+            method=method, body=body, content_type=content_type, relation=relation, page=page, headers=headers
+        )  # fmt: skip
 
 
 PLAIN_LINK = LinkRequest()
@@ -290,11 +300,13 @@ class LinkDetails(NamedTuple):
         request = LinkRequest.from_json(stored)
         if request.method not in METHODS or request.relation not in RELATIONS or request.page is not None:
             raise ValueError("not the request of a link")
-        for text in (request.body, request.content_type, carried):
+        for text in (request.body, request.content_type, carried, *chain.from_iterable(request.headers)):
             if text is not None and type(text) is not str:
                 raise TypeError("not a text")
-        if request.content_type is not None and not request.content_type.isprintable():
+        if not all(text.isprintable() for text in (request.content_type or "", *chain.from_iterable(request.headers))):
             raise ValueError("not a header")
+        if any(len(name) + len(value) > MAX_HEADER_CHARACTERS for name, value in request.headers):
+            raise ValueError("more than a header")
         if carried is not None:
             _check_carried(carried)
         return cls(request, carried)

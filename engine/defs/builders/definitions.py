@@ -264,6 +264,7 @@ def _request(term: RequestTerm, _part: DefPart) -> RequestTemplate | None:
         form=tuple((name, value) for name, values in (term.form or {}).items() for value in values),
         has_form=term.form is not None,
         json=None if term.json is UNSET else json.dumps(term.json, ensure_ascii=False, separators=(",", ":")),
+        headers=tuple(term.headers.items()),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from engine.defs import url_patterns
 from engine.defs.builders.bodies import iter_scalars
+from engine.defs.checks.conflicts import check_header_names
 from engine.defs.checks.fields import check_candidates
 from engine.defs.checks.series import add_no_content, has_content
 from engine.defs.checks.text_sources import check_source
@@ -82,7 +83,7 @@ class _LinkCheck:
             if any(map(_expands_elsewhere, iter_scalars(field.node))):
                 message = f"`{name}` is sent as written: ranges and lists expand in locators alone"
                 self._problems.warn(field.place, "no-effect", f"{message}; write a link for each text")
-        for key in ("url", "form", "json"):
+        for key in ("url", "form", "json", "headers"):
             entry = link.entries.get(key)
             for scalar in iter_scalars(entry.node) if entry is not None else ():
                 self._check_variables(scalar, in_body=_is_body(link, key))
@@ -133,7 +134,9 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
     variables = [key for key in node.entries if key not in _NEXT_KEYS]
     steps = [name for name in variables if is_step(node.text_of(name) or "")]
     if steps:
-        _check_steps(data_def, node, steps, [key for key in node.entries if key not in (*steps, "until")], problems)
+        _check_steps(
+            data_def, node, steps, [key for key in node.entries if key not in (*steps, "until", "headers")], problems
+        )
         return
     for name in variables:
         if not _NAME.fullmatch(name):
@@ -157,7 +160,7 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
         return
     _check_request(node, problems)
     used: set[str] = set()
-    for key in requests:
+    for key in [*requests, *(["headers"] if "headers" in node.entries else [])]:
         for scalar in iter_scalars(node.entries[key].node):
             for name in variable_names(scalar.text):
                 used.add(name)
@@ -242,6 +245,7 @@ def _expands_elsewhere(node: YamlNode) -> bool:
 
 def _check_request(node: YamlNode, problems: Problems) -> None:
     """Check what a link or the next page sends."""
+    check_header_names(node, problems)
     if "json" in node.entries:
         if "form" in node.entries:
             problems.add(node.key_place("json"), "conflict", "`json` and `form` both set the body; keep one")
@@ -255,8 +259,8 @@ def _check_request(node: YamlNode, problems: Problems) -> None:
 
 
 def _is_body(request: YamlNode, key: str) -> bool:
-    """Whether a key of a request sets a body; with GET, a form is the query of the URL."""
-    return key == "json" or (key == "form" and (request.text_of("method") or "").upper() != "GET")
+    """Whether a key of a request stands in no URL; with GET, a form is the query of the URL."""
+    return key in ("json", "headers") or (key == "form" and (request.text_of("method") or "").upper() != "GET")
 
 
 def _is_environment(name: str, *, in_body: bool) -> bool:

@@ -15,6 +15,7 @@ from engine.extract.select.selector_syntax import HeaderRows, join_table
 from engine.model.axis import Axis, IndexRange
 from engine.model.declaration import (
     BaseUrl,
+    Constant,
     Constants,
     Declared,
     DefKey,
@@ -182,6 +183,13 @@ class RequestTerm(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     json: Annotated[Any, DefKey("Data to send as a JSON body; its texts may hold the variables of `url`.")] = UNSET
+    headers: Annotated[
+        Mapping[str, Constant],
+        DefKey(
+            "Headers to send; they may hold the variables of `url`, and secrets.",
+            examples=({"Accept": "application/json", "Referer": "%{document.url}"},),
+        ),
+    ] = MappingProxyType({})
 
 
 class NextTerm(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from engine import urls
 from engine.extract.links.filled_text import MissingValue, fill_url
 from engine.extract.links.form_encoding import encode_form, merge_fields
 from engine.extract.links.html_form import with_query
-from engine.extract.links.request_template import fill_body, sends_secret_elsewhere
+from engine.extract.links.request_template import fill_body, fill_headers, sends_secret_elsewhere
 from engine.extract.page.context import Context
 from engine.extract.page.link_header import find_linked
 from engine.extract.page.page import MAX_URL_CHARACTERS, Page, host_name, resolve_url
@@ -87,7 +87,9 @@ class NextPageFinder:
         if url is None or host_name(url) != page.host:
             return None
         text, content_type = body or (None, None)
-        if sends_secret_elsewhere(template, text, url, page.url, context.locator_url):
+        headers = fill_headers(template, look_up)
+        sent = "".join([text or "", *[value for _, value in headers]])
+        if sends_secret_elsewhere(template, sent, url, page.url, context.locator_url):
             page.faults[f"`next` would send a secret to {urls.origin(url)}"] = None
             return None
         if method == _GET and text is None:
@@ -96,7 +98,7 @@ class NextPageFinder:
             key = link_key(context.group, url)
         else:
             key = request_key(context.group, url, method, text)
-        request = LinkRequest(method=method, body=text, content_type=content_type, relation="next")
+        request = LinkRequest(method=method, body=text, content_type=content_type, relation="next", headers=headers)
         digest = blocks.digest if self.until_empty and blocks is not None else ""
         carried = Carried(values=context.carried, blocks=digest).to_json() if context.carried or digest else None
         return ExtractedLink(

@@ -14,7 +14,7 @@ from engine.extract.links.filled_text import Lookup, MissingValue, fill_url
 from engine.extract.links.form_encoding import URL_ENCODED, encode_form, merge_fields
 from engine.extract.links.link_explanations import explain_links
 from engine.extract.links.links import LinkFinder, read_hrefs, reject_link
-from engine.extract.links.request_template import fill_body, sends_secret_elsewhere
+from engine.extract.links.request_template import fill_body, fill_headers, sends_secret_elsewhere
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import PatternTimeout
 from engine.extract.select.css import Speed
@@ -156,7 +156,8 @@ class _RecordLinkFinder:
             fault = f"a link of {self.link.group or budget.context.group} is not followed: what it carries"
             budget.page.faults[f"{fault} takes more than {MAX_CARRIED_BYTES:,} bytes"] = None
             return
-        if self.link.request is None:
+        template = self.link.request
+        if template is None:
             plain, _ = self.finder.find_links(budget, found.max_links, scope)
             for link in plain.values():
                 yield link if text is None else replace(link, details=LinkDetails(carried=text))
@@ -169,10 +170,10 @@ class _RecordLinkFinder:
                 return to_text(value, self._joins.get(field, "|")) if isinstance(value, list) else value
             return budget.context.look_up(name, budget.page)
 
-        for link, node in self._find_requests(self.link.request, scope, look_up, budget):
+        for link, node in self._find_requests(template, scope, look_up, budget):
             request = (link.details or LinkDetails()).request
             of_link = text
-            if not self.link.request.only_read and node is not None and html_form.is_form(node):
+            if not template.only_read and node is not None and html_form.is_form(node):
                 of_link = replace(carried, form_page=found.form_page).to_json()
             yield replace(link, details=LinkDetails(request, of_link)) if of_link or not request.is_plain_get else link
 
@@ -190,6 +191,8 @@ class _RecordLinkFinder:
         for node in nodes:
             try:
                 link = self._make_link(template, node, look_up, budget)
+                if link is not None and template.headers:
+                    link = self._add_headers(link, template, look_up, budget)
             except MissingValue:
                 continue
             if link is not None:
@@ -232,6 +235,18 @@ class _RecordLinkFinder:
             raise ValueError(f"it would send a secret to {urls.origin(link.url)}; write that site in its `url`")
         request = LinkRequest(method=method, body=text, content_type=content_type)
         key = request_key(link.group, link.url, method, text)
+        return replace(link, key=key, details=LinkDetails(request))
+
+    def _add_headers(
+        self, link: ExtractedLink, template: RequestTemplate, look_up: Lookup, budget: Budget
+    ) -> ExtractedLink:
+        """Raises MissingValue, and ValueError if a secret would go to another site."""
+        headers = fill_headers(template, look_up)
+        secrets = "".join([value for _, value in headers if has_secrets(value)]) or None
+        if sends_secret_elsewhere(template, secrets, link.url, budget.page.url, budget.context.locator_url):
+            raise ValueError(f"it would send a secret to {urls.origin(link.url)}; write that site in its `url`")
+        request = replace((link.details or LinkDetails()).request, headers=headers)
+        key = request_key(link.group, link.url, request.method, request.body, headers)
         return replace(link, key=key, details=LinkDetails(request))
 
     def _describe(self, form: html_form.HtmlForm, budget: Budget) -> ExtractedLink | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine import urls
-from engine.extract.links.filled_text import Lookup, fill_runs, find_whole_value
+from engine.extract.links.filled_text import Lookup, MissingValue, fill_runs, find_whole_value
 from engine.extract.links.form_encoding import (
     URL_ENCODED,
     FormEncoding,
@@ -16,7 +16,7 @@ from engine.extract.links.form_encoding import (
     merge_fields,
 )
 from engine.late_regex import late_regex
-from engine.model.link import JSON_TYPE, RequestTemplate
+from engine.model.link import JSON_TYPE, MAX_HEADER_CHARACTERS, RequestTemplate
 from engine.model.record import to_json
 from engine.model.variables import has_secrets
 
@@ -36,6 +36,18 @@ def fill_body(
     if template.has_form or fields:
         return encode_form(merge_fields(fields, template.form), lookup, encoding)
     return None
+
+
+def fill_headers(template: RequestTemplate, lookup: Lookup) -> tuple[tuple[str, str], ...]:
+    """The headers, each on one line; their secrets stay variables. Raises MissingValue."""
+    headers = []
+    for name, written in template.headers:
+        runs = [f"{text.replace('%{', '%%{')}{secret}" for text, secret in fill_runs(written, lookup)]
+        value = " ".join("".join(runs).split())
+        if len(value) > MAX_HEADER_CHARACTERS or not value.isprintable():
+            raise MissingValue(name)
+        headers.append((name, value))
+    return tuple(headers)
 
 
 def sends_secret_elsewhere(

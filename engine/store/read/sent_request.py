@@ -48,7 +48,9 @@ class SentRequest(Struct, frozen=True):
             return self._of_locator()
         inherits = link.relation != "link" and urls.origin(url) == urls.origin(root_url)
         request = self._of_locator() if inherits else _PLAIN_REQUEST
-        return replace(request, method=link.method, body=link.body, content_type=link.content_type)
+        own = {name.lower() for name, _ in link.headers}
+        headers = (*[pair for pair in request.headers if pair[0].lower() not in own], *link.headers)
+        return replace(request, method=link.method, body=link.body, content_type=link.content_type, headers=headers)
 
     def _of_locator(self) -> Request:
         fields = self.locator

@@ -11,7 +11,7 @@ from engine.extract.page.page import PageKind, PageTooCostly
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, FilterRule
 from engine.model.job import link_key, request_key
-from engine.model.link import MAX_CARRIED_BYTES, PLAIN_LINK, Carried, Link, RequestTemplate
+from engine.model.link import MAX_CARRIED_BYTES, PLAIN_LINK, Carried, Link, LinkDetails, RequestTemplate
 from engine.model.record import ExtractedLink, Extraction
 from engine.model.stored_form import SourcePosition
 from tests.unit.extract.pages import CONTEXT, URL, extract, page
@@ -338,3 +338,30 @@ def test_a_redirect_does_not_decide_either(page_url: str, locator_url: str, is_s
     extraction = extractor.extract(page("<b>x</b>", url=page_url), replace(CONTEXT, locator_url=locator_url))
     assert bool(extraction.links) is is_sent
     assert bool(extraction.rejected) is not is_sent
+
+
+def follow_skus(text: str, link: Link) -> tuple[ExtractedLink, ...]:
+    return follow(text, link, block="li", fields=(Field(name="sku", attribute="data-sku"),)).links
+
+
+def test_a_link_may_send_headers() -> None:
+    headers = (("Accept", "application/json"), ("X-Sku", "%{field.sku} %%{env.A}"), ("X-Key", "%{env.KEY}"))
+    link = Link(selector="a", in_block=True, request=RequestTemplate(headers=headers))
+    [made] = follow_skus('<li data-sku="a %{env.SECRET}"><a href=/x></a>', link)
+    assert made.details is not None
+    assert made.details.request.headers == (
+        ("Accept", "application/json"), ("X-Sku", "a %%{env.SECRET} %%{env.A}"), ("X-Key", "%{env.KEY}"),
+    )  # fmt: skip
+    assert LinkDetails.from_line(made.details.to_line()) == made.details
+    [plain] = follow_skus("<li><a href=/x></a>", Link(selector="a", in_block=True))
+    assert made.key != plain.key
+
+
+def test_a_header_without_a_value_or_with_a_secret_for_another_site_makes_no_link() -> None:
+    missing = RequestTemplate(headers=(("X-Sku", "%{field.sku}"),))
+    assert follow_skus("<li><a href=/x></a>", Link(selector="a", in_block=True, request=missing)) == ()
+    secret = Link(
+        selector="a", in_block=True, same_host=False, request=RequestTemplate(headers=(("X-Key", "%{env.KEY}"),))
+    )
+    assert follow_skus("<li><a href=https://evil.example/></a>", secret) == ()
+    assert len(follow_skus("<li><a href=/x></a>", secret)) == 1
