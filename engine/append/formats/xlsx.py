@@ -58,8 +58,8 @@ class XlsxEncoder(RowEncoder):
         from xlsxwriter import Workbook  # only runs with such an output have it
 
         if len(self._columns) > MAX_COLUMNS:
-            text = f"{len(self._columns):,} columns, and a sheet of Excel holds {MAX_COLUMNS:,}"
-            raise StorageError(text, "Choose fewer with `columns`, or write csv or parquet.")
+            text = f"{len(self._columns):,} columns, and a sheet of Excel holds {MAX_COLUMNS:,}; write csv or parquet"
+            raise StorageError(text, "Or choose fewer columns with `columns` of the appender.")
         self._file = io.BytesIO()
         self._book = Workbook(self._file, _OPTIONS)
         self._book.set_properties({"created": _CREATED})
@@ -75,8 +75,8 @@ class XlsxEncoder(RowEncoder):
         """Nothing: the library keeps rows in a temporary file. Raises StorageError for more rows than a sheet holds."""
         for row in rows:
             if self._next_row >= MAX_ROWS:
-                text = f"more than {MAX_ROWS - 1:,} rows, which is what a sheet of Excel holds"
-                raise StorageError(text, "Write csv or parquet, or divide the rows over several dataDefs or runs.")
+                text = f"more than {MAX_ROWS - 1:,} rows, which is what a sheet of Excel holds; write csv or parquet"
+                raise StorageError(text, "Or divide the rows over several dataDefs or runs.")
             fields = decode_values(row)
             for column, name in enumerate(self._columns):
                 value = fields.get(name)

@@ -158,6 +158,22 @@ def test_a_failed_rebuild_keeps_file_and_backlog(harness: Harness, encoder: Brac
     assert recorded(harness).error is None
 
 
+def test_a_workbook_with_more_rows_than_a_sheet_keeps_the_last_that_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.append.formats.xlsx.MAX_ROWS", 4)
+    harness = Harness(tmp_path, "xlsx")
+    with closing(harness.appender(whole_every=0.0)) as appender:
+        harness.add([book(1), book(2)])
+        run_until_idle(appender)
+        whole = harness.path().read_bytes()
+        harness.add([book(3), book(4)])
+        assert until(lambda: settle(appender) is TurnResult.BLOCKED and recorded(harness).error is not None)
+    error = recorded(harness).error
+    assert error == "more than 3 rows, which is what a sheet of Excel holds; write csv or parquet"
+    assert harness.path().read_bytes() == whole
+
+
 def test_a_row_deleted_during_a_rebuild_marks_the_file_again(harness: Harness, encoder: BracketEncoder) -> None:
     class DeletingEncoder(BracketEncoder):
         def footer(self) -> bytes:
