@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -167,8 +168,11 @@ def name_of_answer(headers: Iterable[tuple[str, str]]) -> str:
     message["content-disposition"] = value
     parameters: list[tuple[str, Any]] = message.get_params([], "content-disposition")
     texts = [text for name, text in parameters if name.lower() == "filename"]
-    extended = next((text for text in texts if isinstance(text, tuple)), None)
-    return safe_name(collapse_rfc2231_value(extended or next(iter(texts), "")))
+    for text in sorted(texts, key=lambda text: not isinstance(text, tuple)):
+        with suppress(ValueError):  # of its charset
+            if name := safe_name(collapse_rfc2231_value(text)):
+                return name
+    return ""
 
 
 def name_of_url(url: str) -> str:

@@ -73,6 +73,7 @@ def test_columns_have_the_types_of_the_fields() -> None:
         "paper": pyarrow.struct([
             ("path", pyarrow.string()), ("size", pyarrow.int64()), ("hash", pyarrow.string()),
             ("type", pyarrow.string()),
+            ("name", pyarrow.string()), ("url", pyarrow.string()),
         ]),
         "data": pyarrow.string(), "grid": pyarrow.string(), "tags": pyarrow.list_(pyarrow.string()),
         "sizes": pyarrow.list_(pyarrow.int64()),

@@ -121,7 +121,7 @@ def test_a_long_text_is_cut_and_told(text: str, kept: int, caplog: pytest.LogCap
 def test_more_rows_than_a_sheet_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xlsx, "MAX_ROWS", 4)
     assert len(cells(encode(["{}"] * 3))) == 1, "rows without a cell"
-    with pytest.raises(StorageError, match="more than 3 rows.*; write csv or parquet"):
+    with pytest.raises(StorageError, match=r"more than 3 rows.*; write csv or parquet"):
         encode(['{"title":"a"}'] * 4)
 
 
