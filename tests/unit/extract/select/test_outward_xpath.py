@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from engine.extract.documents.xpath import XPathExpression
+from engine.extract.documents import xpath as xpath_module
+from engine.extract.documents.xpath import XPathExpression, parse_markup
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
+from engine.model.link import Link
 from tests.unit.extract.pages import CONTEXT, extract, page, value
 
 PAGE = """
@@ -100,3 +102,27 @@ def test_a_block_beyond_the_limits_of_the_parser_is_told() -> None:
     assert [row["f"] for row in RecordExtractor(data_def).extract(deep, CONTEXT).rows] == ["0", "0"]
     assert any("reads a part of the page alone" in fault for fault in deep.faults)
     assert any("cannot leave a block" in fault for fault in deep.faults)
+
+
+def test_the_page_is_parsed_once_for_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+
+    def count(markup: bytes, **how: Any) -> Any:
+        parsed.append(len(markup))
+        return parse_markup(markup, **how)
+
+    monkeypatch.setattr(xpath_module, "parse_markup", count)
+    assert column("i", "following-sibling::b[1]", "<p><i>x</i><b>y</b>" * 1_000) == ["y"] * 1_000
+    assert len(parsed) == 1
+    fields = tuple(Field(name=name, selector=f"xpath: count(../{name})") for name in "ib")
+    extract(DataDef(name="d", block="i, b, u, s", fields=fields), "<p><i>x</i><b>y</b><u>z</u><s>z</s>" * 100)
+    assert len(parsed) == 3, "once more for all tags"
+
+
+def test_links_of_a_block_leave_it() -> None:
+    link = Link(selector="xpath: following-sibling::dd[1]/a", in_block=True, group="g", carry=("name",))
+    data_def = DataDef(name="d", block="dt", fields=(Field(name="name"),), links=(link,))
+    found = extract(data_def, "<dl><dt>a<dd><a href=/1>x</a><dt>b<dd><a href=/2>y</a></dl>").links
+    assert [(one.url, one.details and one.details.carried) for one in found] == [
+        ("https://shop.example/1", '[{"name":"a"},""]'), ("https://shop.example/2", '[{"name":"b"},""]'),
+    ]  # fmt: skip
