@@ -101,7 +101,9 @@ class DocumentReader:
             start, end = span
         kind = self._format
         if kind == "json" or kind == "js" or kind == "nextjs":
-            documents.pages.append(embed(page, "json", "", self._read_value(page, text, start, documents)))
+            value = self._read_value(page, text, start, documents)
+            if value is not None:
+                documents.pages.append(embed(page, "json", "", value))
         elif part := text[start:end].strip():
             if kind == "html":
                 part = _place_part(part)

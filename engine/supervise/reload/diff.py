@@ -97,8 +97,9 @@ def _describe_data_def(before: DataDef | None, after: DataDef | None, name: str)
     changes = [f"{plural(number, 'field')} {verb}" for verb, number in numbers.items() if number]
     if not changes and list(old) != list(new):
         changes.append("fields in another order")
-    for part in ("links", "filters", "block", "key"):
-        changes += [f"{part} changed"] if _attribute_hash(before, part) != _attribute_hash(after, part) else []
+    for part in ("links", "filters", "sources", "block", "key"):
+        shown = "from" if part == "sources" else part
+        changes += [f"{shown} changed"] if _attribute_hash(before, part) != _attribute_hash(after, part) else []
     return f"{name}: {', '.join(changes) or 'changed'}"
 
 

@@ -146,7 +146,7 @@ def test_several_data_defs_parse_a_text_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_cannot_be_read_is_a_warning_with_its_place_and_others_are_read() -> None:
-    loaded = page("<p>\n<i>{bad}</i>\n<i>{}</i><i> </i>")
+    loaded = page("<p>\n<i>{bad}</i>\n<i>{}</i><i> </i><i>null</i>")
     data_def = DataDef(name="d", sources=(source("i", "json"),), fields=(Field(name="n", selector="jmespath: n"),))
     assert len(RecordExtractor(data_def).extract(loaded, CONTEXT).rows) == 1
     (warning,) = loaded.warnings.values()
