@@ -122,7 +122,7 @@ def _check_column(node: YamlNode, depth: int, problems: Problems) -> None:
         message = "a nested field reads its own match; put `column` on the outer field"
         problems.add(node.key_place("column"), "conflict", message)
     elif "scope" in node.entries:
-        message = "`column` is a cell of the record, and `scope: page` leaves it; keep one"
+        message = "`column` is a cell of the record, and `scope` leaves it; keep one"
         problems.add(node.key_place("column"), "conflict", message)
 
 

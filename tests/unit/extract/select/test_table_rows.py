@@ -177,3 +177,23 @@ dataDefs:
         ["Coffee", None, None, "t"],
         ["All", None, "9", "t"],
     ]
+
+
+def test_alternatives_and_maps_see_the_cell(tmp_path: Path) -> None:
+    written = """\
+locatorGroups: {list: {locators: [{url: "https://shop.example/"}]}}
+taskGroups: {list: {items: {dataDef: item}}}
+dataDefs:
+  item:
+    query: {table: "#t"}
+    fields:
+      link: {column: Name, selector: [i, a], attribute: href}
+      kind: {column: Name, map: {Tea: hot, "*": other}}
+      both: {value: "%{field.kind}-%{field.link}"}
+"""
+    data_def = load(write_defs(tmp_path, written)).definitions.data_def("item")
+    assert data_def is not None
+    assert [list(row.values()) for row in extract(data_def, PRICES).rows][:2] == [
+        ["/tea", "hot", "hot-/tea"],
+        [None, "other", None],
+    ]
