@@ -267,14 +267,12 @@ class RecordExtractor:
     def _scopes(self, budget: Budget) -> Iterator[Scope]:
         """The page, or its blocks one at a time: a scope keeps the trees of its block."""
         if self._compile_error or not (self._readers or self._record_links):
-            return
-        if self._data_def.sources:
-            assert isinstance(self.block, EmbeddedSelector)
+            return iter(())
+        if isinstance(self.block, EmbeddedSelector) and self._data_def.sources:
             inner = None if self._data_def.block is None else self.block.inner
-            for document in self.block.documents(budget.page):
-                yield from _blocks_of(document, inner, budget)
-        else:
-            yield from _blocks_of(budget.page, self.block, budget)
+            documents = self.block.documents(budget.page)
+            return chain.from_iterable(_blocks_of(document, inner, budget) for document in documents)
+        return _blocks_of(budget.page, self.block, budget)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)

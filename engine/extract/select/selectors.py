@@ -93,7 +93,7 @@ class PageSelector(Selector):
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         key = (self, "first")
-        page = scope.page if self._in_document else scope.page.root
+        page = scope.page if self._in_document or scope.page.outer is None else scope.page.root
         selections = page.selections
         if key not in selections:
             selections[key] = self._selector.first(Scope(page))
@@ -102,7 +102,7 @@ class PageSelector(Selector):
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
         key = (self, "all")
-        page = scope.page if self._in_document else scope.page.root
+        page = scope.page if self._in_document or scope.page.outer is None else scope.page.root
         selections = page.selections
         if key not in selections:
             selections[key] = self._selector.all(Scope(page))
