@@ -130,6 +130,9 @@ class DocumentReader:
         at = start if self._pattern is not None else find_assigned(text)
         if at is None:
             raise _TextUnreadable("has no object or list that a script assigns; write a `match`", 0)
+        value = parse_json_at(text, at)  # most literals are JSON
+        if value is not MISSING:
+            return value
         try:
             written, expressions = read_literal(text, at)
         except LiteralInvalid as error:

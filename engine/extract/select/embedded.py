@@ -77,10 +77,12 @@ class TextFinder:
 class EmbeddedSelector(Selector):
     """A selector that searches the documents of a source, in place of the page or block that holds them."""
 
-    def __init__(self, finder: TextFinder, selector: Selector, speed: Speed = Speed.SLOW) -> None:
+    def __init__(self, finder: TextFinder, selector: Selector) -> None:
         self._finder = finder
         self._selector = selector
-        self.speed = speed
+        is_quick = finder.source.format == "json" and finder.source.match is None
+        of_texts = Speed.QUICK if finder.selector is None else finder.selector.speed
+        self.speed = max(of_texts, selector.speed, Speed.QUICK_IF_PLAIN if is_quick else Speed.SLOW)
 
     @property
     def inner(self) -> Selector:

@@ -65,8 +65,7 @@ def compile_selector(text: str | None, sources: Sequence[TextSource] = (), *, pl
     if bare.startswith(EMBEDDED_PREFIX):
         css, expression = split_embedded(bare)
         finder = TextFinder(TextSource(selector=css, format="json"), CssSelector(css), only_first=True)
-        speed = max(CssExpression(css).speed, Speed.QUICK_IF_PLAIN)
-        return EmbeddedSelector(finder, JmesPathSelector(expression), speed)
+        return EmbeddedSelector(finder, JmesPathSelector(expression))
     if (table := split_table(bare)) is not None:
         return TableRowSelector(*table)
     return CssSelector(bare)
