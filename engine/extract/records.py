@@ -96,9 +96,11 @@ class RecordExtractor:
         self.record_fields = tuple(field.name for field in fields if field.value is None and field.scope is None)
         self.read_fields = tuple(field.name for field in fields if field.value is None)
         self._counted = tuple([name for reader in self._readers for name in reader.counted_names])
-        self._reads_values = any(reader.reads_values for reader in self._readers)
-        self.defaulted_fields = frozenset(field.name for field in data_def.fields if field.has_default)
-        """Fields with a default, which pages may lack."""
+        self._reads_values = any(reader.needs for reader in self._readers)
+        self.defaulted_fields = frozenset(
+            [name for field in data_def.fields if field.has_default for name in field.counted_names]
+        )
+        """Fields with a default, which pages may lack; of a list of selectors, each of them."""
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
         self._max_links = max_links
         self.query_stripper = query_stripper

@@ -1,12 +1,14 @@
 """The results of extracting a page: rows, links and rejected records; and values as text."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
 
+from engine.late_regex import late_regex
 from engine.model.link import LinkDetails
 
 
@@ -124,6 +126,12 @@ class RecordCounts(NamedTuple):
 
 
 NO_RECORDS = RecordCounts()
+_OF_SELECTOR = late_regex(r".+\[[0-9]+\]", re.DOTALL)
+
+
+def counts_selector(name: str) -> bool:
+    """Whether the name among `RecordCounts.missing` is that of a selector of a list, not of a field."""
+    return _OF_SELECTOR.fullmatch(name) is not None
 
 
 class Extraction(Struct, frozen=True, kw_only=True):

@@ -205,15 +205,22 @@ class PageTrial:
                     continue
                 block = None if field.scope is not None else data_def.block
                 inside = () if field.scope == "page" else sources
-                selection = Selection(selector=field.selector, block=block, column=field.column, sources=inside)
-                found = self._client.select(document, selection)
+                selectors = (field.selector, *field.fallbacks)
+                for selector in selectors:
+                    selection = Selection(selector=selector, block=block, column=field.column, sources=inside)
+                    found = self._client.select(document, selection)
+                    if found.count:
+                        break
                 if not found.count and field.column is not None and field.column not in found.headings:
                     return (
                         f"{data_def.name}.{field.name}: no column `{field.column}`{_describe_headings(found.headings)}"
                     )
                 if not found.count:
                     where = "this page" if block is None and not inside else plural(found.blocks, "block")
-                    return f"{data_def.name}.{field.name}: selector `{field.selector}` matches nothing in {where}"
+                    shown = f"none of {len(selectors)} selectors matches anything in {where}"
+                    if len(selectors) == 1:
+                        shown = f"selector `{field.selector}` matches nothing in {where}"
+                    return f"{data_def.name}.{field.name}: {shown}"
         except PageUnavailable:  # a plugin parser reads what is not a page
             pass
         return ""

@@ -181,8 +181,13 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
         _check_table(query, table, problems)
     block = block if table is None else table
     before: dict[str, YamlNode] = {}
-    for key, field in node.entries_of("fields"):
-        fields.check_references(field.node, before, [one for one, _ in node.entries_of("fields")], problems)
+    written = dict(node.entries_of("fields"))
+    for key, field in written.items():
+        for number in range(1, len(field.node.list_of("selector"))):
+            if (other := written.get(f"{key}[{number}]")) is not None:
+                message = f"this is the name by which `status` counts a selector of '{key}'; rename the field"
+                problems.add(other.place, "bad-name", message)
+        fields.check_references(field.node, before, [*written], problems)
         before[key] = field.node
         fields.check(field.node, field.place, problems, has_block=has_records(node), has_table=table is not None)
         if is_json is None:

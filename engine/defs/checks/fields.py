@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import cast, get_args
 
 from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES, TABLE_EXCLUDES
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import quote_text, suggest
-from engine.extract.fields.human_dates import ANY_FORMAT
+from engine.extract.fields.convert import default_converter_for
+from engine.extract.fields.human_dates import ANY_FORMAT, is_locale_selector
 from engine.extract.select.srcset import is_srcset
+from engine.model.definition import Field, FieldType
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import FIELD, variable_names
 from engine.runtime.extras import has_extra, install_hint
@@ -19,8 +22,6 @@ _DATE_LETTERS = {
     "HH": "%H", "mm": "%M", "ss": "%S",
 }  # fmt: skip
 """Letters of other date languages, longest first, and the directives they stand for."""
-_NUMBERS_OF = (r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", r"[-+]?[0-9]+")
-"""Fractions, and whole numbers."""
 _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
@@ -36,21 +37,32 @@ def check(node: YamlNode, place: SourcePosition, problems: Problems, *, has_bloc
 
 
 def check_references(node: YamlNode, before: Mapping[str, YamlNode], names: Sequence[str], problems: Problems) -> None:
-    """Checks that a `value` names fields before it. `names`: of all fields."""
+    """Checks that a `value`, or one of nested fields, names fields of the record before it. `names`: of all fields."""
+    for _, inner in node.entries_of("fields"):
+        check_references(inner.node, before, names, problems)
     value = node.get("value")
-    for name in variable_names(value.text) if value is not None and value.kind == "scalar" else ():
+    if value is None or value.kind != "scalar":
+        return
+    for name in variable_names(value.text):
         if not name.startswith(FIELD):
             continue
         bare = name.removeprefix(FIELD)
-        field = bare.partition(".")[0]
-        if field in before:
-            if before[field].is_true("fromStep"):
-                message = f"a step fills '{field}' later, when this value is made"
-                problems.add(value.place if value is not None else node.place, "conflict", message)
-        elif value is not None and field in names:
-            problems.add(value.place, "later-field", f"`%{{{name}}}` is read later; write '{field}' before this field")
-        elif value is not None:
+        field, _, part = (bare, "", "") if bare in names else bare.partition(".")
+        if field not in names:
             problems.add(value.place, "unknown-field", f"unknown field '{field}'{suggest(field, [*names])}")
+        elif field not in before:
+            problems.add(value.place, "later-field", f"`%{{{name}}}` is read later; write '{field}' before this field")
+        elif before[field].is_true("fromStep"):
+            problems.add(value.place, "conflict", f"a step fills '{field}' later, when this value is made")
+        elif part and part not in (parts := _parts_of(before[field], part)):
+            cure = suggest(part, parts) if parts else f"; write `%{{{FIELD}{field}}}`"
+            problems.add(value.place, "unknown-field", f"'{field}' has no part '{part}' that a `value` can name{cure}")
+
+
+def _parts_of(field: YamlNode, part: str) -> list[str]:
+    """The parts of a value that a `value` can name; of JSON any. A file has none before it is downloaded."""
+    kind = "" if _is_list(field) else field.text_of("type")
+    return [part] if kind == "json" else [one.name for one in Field(name="", type="price").parts] * (kind == "price")
 
 
 def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
@@ -72,6 +84,10 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     if node.text_of("format") == ANY_FORMAT and kind == "date" and not has_locale:
         message = "`format: any` needs a `locale`, such as `en`: 3/4/2024 is another day in `en-GB`"
         problems.add(node.key_place("format"), "missing-key", message)
+    locales = [node.get("locale"), *node.list_of("locale")]
+    if node.is_true("fromStep") and any(one is not None and is_locale_selector(one.text) for one in locales):
+        message = "a step fills the field, and reads no page; write the language, such as `de`"
+        problems.add(node.key_place("locale"), "conflict", message)
     if "locale" in node.entries and node.text_of("format") != ANY_FORMAT and "fields" not in node.entries:
         problems.add(node.key_place("locale"), "conflict", "`locale` needs `type: date` and `format: any`")
     if "join" in node.entries and not _is_list(node):
@@ -134,17 +150,22 @@ def _check_map(node: YamlNode, problems: Problems) -> None:
     if kind in ("json", "table", "markdown"):
         problems.add(node.key_place("map"), "conflict", f"`map` has no effect with `type: {kind}`; keep one")
     for name, entry in node.entries_of("map"):
-        problem = _value_problem(entry.node, kind) if entry.node.kind == "scalar" and not entry.node.is_null else None
-        if problem is not None:
-            problems.add(entry.place, "wrong-type", f"`map`: the value of {quote_text(name)} {problem}")
+        if entry.node.kind == "scalar" and not entry.node.is_null and not _fits(entry.node, node, kind):
+            message = f"the value of {quote_text(name)} must be valid for `type: {kind}`, not {entry.node.describe()}"
+            problems.add(entry.place, "wrong-type", f"`map`: {message}")
 
 
-def _value_problem(node: YamlNode, kind: str) -> str | None:
-    if kind == "bool" and node.text.strip().lower() not in _BOOL_WORDS:
-        return f"must be true or false for `type: bool`, not {node.describe()}"
-    if kind in ("int", "float", "decimal") and not re.fullmatch(_NUMBERS_OF[kind == "int"], node.text.strip()):
-        return f"must be valid for `type: {kind}`, not {node.describe()}"
-    return None
+def _fits(value: YamlNode, field: YamlNode, kind: str) -> bool:
+    """Whether a value of `map` can be converted to the type of the field; another check reports an unknown type."""
+    text = value.text.strip()
+    if not text or kind not in get_args(FieldType):
+        return True
+    date_format = field.text_of("format") if kind == "date" else None
+    try:
+        default_converter_for(Field(name="", type=cast(FieldType, kind), format=date_format))(text, "http://x/")
+    except ValueError:
+        return False
+    return True
 
 
 def _check_scope(node: YamlNode, depth: int, problems: Problems) -> None:
@@ -224,7 +245,8 @@ def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
     elif is_valid and kind == "bool":
         is_valid = isinstance(value, bool) or default.text.strip().lower() in _BOOL_WORDS
     elif is_valid and kind in ("int", "float", "decimal"):
-        is_valid = re.fullmatch(_NUMBERS_OF[kind == "int"], default.text.strip()) is not None
+        number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
+        is_valid = re.fullmatch(number, default.text.strip()) is not None
     elif is_valid and kind == "price":
         is_valid = any(map(str.isdigit, default.text))
     if not is_valid:

@@ -113,9 +113,18 @@ class _LinkCheck:
         if field.is_true("fromStep"):
             message = f"a step fills '{name}' later: links are searched before; carry a field with a selector"
             self._problems.add(node.place, "conflict", message)
-        elif self._has_block and self._is_of_page and not {"scope", "value"} & field.entries.keys():
+        elif self._has_block and self._is_of_page and self._is_of_records(field):
             message = f"'{name}' belongs to the records, and this link to the page; add `inBlock: true` to the link"
             self._problems.add(node.place, "conflict", f"{message}, or `scope: page` to the field")
+
+    def _is_of_records(self, field: YamlNode, *readers: YamlNode) -> bool:
+        """Whether the value of a field, or one in its `value`, stands in the block."""
+        if "value" not in field.entries:
+            return "scope" not in field.entries
+        names = [name.removeprefix(FIELD) for name in variable_names(field.text_of("value") or "")]
+        read = [self._fields.get(name, self._fields.get(name.partition(".")[0])) for name in names]
+        chain = (*readers, field)  # the defs may have a cycle, which another check reports
+        return any(one is not None and one not in chain and self._is_of_records(one, *chain) for one in read)
 
     def _check_variables(self, node: YamlNode, *, in_body: bool) -> None:
         for name in variable_names(node.text):

@@ -45,12 +45,15 @@ def check_query(query: YamlNode | None, problems: Problems) -> bool | None:
 
 def check_in_document(node: YamlNode, key: str, problems: Problems, *, is_json: bool) -> None:
     """Check whether the selector under a key can match anything in a document inside the page."""
-    selector = (node.text_of(key) or "").strip()
-    if not selector or selector.startswith((JSONLD_PREFIX, EMBEDDED_PREFIX)):
-        return
-    if is_json and not selector.startswith(JMESPATH_PREFIX):
-        message = f"`{key}`: the documents are JSON, which has no elements; use `jmespath:`"
-        problems.add(node.key_place(key), "conflict", message)
-    elif not is_json and selector.startswith(JMESPATH_PREFIX):
-        message = f"`{key}`: the documents have elements; use a CSS selector or `xpath:`"
-        problems.add(node.key_place(key), "conflict", message)
+    written = node.get(key)
+    for one in [] if written is None else written.items or [written]:
+        selector = one.text.strip() if one.kind == "scalar" else ""
+        place = one.place if written is not None and written.items else node.key_place(key)
+        if not selector or selector.startswith((JSONLD_PREFIX, EMBEDDED_PREFIX)):
+            continue
+        if is_json and not selector.startswith(JMESPATH_PREFIX):
+            message = f"`{key}`: the documents are JSON, which has no elements; use `jmespath:`"
+            problems.add(place, "conflict", message)
+        elif not is_json and selector.startswith(JMESPATH_PREFIX):
+            message = f"`{key}`: the documents have elements; use a CSS selector or `xpath:`"
+            problems.add(place, "conflict", message)

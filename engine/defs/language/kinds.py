@@ -12,9 +12,8 @@ from msgspec import Struct
 from engine import urls
 from engine.defs import url_patterns
 from engine.errors import UsageError, suggest
-from engine.extract.fields.human_dates import locale_problem
+from engine.extract.fields.human_dates import is_locale_selector, locale_problem
 from engine.extract.select.selector_syntax import (
-    XPATH_PREFIX,
     pattern_problem,
     selector_problem,
     source_problem,
@@ -103,7 +102,7 @@ def _mark_problem(text: str) -> str | None:
 
 
 def _locale_problem(text: str) -> str | None:
-    return selector_problem(text) if text.strip().startswith(XPATH_PREFIX) else locale_problem(text)
+    return selector_problem(text) if is_locale_selector(text) else locale_problem(text)
 
 
 def _value_problem(text: str) -> str | None:

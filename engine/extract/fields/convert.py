@@ -53,7 +53,7 @@ def converter_for(field: Field) -> Converter:
 
 
 def default_converter_for(field: Field) -> Converter:
-    """The converter for a default: as `converter_for`, but a bool is always read from its words.
+    """The converter for a default or a value of `map`: as `converter_for`, but a bool is read from its words.
 
     A number is written with a point in any case: YAML reads it as a number.
     """

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from engine.errors import quote_text
-from engine.extract.fields.convert import converter_for
-from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates, find_locale
+from engine.extract.fields.convert import converter_for, default_converter_for
+from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates, find_locale, is_locale_selector
 from engine.extract.fields.markdown import to_markdown
 from engine.extract.page.budget import Budget
 from engine.extract.page.page import Page
 from engine.extract.page.patterns import Replacement, TimedPattern
 from engine.extract.select.node_value import MARKUP_ATTRIBUTES, read_text
 from engine.extract.select.scope import Scope
-from engine.extract.select.selector_syntax import XPATH_PREFIX
 from engine.extract.select.selectors import PageSelector, compile_selector
 from engine.model.definition import Field
 
@@ -233,7 +232,7 @@ def _conversion(field: Field, path: str) -> Conversion:
             return price.value
 
         return read_price
-    convert = converter_for(field)
+    convert = default_converter_for(field) if field.map else converter_for(field)
     if field.type in ("url", "file"):
 
         def convert_url(text: str, budget: Budget) -> Any:
@@ -242,7 +241,7 @@ def _conversion(field: Field, path: str) -> Conversion:
             return url
 
         return convert_url
-    if field.type == "date" and field.format == ANY_FORMAT:
+    if field.type == "date" and field.format == ANY_FORMAT and not field.map:
         dates_of = _find_dates(field)
 
         def convert_date(text: str, budget: Budget) -> Any:
@@ -258,23 +257,27 @@ def _find_dates(field: Field) -> Callable[[Page], HumanDates]:
     if not reads_locale(field):
         dates = HumanDates(field.locales)
         return lambda _page: dates
-    selectors = [PageSelector(compile_selector(text)) for text in field.locales]
-    of_locale = lru_cache(_MAX_LOCALES)(HumanDates)
+    sources = [PageSelector(compile_selector(text)) if is_locale_selector(text) else text for text in field.locales]
+    of_locales = lru_cache(_MAX_LOCALES)(HumanDates)
 
     def find(page: Page) -> HumanDates:
-        nodes = [selector.first(Scope(page)) for selector in selectors]
-        texts = [read_text(node) or "" for node in nodes if node is not None]
-        found = next(filter(None, map(find_locale, texts)), None)
-        if found is None:
+        texts = [source if isinstance(source, str) else _read_first(source, page) for source in sources]
+        found = tuple(dict.fromkeys([locale for locale in map(find_locale, texts) if locale is not None]))
+        if not found:
             raise ValueError(f"`locale` finds no known language in the page ({quote_text(' '.join(texts))})")
-        return of_locale((found,))
+        return of_locales(found)
 
     return find
 
 
+def _read_first(selector: PageSelector, page: Page) -> str:
+    node = selector.first(Scope(page))
+    return "" if node is None else read_text(node) or ""
+
+
 def reads_locale(field: Field) -> bool:
     """Whether the language of its dates stands in the page."""
-    return any(text.strip().startswith(XPATH_PREFIX) for text in field.locales)
+    return any(map(is_locale_selector, field.locales))
 
 
 def _keep_text(text: str, _budget: Budget) -> str:

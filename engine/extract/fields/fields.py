@@ -106,9 +106,9 @@ class FieldReader:
         return self._selector.leaves_block or any(reader.leaves_block for reader in parts)
 
     @property
-    def reads_values(self) -> bool:
-        """Whether its value has values of the fields before it."""
-        return bool(self._needs)
+    def needs(self) -> set[str]:
+        """The names of the fields, or with `FIELD.PART` of parts of them, in its `value` and those of nested fields."""
+        return {*self._needs}.union(*[reader.needs for reader in (*self._nested, *self._alternatives)])
 
     @property
     def counted_names(self) -> tuple[str, ...]:
@@ -234,6 +234,8 @@ class FieldReader:
         if any(value is None or value in ("", []) for value in values.values()):
             return ""
         texts = {f"{FIELD}{name}": to_text(value, self._field.join) for name, value in values.items()}
+        for name in self._needs:
+            budget.charge(texts[f"{FIELD}{name}"])
         return render(
             self._field.value or "", lambda name: texts.get(name) or budget.context.look_up(name, budget.page)
         )
@@ -341,9 +343,11 @@ class FieldReader:
 
 def find_part(row: Mapping[str, Any], name: str) -> Any:
     """The value of a field, or with `FIELD.PART` of a part of one."""
+    if name in row:
+        return row[name]
     first, _, part = name.partition(".")
     value = row.get(first)
-    return value.get(part) if part and isinstance(value, Mapping) else None if part else value
+    return value.get(part) if isinstance(value, Mapping) else None
 
 
 def _alternatives(field: Field) -> list[Field]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from engine.errors import quote_text, suggest
+from engine.extract.select.selector_syntax import XPATH_PREFIX
 from engine.late_regex import late_regex
 
 ANY_FORMAT = "any"
@@ -24,6 +25,8 @@ _YEAR = late_regex(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _NUMBER = late_regex(r"\d{1,3}")
 """To the library `12` is a month."""
 _CACHED_TEXTS = 10_000
+_CACHED_LOCALES = 1_000
+_MAX_LOCALE_LENGTH = 100
 _ANY_DAY = datetime(2024, 1, 31)
 
 
@@ -80,8 +83,16 @@ class HumanDates:
         return moment.isoformat(timespec="seconds") if parsed.period == "time" else moment.date().isoformat()
 
 
+def is_locale_selector(text: str) -> bool:
+    """Whether a `locale` finds the language in the page."""
+    return text.strip().startswith(XPATH_PREFIX)
+
+
+@lru_cache(_CACHED_LOCALES)
 def find_locale(text: str) -> str | None:
     """The known locale that a page names, such as `de-AT` of `de_at`, or its language alone; None: it is unknown."""
+    if len(text) > _MAX_LOCALE_LENGTH:
+        return None
     language, _, region = text.strip().replace("_", "-").partition("-")
     names = (f"{language.lower()}-{region.upper()}", language.lower())
     return next((name for name in names if locale_problem(name) is None), None)

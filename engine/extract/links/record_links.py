@@ -59,6 +59,9 @@ class RecordLinks:
         self._of_records = [f for f in finders if f.link.in_block or data_def.block is None]
         self._of_page = [f for f in finders if f not in self._of_records]
         needed = {name for finder in self._of_page for name in finder.field_names}
+        for reader in reversed(readers):
+            if reader.name in needed:
+                needed |= {name for one in reader.needs for name in (one, one.partition(".")[0])}
         self._page_readers = [reader for reader in readers if reader.name in needed]
         self.speed = max((finder.speed for finder in finders), default=Speed.QUICK)
 
@@ -74,6 +77,7 @@ class RecordLinks:
             return
         scope = Scope(budget.page)
         row: dict[str, Any] = {}
+        budget.row = row
         for reader in self._page_readers:
             try:
                 row[reader.name] = reader.read_value(scope, budget)

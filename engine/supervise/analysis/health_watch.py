@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from engine.model.record import counts_selector
 from engine.store.tables.host import hosts
 from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth
@@ -250,7 +251,7 @@ def _find_never_filled(of_host: DataDefHealth, whole: DataDefHealth) -> Iterator
     if of_host.records < HOST_WINDOW or others < HOST_WINDOW:
         return
     for name, filled in of_host.filled.items():
-        if not filled:
+        if not filled and not counts_selector(name):  # a list of selectors may have one for each host
             elsewhere = (whole.filled[name] - filled) / others
             yield _Fall(name, 0.0, elsewhere if elsewhere >= _DROPPED_SHARE else 0.0, of_host.records, 0.0)
 

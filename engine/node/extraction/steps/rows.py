@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from engine.errors import quote_text
 from engine.extract.fields.convert import converter_for, default_converter_for
-from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates
+from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates, is_locale_selector
 from engine.model.definition import DataDef, Field
 from engine.model.record import RecordCounts, Rejection, to_text
 from engine.node.extraction.steps.context import PageContext
@@ -107,7 +107,8 @@ def _checker_of_type(field: Field) -> Check:
 def _date_checker(field: Field) -> Check:
     """A date in ISO 8601, as earlier steps leave it, or in the format of the field."""
     iso, written = converter_for(replace(field, format=None)), converter_for(field)
-    dates = cache(partial(HumanDates, field.locales))  # loads the library at the first text that is not ISO 8601
+    locales = tuple([locale for locale in field.locales if not is_locale_selector(locale)])
+    dates = cache(partial(HumanDates, locales))  # loads the library at the first text that is not ISO 8601
 
     def check(value: Any, context: PageContext) -> str | None:
         if isinstance(value, date):
@@ -117,7 +118,7 @@ def _date_checker(field: Field) -> Check:
             return None
         with suppress(ValueError):
             return str(iso(text, ""))
-        if field.format == ANY_FORMAT:
+        if field.format == ANY_FORMAT and locales:
             return dates().parse(text, context.fetched_at)
         return str(written(text, ""))
 

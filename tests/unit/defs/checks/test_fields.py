@@ -87,9 +87,40 @@ PROBLEMS = [
     ("wrong-type", "{type: date, format: any, locale: §true}", "a text"),
     ("conflict", "{selector: a, §locale: de, fields: {x: {}}}", "keep one"),
     ("wrong-type", "{type: decimal, decimalMark: ',', default: §'1,5'}", "must be valid"),
+    ("bad-selector", "{§selector: []}", "write one"),
+    ("wrong-type", "{selector: [a, §[b]]}", "a text"),
+    ("wrong-type", "{selector: [a, §~]}", "a text"),
+    ("empty-text", "{selector: [a, §'']}", ""),
+    ("bad-selector", "{selector: [a, §'[']}", "not a CSS selector"),
+    ("conflict", "{selector: [a, §'jmespath: x']}", "reads JSON"),
+    ("bad-name", "{selector: [a, b]}\n      §f[1]: {selector: c}", "rename the field"),
+    ("no-values", "{§map: {}}", "is empty"),
+    ("wrong-type", "{map: §[a]}", "a mapping"),
+    ("wrong-type", "{map: {a: §[b]}}", "a text"),
+    ("wrong-type", "{map: {a: b, §c: ~}}", "a text"),
+    ("wrong-type", "{type: int, map: {a: 1, §b: 1.5}}", "valid for `type: int`"),
+    ("wrong-type", "{type: bool, map: {§a: maybe}}", "valid for `type: bool`"),
+    ("wrong-type", "{type: price, map: {§a: none}}", "valid for `type: price`"),
+    ("wrong-type", "{type: date, map: {§a: soon}}", "valid for `type: date`"),
+    ("conflict", "{selector: a, §map: {a: b}, fields: {x: {}}}", "keep one"),
+    ("conflict", "{§map: {a: b}, type: json}", "keep one"),
+    ("unknown-value", "{decode: §base46}", "did you mean 'base64'"),
+    ("unknown-value", "{decode: §[url, html]}", ""),
+    ("conflict", "{selector: a, §decode: url, fields: {x: {}}}", "keep one"),
+    ("unknown-field", "{value: §'%{field.g}'}", "unknown field 'g'"),
+    ("later-field", "{value: §'%{field.f}'}", "before this field"),
+    ("later-field", "{value: §'%{field.g}'}\n      g: {selector: a}", "write 'g' before this field"),
+    ("unknown-field", "{selector: a}\n      g: {value: §'%{field.f.x}'}", "write `%{field.f}`"),
+    ("unknown-field", "{type: price}\n      g: {value: §'%{field.f.amout}'}", "did you mean 'amount'"),
+    ("unknown-field", "{selector: a, fields: {x: {value: §'%{field.x}'}}}", "unknown field 'x'"),
+    ("later-field", "{selector: a, fields: {x: {value: §'%{field.f}'}}}", "before this field"),
+    ("conflict", "{fromStep: true}\n      g: {value: §'%{field.f}'}", "a step fills 'f' later"),
+    ("conflict", "{fromStep: true, type: date, format: any, §locale: 'xpath: string(/html/@lang)'}", "a step fills"),
+    ("unknown-locale", "{type: date, format: any, locale: §'xpath: string(/html/@lang'}", "not an XPath"),
+    ("unknown-locale", "{type: date, format: any, locale: ['xpath: string(/html/@lang)', §xx]}", "such as `de`"),
     *[
         ("conflict", "{fromStep: true, §" + key + "}", "keep one")
-        for key in ("scope: page", "whitespace: keep", "replace: [[a, b]]", "split: ','")
+        for key in ("scope: page", "whitespace: keep", "replace: [[a, b]]", "split: ','", "map: {a: b}", "decode: url")
     ],
 ]
 
@@ -142,6 +173,13 @@ def test_the_keys_are_read(tmp_path: Path) -> None:
     assert (field.scope, field.whitespace, field.split, field.is_list) == ("page", "keep", ", ", True)
     assert field.replace == (("a", "b"), ("1", ""))
     assert (field.decimal_mark, field.group_mark) == (",", " ")
+
+
+def test_selectors_and_maps_are_kept_as_written(tmp_path: Path) -> None:
+    field = load_field(tmp_path, "{selector: [b, i], type: decimal, map: {In stock: 1.10, 2: '3', true: 0, '*': 7}}")
+    assert (field.selector, field.fallbacks) == ("b", ("i",))
+    assert field.map == {"In stock": "1.10", "2": "3", "true": "0", "*": "7"}
+    assert load_field(tmp_path, "{type: bool, map: {In stock: true, '*': false}}").map["*"] == "false"
 
 
 def test_a_list_may_be_the_default_of_split_parts(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """Lists of selectors, maps, codes, values of other fields, and the language that a page names."""
 
 import base64
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from engine.extract.page.context import Context
-from engine.extract.page.page import Page
+from engine.extract.page.page import Page, PageTooCostly
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
+from engine.model.link import Carried, Link
 from engine.model.record import Extraction
 
 CONTEXT = Context(group="g", locator="l", locator_url="http://a.example/", depth=2, run="r", run_time="")
@@ -100,6 +102,65 @@ def test_a_value_holds_values_of_fields_before_it() -> None:
 def test_the_language_of_a_date_stands_in_the_page(language: str) -> None:
     date = Field(name="x", selector="time", type="date", format="any", locales=("xpath: string(/html/@lang)",))
     assert rows(f'<html lang="{language}"><li><time>3. März 2024</time>', date) == [{"x": "2024-03-03"}]
+
+
+def test_a_written_language_follows_that_of_the_page() -> None:
+    date = Field(name="x", selector="time", type="date", format="any", locales=("xpath: string(/html/@lang)", "de"))
+    for language in ("", "tlh", "en", "x" * 10_000):
+        assert rows(f'<html lang="{language}"><li><time>3. März 2024</time>', date) == [{"x": "2024-03-03"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "expected"),
+    [
+        ("free", {"map": {"free": "0.50"}, "type": "decimal", "decimal_mark": ","}, Decimal("0.50")),
+        ("now", {"map": {"now": "2024-01-31"}, "type": "date", "format": "any", "locales": ("de",)}, "2024-01-31"),
+        ("yes", {"map": {"yes": "0"}, "match": "yes", "type": "bool"}, False),
+        ("home", {"map": {"home": "/a"}, "type": "url"}, "http://a.example/a"),
+        ("a", {"map": {"a": ""}}, None),
+        ("*", {"map": {"*": "all"}}, "all"),
+        ("state: out", {"map": {"out": "0"}, "match": "state: (.+)", "type": "int"}, 0),
+    ],
+)
+def test_values_of_a_map_are_written_as_defaults_are(text: str, field: dict[str, Any], expected: Any) -> None:
+    assert rows(f"<li><b>{text}</b>", Field(name="x", selector="b", **field)) == [{"x": expected}]
+
+
+def test_nested_values_and_names_with_a_dot() -> None:
+    fields = (
+        Field(name="sku", selector="b"),
+        Field(name="a.b", selector="i"),
+        Field(name="parts", selector="u", fields=(Field(name="id", value="%{field.sku}/%{field.a.b}"),)),
+    )
+    [row] = rows("<li><b>A</b><i>1</i><u>x</u>", *fields)
+    assert row["parts"] == [{"id": "A/1"}]
+
+
+def test_values_of_values_count_as_text() -> None:
+    fields = [Field(name="f0", value="x" * 4_000)]
+    fields += [Field(name=f"f{number}", value=f"%{{field.f{number - 1}}}" * 100) for number in range(1, 5)]
+    with pytest.raises(PageTooCostly):
+        extract("<li>", *fields)
+
+
+def test_links_of_the_page_carry_values_of_the_page() -> None:
+    fields = (
+        Field(name="shop", selector="h1", scope="page"),
+        Field(name="sku", selector="b"),
+        Field(name="id", value="%{field.shop}-%{depth}"),
+    )
+    data_def = DataDef(name="d", block="li", fields=fields, links=(Link(selector="a", carry=("id",)),))
+    page = Page(
+        url="http://a.example/", text="<h1>S</h1><a href=/x>x</a><li><b>1</b>", kind="html", status=200, fetched_at=0.0
+    )
+    [link] = RecordExtractor(data_def).extract(page, CONTEXT).links
+    assert link.details is not None
+    assert Carried.from_json(link.details.carried).values == {"id": "S-2"}
+
+
+def test_a_default_excuses_each_selector() -> None:
+    field = Field(name="x", selector="s", fallbacks=("b",), has_default=True)
+    assert RecordExtractor(DataDef(name="d", fields=(field,))).defaulted_fields == {"x", "x[1]"}
 
 
 def test_a_page_without_a_known_language_rejects_its_dates() -> None:
