@@ -8,6 +8,8 @@ from itertools import count
 from operator import itemgetter
 from typing import Generic, Literal, TypeVar
 
+from msgspec import Struct, field
+
 from engine.processes.worker import LaunchedProcess
 
 _orders = count()
@@ -16,15 +18,16 @@ _orders = count()
 Process = TypeVar("Process", bound=LaunchedProcess)
 
 
-class Claim:
+class Claim(Struct, eq=False):
     """Who needs a process. What was lost with one process claims another, before those that came later."""
 
-    def __init__(self, key: Hashable, *, size: int = 1, version: int = 0) -> None:
-        """`key`: of the processes that can serve it; there may be `size` of them. `version`: the defs that need it."""
-        self.key = key
-        self.size = size
-        self.version = version
-        self.order = next(_orders)
+    key: Hashable
+    """Of the processes that can serve it."""
+    size: int = 1
+    """How many of them there may be."""
+    version: int = 0
+    """Of the defs that need it."""
+    order: int = field(default_factory=lambda: next(_orders))
 
 
 Need = TypeVar("Need", bound=Claim)

@@ -174,9 +174,7 @@ class Question(Generic[Answer]):
     is_late = False
     clock: QuestionClock | None = None
     """None until it is worked on."""
-    answered: "asyncio.Future[Answer | Worker]"
-    """The answer; the worker, while that holds an answer for which there is no room."""
-    size = 0
+    answered: asyncio.Future[Answer]
 
     def __init__(
         self, header: Encodable, body: bytes = b"", *, seconds: float,
@@ -189,7 +187,7 @@ class Question(Generic[Answer]):
         self._read = read
 
     def encode(self, number: int) -> list[bytes]:
-        """The frame to send."""
+        """The frame to send, perhaps behind others."""
         return encode_frame(self.header, self.body, number)
 
     def read(self, header: memoryview, body: memoryview) -> Answer | None:
@@ -205,25 +203,6 @@ class Question(Generic[Answer]):
             self.answered.set_exception(answer)
         else:
             self.answered.set_result(answer)
-
-    async def wait(self) -> Answer:
-        """The answer, once it is there and has room. Raises WorkerEnded, and TimeoutError if it gets no room."""
-        holder: Worker | None = None
-        try:
-            while isinstance(answer := await self.answered, Worker):
-                holder, began = answer, self.answered.get_loop().time()
-                assert self.room is not None
-                async with asyncio.timeout(self.room_seconds):
-                    await self.room.grow(self.size)
-                self.waited = self.answered.get_loop().time() - began
-                holder.resume(self)
-                holder = None
-            return answer
-        except BaseException:
-            self.answered.cancel()
-            if holder is not None:
-                holder.kill()
-            raise
 
 
 class Worker(LaunchedProcess):
@@ -269,8 +248,12 @@ class Worker(LaunchedProcess):
         """Its memory; 0 if it does not run."""
         return 0 if self.pid is None else resident_bytes(self.pid)
 
-    def send(self, question: Question[Any], before: list[bytes] | None = None) -> None:
-        """Ask a question; `before`: frames to send first. Its answer comes to `question.wait`."""
+    async def ask(self, question: Question[Answer]) -> Answer:
+        """The answer. Raises WorkerEnded, and TimeoutError if it gets no room."""
+        self._send(question)
+        return await question.answered
+
+    def _send(self, question: Question[Any]) -> None:
         question.answered = self._loop.create_future()
         question.is_late, question.clock = False, None
         self._last_question += 1
@@ -282,24 +265,13 @@ class Worker(LaunchedProcess):
             self._start_time(question)
         if self._memory is not None and self._memory_timer is None:
             self._memory_timer = self._loop.call_later(_WATCH_SECONDS, self._watch_memory)
-        self._write([*(before or ()), *question.encode(self._last_question)])
-
-    async def ask(self, question: Question[Answer]) -> Answer:
-        """The answer. Raises WorkerEnded, and TimeoutError if it gets no room."""
-        self.send(question)
-        return await question.wait()
+        self._write(question.encode(self._last_question))
 
     def close(self) -> None:
         """Ignore its end; what it was asked is cancelled."""
         for question in self.questions.values():
             question.answered.cancel()
         super().close()
-
-    def resume(self, question: Question[Any]) -> None:
-        """Read the answer for which there is room now."""
-        self._pause(question, paused=False)
-        if self._transport is not None:
-            self._transport.resume_reading()
 
     def reply(self, question: Question[Any], header: Encodable) -> None:
         """Answer what it asked about a question, unless it is no longer worked on; its time goes on."""
@@ -388,9 +360,24 @@ class Worker(LaunchedProcess):
         if not question.room.try_grow(size):
             self._transport.pause_reading()
             self._pause(question, paused=True)
-            asked, question.answered, question.size = question.answered, self._loop.create_future(), size
-            asked.set_result(self)
+            waiting = self._loop.create_task(self._await_room(question, question.room, size))
+            question.answered.add_done_callback(lambda _: waiting.cancel())
         return True
+
+    async def _await_room(self, question: Question[Any], room: AnswerRoom, size: int) -> None:
+        """Read an answer once there is room for it. Kill the worker if that is too late, or nobody waits any more."""
+        began = self._loop.time()
+        try:
+            async with asyncio.timeout(question.room_seconds):
+                await room.grow(size)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            self.kill()
+            if not question.answered.done():
+                question.answered.set_exception(error)
+        else:
+            question.waited = self._loop.time() - began
+            self._pause(question, paused=False)
+            self._transport.resume_reading()
 
     def on_frame(self, number: int, header: memoryview, body: memoryview) -> None:
         """Take an answer, or what the worker asks about a question."""

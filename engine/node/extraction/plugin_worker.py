@@ -91,9 +91,9 @@ class PluginWorker:
             body=body,
             definitions=definitions,
             share=share,
-            code=str(definitions[0]),
+            key=str(definitions[0]),
             chains=chains,
-            workers=min((step.workers for step in steps), default=1),
+            size=min((step.workers for step in steps), default=1),
             step_seconds=sum(step.limit or self._pool.limits.seconds for step in steps),
             on_call=on_call,
         )

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Sequence
+from collections import deque
+from operator import attrgetter
 from typing import Literal
 
 from msgspec.structs import asdict
@@ -17,7 +18,7 @@ from engine.node.extraction.request import ExtractionRequest, StepDied, check_an
 from engine.processes.frames import encode_frame
 from engine.processes.launcher import Launcher, TemplateLink, TemplateLost
 from engine.processes.orders import NOT_FORKED, ProcessKind
-from engine.processes.pool import Claim, Pool
+from engine.processes.pool import Pool
 from engine.processes.worker import Question, Worker, WorkerEnded
 
 MAX_CHILDREN = 2
@@ -34,46 +35,23 @@ _MAX_FAILED_STARTS = 10
 _log = logging.getLogger(__name__)
 
 
-class DocumentClaim(Claim):
-    """The claim of a document to a place in a process."""
-
-    def __init__(self, request: ExtractionRequest, max_children: int) -> None:
-        super().__init__(request.code, size=request.workers if request.code else max_children)
-        self.request = request
-
-
-class KnownDefs:
-    """The keys of the defs that a process has, the oldest first."""
-
-    def __init__(self) -> None:
-        self._keys: list[int] = []
-
-    def learn(self, key: int) -> bool:
-        """Whether the process lacks these defs and must get them. It forgets the oldest beyond its limit."""
-        if key in self._keys:
-            return False
-        self._keys = [*self._keys, key][-wire.MAX_KNOWN_DEFS :]
-        return True
-
-
 class ExtractionProcess(Worker):
     """One extraction process. Its `key`: the def version whose plugin code it runs; empty: none."""
 
-    def __init__(self, launcher: Launcher, board: ProgressBoard, slot: int, claim: DocumentClaim,
-                 limits: ExtractionLimits, number: int) -> None:  # fmt: skip
+    def __init__(
+        self, launcher: Launcher, board: ProgressBoard, slot: int, limits: ExtractionLimits, number: int
+    ) -> None:  # fmt: skip
         """Start it. Raises TemplateLost, OSError."""
         self.number = number
         self.slot = slot
         self.progress: ProgressSlot = board.slot(slot)
         """What it does; after its end, what it did last."""
         self.progress.clear()
-        self.alone = claim.request.deaths > 0
-        """Whether it works on a document that killed a process before, and gets no other meanwhile."""
-        self.known_defs = KnownDefs()
+        self.known_defs = deque[int](maxlen=wire.MAX_KNOWN_DEFS)
+        """Keys of the defs that it has; it forgets the oldest one first, too."""
         self.answers = 0
-        arguments = {"slot": slot, "limits": asdict(limits)}
         super().__init__(
-            launcher, _KIND, arguments, {"board": board.fd}, max_bytes=limits.answer,
+            launcher, _KIND, {"slot": slot, "limits": asdict(limits)}, {"board": board.fd}, max_bytes=limits.answer,
             has_begun=lambda: self.progress.document > 0,
         )  # fmt: skip
 
@@ -91,34 +69,38 @@ class ExtractionProcess(Worker):
 class _Attempt(Question[wire.Answer]):
     """A document in one process. Its place is free as soon as it has its answer, or the process has ended."""
 
-    def __init__(self, pool: "ExtractionPool", claim: DocumentClaim, process: ExtractionProcess) -> None:
+    def __init__(self, pool: "ExtractionPool", request: ExtractionRequest, process: ExtractionProcess) -> None:
         self._pool = pool
-        self._claim = claim
         self._process = process
-        self._request = claim.request
-        self.seconds = pool.limits.wall_seconds + self._request.step_seconds
-        self.room = self._request.share
+        self._request = request
+        self._reply: asyncio.Task[None] | None = None
+        self.seconds = pool.limits.wall_seconds + request.step_seconds
+        self.room = request.share
 
     def encode(self, number: int) -> list[bytes]:
-        return encode_frame(self._request.header, self._request.read_body(), number)
+        """The frame of the document, behind one of the defs if the process lacks them."""
+        frames: list[bytes] = []
+        if self._request.definitions is not None:
+            key, definitions = self._request.definitions
+            if key not in self._process.known_defs:
+                self._process.known_defs.append(key)
+                frames = encode_frame({"kind": "defs", "defs": key}, encode_defs(definitions))
+        return [*frames, *encode_frame(self._request.header, self._request.read_body(), number)]
 
     def read(self, _header: memoryview, body: memoryview) -> wire.Answer | None:
         answer = wire.decode_answer(body, self._pool.limits.answer)
         if isinstance(answer, wire.NodeCallRequest):
-            replying = asyncio.get_running_loop().create_task(self._reply(answer))
-            self._pool.replying.add(replying)
-            replying.add_done_callback(self._pool.replying.discard)
+            self._reply = asyncio.get_running_loop().create_task(self._answer_call(answer))
             return None
         check_answer(self._request, answer)
         self._process.answers += 1
-        self._process.alone = False
         return answer
 
     def finish(self, answer: wire.Answer | WorkerEnded) -> None:
         super().finish(answer)
-        self._pool.give_back(self._process, self._claim)
+        self._pool.give_back(self._process, self._request)
 
-    async def _reply(self, call: wire.NodeCallRequest) -> None:
+    async def _answer_call(self, call: wire.NodeCallRequest) -> None:
         """Have the node answer plugin code; until then the time of the document does not count."""
         value, problem = None, ""
         try:
@@ -130,70 +112,13 @@ class _Attempt(Question[wire.Answer]):
         self._process.reply(self, {"kind": "reply", "value": value, "problem": problem})
 
 
-def choose_child(
-    children: Sequence[ExtractionProcess], request: ExtractionRequest, now: float
-) -> ExtractionProcess | Literal["start"] | None:
-    """The process for a document, or "start" for a new one. None: the document waits.
-
-    A process that runs plugin code serves one version of it alone. `now`: the clock of the loop.
-    """
-    if request.deaths > 0:  # a document that killed a process before is worked alone
-        return "start"
-    alive = [child for child in children if child.is_open and not child.alone and child.key == request.code]
-    alive.sort(key=lambda child: child.number)
-    late = now - BUSY_SECONDS
-    prompt = [child for child in alive if not child.claims or child.began_at > late]
-    if request.code:
-        alive = alive[: request.workers]  # the oldest ones: others were started for tasks that allow more
-        prompt = sorted([child for child in prompt if child in alive], key=lambda child: len(child.claims))
-    # without plugin code the oldest comes first: its memo of links, heap and caches are warm
-    chosen = next((child for child in prompt if _has_place(child, request)), None)
-    if chosen is not None:
-        return chosen
-    return None if prompt else "start"
-
-
-def _has_place(child: ExtractionProcess, request: ExtractionRequest) -> bool:
-    queued = child.claims
-    if len(queued) < QUEUED or len(queued) >= QUEUED_SMALL or request.code:
-        return len(queued) < QUEUED
-    return bool(sum([claim.request.body.size for claim in queued]) + request.body.size <= SMALL_BYTES)
-
-
-def children_to_retire(
-    children: Sequence[ExtractionProcess], request: ExtractionRequest, limit: int
-) -> list[ExtractionProcess]:
-    """Idle processes that make room: for another version's plugin code, or for a document that is worked alone.
-
-    `limit`: processes that the document's code may have.
-    """
-    idle = [child for child in children if child.is_open and not child.claims]
-    old = [child for child in idle if request.code and child.key not in ("", request.code)]
-    if request.deaths and not has_room(children, request, limit):
-        old += [child for child in idle if child.key == request.code][:1]
-    return old
-
-
-def spare_children(children: Sequence[ExtractionProcess]) -> list[ExtractionProcess]:
-    """Processes without plugin code that were started for what waited behind a costly document, once all are idle."""
-    plain = sorted([child for child in children if child.is_open and not child.key], key=lambda child: child.number)
-    return [] if any(child.claims for child in plain) else plain[1:]
-
-
-def has_room(children: Sequence[ExtractionProcess], request: ExtractionRequest, limit: int) -> bool:
-    """Whether a further process may start for the document's code."""
-    return sum(child.key == request.code for child in children) < limit and len(children) < SLOTS
-
-
-class ExtractionPool(Pool[ExtractionProcess, DocumentClaim]):
+class ExtractionPool(Pool[ExtractionProcess, ExtractionRequest]):
     """Extraction processes, started when needed. For one event loop, which alone may call `close`."""
 
     def __init__(self, link: TemplateLink, limits: ExtractionLimits, *, max_children: int = MAX_CHILDREN) -> None:
         super().__init__(self._open)
         self.link = link
         self.limits = limits
-        self.replying = set[asyncio.Task[None]]()
-        """Answers to plugin code that are being found."""
         self.started = 0
         """Processes so far."""
         self._launcher = Launcher(link, "extraction")
@@ -207,16 +132,14 @@ class ExtractionPool(Pool[ExtractionProcess, DocumentClaim]):
         """The answer. Raises UnsupportedContent, ExtractionUnavailable, and UnreadablePage with the reason."""
         if request.on_call is not None:
             request.on_call.begin()
-        claim = DocumentClaim(request, self._max_children)
         while True:
             try:
-                process = await self.take(claim)
+                process = await self.take(request)
             except (TemplateLost, OSError) as error:
                 self._on_failed_start(str(error))
                 continue
-            attempt = _Attempt(self, claim, process)
             try:
-                answer = await self._ask(process, attempt, request)
+                answer = await process.ask(_Attempt(self, request, process))
             except WorkerEnded as end:
                 self._judge(request, process, end)
                 continue
@@ -231,27 +154,48 @@ class ExtractionPool(Pool[ExtractionProcess, DocumentClaim]):
             assert not isinstance(answer, wire.NodeCallRequest)
             return answer
 
-    def choose(self, claim: DocumentClaim) -> ExtractionProcess | Literal["start"] | None:
-        """A process with a place for the document, "start" for a new one. None: it waits."""
-        request = claim.request
-        chosen = choose_child(self.processes, request, asyncio.get_running_loop().time())
-        if chosen != "start":
-            return chosen
+    def choose(self, claim: ExtractionRequest) -> ExtractionProcess | Literal["start"] | None:
+        """A process with a place for the document, "start" for a new one. None: it waits.
+
+        A process that runs plugin code serves one version of it alone. A document that killed a process before gets
+        one of its own, and no other document beside it.
+        """
+        serving = sorted([one for one in self.processes if one.key == claim.key], key=attrgetter("number"))
+        if not claim.deaths:
+            able = [one for one in serving if one.is_open and not any(other.deaths for other in one.claims)]
+            if claim.key:
+                able = able[: claim.size]  # the oldest ones: others were started for tasks that allow more
+            late = asyncio.get_running_loop().time() - BUSY_SECONDS
+            prompt = [one for one in able if not one.claims or one.began_at > late]
+            if claim.key:
+                prompt.sort(key=lambda one: len(one.claims))
+            # without plugin code the oldest comes first: its memo of links, heap and caches are warm
+            if prompt:
+                return next((one for one in prompt if _has_place(one, claim)), None)
         if self._start_blocked:
             return None
-        for child in children_to_retire(self.processes, request, claim.size):
-            child.kill()
-        return "start" if has_room(self.processes, request, claim.size) else None
+        is_full = len(serving) >= (claim.size if claim.key else self._max_children) or len(self.processes) >= SLOTS
+        idle = [one for one in self.processes if one.is_open and not one.claims]
+        retired = [one for one in idle if claim.key and one.key not in ("", claim.key)]
+        if claim.deaths and is_full:
+            retired += [one for one in idle if one.key == claim.key][:1]
+        for process in retired:
+            process.kill()
+        return None if is_full else "start"
 
     def dispatch(self) -> None:
-        """Hand out waiting documents while processes are free; look again later."""
+        """Hand out waiting documents while processes are free; look again later.
+
+        Processes that were started for what waited behind a costly document end once all are idle.
+        """
         super().dispatch()
-        if self.is_waiting:
-            if self._wake_up is None:
-                self._wake_up = asyncio.get_running_loop().call_later(BUSY_SECONDS, self._dispatch_later)
-        else:
-            for spare in spare_children(self.processes):
-                spare.kill()
+        if not self.is_waiting:
+            plain = sorted([one for one in self.processes if one.is_open and not one.key], key=attrgetter("number"))
+            if not any(one.claims for one in plain):
+                for spare in plain[1:]:
+                    spare.kill()
+        elif self._wake_up is None:
+            self._wake_up = asyncio.get_running_loop().call_later(BUSY_SECONDS, self._dispatch_later)
 
     def close(self) -> None:
         """Kill all processes; what waits is cancelled."""
@@ -260,18 +204,10 @@ class ExtractionPool(Pool[ExtractionProcess, DocumentClaim]):
         super().close()
         self._launcher.close()
 
-    async def _ask(self, process: ExtractionProcess, attempt: _Attempt, request: ExtractionRequest) -> wire.Answer:
-        before: list[bytes] = []
-        if request.definitions is not None and process.known_defs.learn(request.definitions[0]):
-            key, definitions = request.definitions
-            before = encode_frame({"kind": "defs", "defs": key}, encode_defs(definitions))
-        process.send(attempt, before)
-        return await attempt.wait()
-
-    def _open(self, claim: DocumentClaim) -> ExtractionProcess:
+    def _open(self, _: ExtractionRequest) -> ExtractionProcess:
         self.started += 1
         slot = min(set(range(SLOTS)) - {child.slot for child in self.processes})
-        return ExtractionProcess(self._launcher, self._board, slot, claim, self.limits, self.started)
+        return ExtractionProcess(self._launcher, self._board, slot, self.limits, self.started)
 
     def _dispatch_later(self, unblocks_start: bool = False) -> None:
         self._wake_up = None
@@ -319,7 +255,7 @@ class ExtractionPool(Pool[ExtractionProcess, DocumentClaim]):
         if cause.reason is None:
             _log.warning("an extraction process %s; its page is worked once more", cause.death)
             _work_again(request)
-        elif request.code and step is not None:
+        elif request.key and step is not None:
             raise StepDied(*step, cause.reason)
         else:
             raise UnreadablePage(cause.reason)
@@ -329,3 +265,10 @@ def _work_again(request: ExtractionRequest) -> None:
     request.deaths += 1
     if request.on_call is not None:
         request.on_call.restart()
+
+
+def _has_place(process: ExtractionProcess, request: ExtractionRequest) -> bool:
+    queued = process.claims
+    if len(queued) < QUEUED or len(queued) >= QUEUED_SMALL or request.key:
+        return len(queued) < QUEUED
+    return bool(sum([claim.body.size for claim in queued]) + request.body.size <= SMALL_BYTES)

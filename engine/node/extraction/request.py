@@ -1,7 +1,6 @@
 """Documents on their way to an extraction process, and the answers that fit them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from typing import Any, NoReturn
 
 from engine.extract.select.selection import SelectionResult
@@ -15,6 +14,7 @@ from engine.node.extraction.node_calls import NodeCalls
 from engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage, UnsupportedContent
 from engine.node.extraction.result import LinkColumns, PageResult, SitemapResult
 from engine.processes.frames import InvalidAnswer
+from engine.processes.pool import Claim
 from engine.store.pages.body import Body
 
 _ANSWERS: dict[str, type[wire.Answer]] = {
@@ -34,22 +34,21 @@ class StepDied(Exception):
         self.reason = reason
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class ExtractionRequest:
-    """A document to work on."""
+class ExtractionRequest(Claim, kw_only=True, eq=False):
+    """A document to work on, which claims a place in a process.
+
+    `key`: the def version whose plugin code it needs; empty: none. `size`: of processes that may run this code at once.
+    """
 
     header: dict[str, Any]
     body: Body
+    key: Hashable = ""
     definitions: tuple[int, Definitions] | None = None
     """Defs that the process must have, and their key."""
     share: BodyShare | None = None
     """Counts the bytes of the answer; its creator releases it."""
-    code: str = ""
-    """The def version whose plugin code the document needs: a process serves one. Empty: none."""
     chains: Sequence[tuple[ChainStep, ...]] = ()
     """By dataDef, the chain of its task; empty: the default one."""
-    workers: int = 1
-    """Processes of a node that may run this plugin code at once."""
     step_seconds: float = 0.0
     """What the limits of its plugin steps may add to the time."""
     on_call: NodeCalls | None = None
@@ -108,7 +107,7 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
 
 def _has_step(request: ExtractionRequest, unit: int, step: int, kind: StepKind | None = None) -> bool:
     """Whether a unit of the request has plugin code at this index of its chain: a step, or its converters."""
-    if not request.code or unit >= len(request.chains):
+    if not request.key or unit >= len(request.chains):
         return False
     chain = request.chains[unit]
     if step == CONVERTERS:
@@ -136,7 +135,7 @@ def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
     """The group of each link that the dataDefs of a page can make, and whether the link may leave the host."""
     assert request.definitions is not None
     definitions = request.definitions[1]
-    if request.code:  # plugin code follows links into any group
+    if request.key:  # plugin code follows links into any group
         leaves = {not link.same_host for data_def in definitions.data_defs for link in data_def.links}
         return {(group.name, leave) for group in definitions.task_groups for leave in (*leaves, False)}
     context = request.header["context"]

@@ -137,14 +137,6 @@ async def test_pages_are_given_back_while_no_process_can_be_started(monkeypatch:
                 await pool.work(request())
 
 
-def test_the_defs_a_process_knows_are_counted_as_it_does() -> None:
-    known = process.KnownDefs()
-    assert [known.learn(key) for key in range(wire.MAX_KNOWN_DEFS)] == [True] * wire.MAX_KNOWN_DEFS
-    assert not known.learn(0)
-    assert known.learn(100)
-    assert known.learn(0), "it was forgotten"
-
-
 async def test_many_versions_of_defs_may_alternate() -> None:
     async with extraction_pool(children=1) as pool:
         for key in (*range(1, 12), 1, 2, 11):
