@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from msgspec import convert
 
@@ -82,6 +83,16 @@ _KEPT_SHARE = 0.25
 """Part of `parse_memory` that a process may keep between two documents; a process that keeps more is replaced."""
 
 
+class _KnownDefs:
+    """A version of the defs, with the dataDefs that are compiled."""
+
+    def __init__(self, text: str) -> None:
+        self.definitions = Definitions.from_json(text)
+        self.needs_text = XPATH_PREFIX in text or _reads_bodies(self.definitions)
+        """Whether dataDefs need the text of a page beside its tree."""
+        self.extractors: dict[str, RecordExtractor] = {}
+
+
 _Document = tuple[int, dict[str, Any], Body | None, int]
 """The number of a question, its header, its body (None: it does not fit in memory) and the size of that."""
 
@@ -97,11 +108,9 @@ class ExtractionChild:
         self._limits = limits
         self._base = base
         self._page_class = tracked_page(slot)
-        self._defs: dict[int, Definitions] = {}
-        self._xpath_defs = set[int]()
-        """DataDefs that need the text of a page beside its tree."""
-        self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
-        self._compiled: dict[tuple[int, str], RecordExtractor] = {}
+        self._defs: dict[int, _KnownDefs] = {}
+        self._extractors = WeakValueDictionary[tuple[str, str, str], RecordExtractor]()
+        """Those of all defs: an unchanged dataDef keeps its memo of links."""
         self._number = 0
         self._must_end = self._ran_plugins = False
         self._question = 0
@@ -220,11 +229,8 @@ class ExtractionChild:
         task = PageTask.from_header(header)
         if task.tasks:
             return self._run_plugins(task, body)
-        page = parse_page(
-            body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
-            headers=task.headers, page_class=self._page_class, reads_documents=True,
-            only_tree=task.defs not in self._xpath_defs and XPATH_PREFIX not in task.context.check,
-        )  # fmt: skip
+        needs_text = self._known(task.defs).needs_text or XPATH_PREFIX in task.context.check
+        page = self._parse(task, body.read(), only_tree=not needs_text)
         body.forget()  # the page has what it needs of it
         result = apply_data_defs(
             page,
@@ -240,14 +246,17 @@ class ExtractionChild:
         content = body.read()
         page = None
         try:
-            page = parse_page(
-                content, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
-                headers=task.headers, page_class=self._page_class, reads_documents=True,
-            )  # fmt: skip
+            page = self._parse(task, content)
         except (UnsupportedContent, UnreadablePage):
             if not self._plugins_of(task.defs).has_parser(task):
                 raise
         return self._encode_page(self._plugins_of(task.defs).apply(task, page, content), task.max_rejections)
+
+    def _parse(self, task: PageTask, content: bytes, *, only_tree: bool = False) -> Page:
+        return parse_page(
+            content, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
+            headers=task.headers, page_class=self._page_class, reads_documents=True, only_tree=only_tree,
+        )  # fmt: skip
 
     def _resume_steps(self, header: dict[str, Any], body: Body) -> bytes:
         """The steps behind a command."""
@@ -263,9 +272,7 @@ class ExtractionChild:
 
         code = self._plugins.get(defs)
         if code is None:
-            definitions = self._defs.get(defs)
-            if definitions is None:  # they did not fit
-                raise MemoryError
+            definitions = self._known(defs).definitions
             if not self._plugins:
                 # what plugin code forks must not hold the socket: the node waits for its end
                 os.register_at_fork(after_in_child=self._connection.close)
@@ -310,41 +317,35 @@ class ExtractionChild:
         except (ValueError, PatternTimeout) as error:
             return wire.encode(wire.Failure(kind="selector", reason=str(error)))
 
+    def _known(self, defs: int) -> _KnownDefs:
+        """Raises MemoryError if the defs did not fit."""
+        if defs not in self._defs:
+            raise MemoryError
+        return self._defs[defs]
+
     def _extractor(self, defs: int, name: str) -> RecordExtractor:
-        compiled = self._compiled.get((defs, name))
-        if compiled is None:
-            definitions = self._defs.get(defs)
-            if definitions is None:  # they did not fit
-                raise MemoryError
+        known = self._known(defs)
+        if name not in known.extractors:
+            definitions = known.definitions
             data_def = definitions.data_def(name)
             assert data_def is not None, "the node knows these defs"
             priorities = {group.name: group.priority for group in definitions.task_groups}
             stripper = QueryStripper.from_rules(list_query_rules(definitions))
             key = (definition_hash(data_def), definition_hash(priorities), "" if stripper is None else stripper.key)
-            if key not in self._extractors:  # an unchanged dataDef keeps its memo of links
-                self._extractors[key] = RecordExtractor(
-                    data_def, priorities, max_links=self._limits.links, query_stripper=stripper
-                )
-            compiled = self._compiled[defs, name] = self._extractors[key]
-        return compiled
+            extractor = self._extractors.get(key) or RecordExtractor(
+                data_def, priorities, max_links=self._limits.links, query_stripper=stripper
+            )
+            known.extractors[name] = self._extractors[key] = extractor
+        return known.extractors[name]
 
     def _add_defs(self, key: int, size: int) -> None:
         try:
-            body = self._inbox.read_body(size)
-            if body is not None:
-                text = body.read().decode()
-                self._defs[key] = Definitions.from_json(text)
-                if XPATH_PREFIX in text or _reads_bodies(self._defs[key]):
-                    self._xpath_defs.add(key)
+            if (body := self._inbox.read_body(size)) is not None:
+                self._defs[key] = _KnownDefs(body.read().decode())
         except MemoryError:
             return  # the next document says so
-        while len(self._defs) > wire.MAX_KNOWN_DEFS:
-            oldest = next(iter(self._defs))
-            del self._defs[oldest]
-            self._xpath_defs.discard(oldest)
-            self._compiled = {place: compiled for place, compiled in self._compiled.items() if place[0] != oldest}
-            used = {id(compiled) for compiled in self._compiled.values()}
-            self._extractors = {key: compiled for key, compiled in self._extractors.items() if id(compiled) in used}
+        if len(self._defs) > wire.MAX_KNOWN_DEFS:
+            del self._defs[next(iter(self._defs))]
 
     def _keeps_too_much(self) -> bool:
         kept = resident_bytes() - self._base
