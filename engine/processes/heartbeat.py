@@ -1,21 +1,12 @@
-"""Heartbeats of nodes and appenders, by the observer's own clock; restarts after crashes."""
+"""Judges heartbeats by the observer's own clock, and restarts after crashes."""
 
-import errno
-import signal
 import time
-from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct, field
 
-from engine.errors import StorageError
-from engine.model.node import HeartbeatState, Role
-from engine.processes.child import Child
-from engine.runtime.beat_file import Beat, BeatWriter, read_beat
+from engine.model.node import HeartbeatState
+from engine.runtime.beat_file import Beat
 from engine.settings import Settings
-from engine.store.db.retry_busy import DiskFull
-
-ChildKind = Literal["node", "appender"]
 
 MISSED_LIMIT = 3
 _RECOVERY_SECONDS = 1.0
@@ -86,82 +77,3 @@ class HeartbeatMonitor(Struct):
     def age(self, now: float) -> float:
         """Seconds since the last new beat."""
         return now - self.seen_at
-
-
-class MonitoredChild(Struct):
-    """A node or appender that this supervisor started."""
-
-    kind: ChildKind
-    epoch: int
-    number: int
-    role: Role
-    process: Child
-    beat_path: Path
-    started_at: float
-    heartbeat: HeartbeatMonitor
-    replaces: int | None = None
-    crashes: int = 0
-    """Crashes in a row, counted along the processes it replaces."""
-    stop_requested: bool = False
-    restart_after_exit: bool = False
-    """Its stop was requested so that a replacement starts."""
-    killed_by_operator: bool = False
-    """An operator killed it: it is replaced, and its death counts against no job."""
-    reported_failure: bool = False
-    """It ended itself with a reported error."""
-    kill_reason: str = ""
-    """Why the supervisor killed it, for example a missing beat; empty if it did not."""
-    recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
-    """The heartbeat state in the tables."""
-    recorded_pid: int | None = None
-    """The pid in the tables."""
-
-    @property
-    def name(self) -> str:
-        """`n2`, or `appender`."""
-        return f"n{self.number}" if self.kind == "node" else "appender"
-
-    @property
-    def pid(self) -> int | None:
-        """None until it has started."""
-        return self.process.pid
-
-    def poll(self) -> int | None:
-        """Reap it if it ended: its exit code (negative: a signal number), else None. Its group dies with it."""
-        return self.process.poll()
-
-    def check(self, now: float) -> int | None:
-        """Read its beat, and kill it if it hangs: its exit code if it ended, else None."""
-        code = self.process.poll()
-        heart = self.heartbeat.observe(read_beat(self.beat_path), now)
-        if code is None and (heart is HeartbeatState.ASYSTOLE or self.kill_reason):
-            self.kill_reason = self.kill_reason or f"no beat for {self.heartbeat.age(now):.1f} s; killed"
-            code = self.process.kill()
-        return code
-
-    def stop(self) -> None:
-        """Request a graceful stop (SIGTERM)."""
-        self.stop_requested = True
-        self.process.signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Kill its whole process group, without waiting for its end."""
-        self.process.signal(signal.SIGKILL)
-
-    def close(self) -> None:
-        """After its end: close the lifeline, delete its beat file."""
-        self.process.close()
-        self.beat_path.unlink(missing_ok=True)
-
-
-def create_beat_file(path: Path) -> None:
-    """Create the heartbeat file of a process that is about to start.
-
-    Raises DiskFull without room for a file: a process that cannot beat would count as dead.
-    """
-    try:
-        BeatWriter(path).close()
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"{path}: {error.strerror}", "Free some space. A crawl that runs waits for it.") from error
-        raise StorageError(f"{path}: {error.strerror}", "Check the permissions of the data directory.") from error

@@ -13,7 +13,6 @@ from engine.errors import UsageError, plural, suggest
 from engine.model import bounds
 from engine.model.bounds import describe_bounds, is_within
 from engine.model.node import NodeRange, Role
-from engine.processes.heartbeat import MonitoredChild
 from engine.runtime.clock import store_time
 from engine.runtime.host_clock import end_rest
 from engine.store.db.connector import Database
@@ -22,6 +21,7 @@ from engine.store.tables.host.host_control import HostControl
 from engine.store.tables.job import sequences
 from engine.store.tables.run import commands, nodes, runs
 from engine.store.tables.run.commands import Command
+from engine.supervise.nodes.monitored_child import MonitoredChild
 from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.run_context import RunContext

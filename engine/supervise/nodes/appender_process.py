@@ -4,22 +4,13 @@ import time
 
 from msgspec import Struct
 
-from engine.model.node import NodeState, Role
-from engine.processes.heartbeat import (
-    CRASH_LIMIT,
-    HeartbeatMonitor,
-    MonitoredChild,
-    count_crash,
-    create_beat_file,
-    restart_delay,
-)
+from engine.model.node import NodeState
+from engine.processes.heartbeat import CRASH_LIMIT, count_crash, restart_delay
 from engine.processes.spawner import Spawner
-from engine.runtime.process_identity import identity_of
 from engine.store.tables.run import events, nodes
 from engine.store.tables.run.events import Level
+from engine.supervise.nodes.monitored_child import MonitoredChild, create_beat_file
 from engine.supervise.run_context import RunContext
-
-APPENDER_ENTRY = "engine.append.process:main"
 
 
 class AppenderProcess(Struct):
@@ -38,21 +29,8 @@ class AppenderProcess(Struct):
         """Insert its row, then start its process. Raises DatabaseBusy, with nothing started."""
         with self.run.db.transaction():
             epoch = nodes.insert_appender(self.run.db, self.run.seq, self.run.epoch, time.time())
-            beat_path = self.run.folder / "beats" / f"a{epoch}"
-            create_beat_file(beat_path)
-        process = self.spawner.spawn(
-            APPENDER_ENTRY,
-            "appender",
-            {
-                "data": str(self.run.folder), "run": self.run.seq, "epoch": epoch, "supervisor": self.run.epoch,
-                "settings": self.run.settings.to_json(),
-            },
-            log=self.run.folder / "logs" / "appender.log",
-        )  # fmt: skip
-        self.child = MonitoredChild(
-            "appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic(),
-            HeartbeatMonitor.from_settings(self.run.settings),
-        )  # fmt: skip
+            create_beat_file(self.run.folder, "appender", epoch)
+        self.child = MonitoredChild.start(self.run, self.spawner, "appender", epoch)
         self._restart_at = None
 
     def watch(self) -> None:
@@ -63,8 +41,6 @@ class AppenderProcess(Struct):
             if self._restart_at is not None and self._restart_at <= now:
                 self.start()
             return
-        if child.pid != child.recorded_pid:
-            self._record_pid(child)
         code = child.check(now)
         if code is None:
             return
@@ -112,13 +88,6 @@ class AppenderProcess(Struct):
             level: Level = "ERROR" if problem else "INFO"
             events.log(self.run.db, self.run.seq, level, "appender", text, source="appender")
             self._recorded_problem = problem
-
-    def _record_pid(self, child: MonitoredChild) -> None:
-        pid = child.recorded_pid = child.pid
-        if pid is not None:
-            self.run.db.best_effort_write(
-                lambda: nodes.record_spawn(self.run.db, child.epoch, pid, identity_of(pid), table="appenders")
-            )
 
     def _close_child(self) -> None:
         if self.child is not None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from engine.model.node import NodeRange, NodeState, Role
-from engine.processes.heartbeat import MonitoredChild
 from engine.runtime.clock import store_time
 from engine.settings import usable_cpus
 from engine.store.transactions.lease import has_leasable_jobs
+from engine.supervise.nodes.monitored_child import MonitoredChild
 from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.run_context import RunContext
 

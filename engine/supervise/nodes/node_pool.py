@@ -9,17 +9,9 @@ from dataclasses import dataclass, field
 from engine.errors import plural
 from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
 from engine.processes.child import kill_group
-from engine.processes.heartbeat import (
-    CRASH_LIMIT,
-    HeartbeatMonitor,
-    MonitoredChild,
-    count_crash,
-    create_beat_file,
-    restart_delay,
-)
+from engine.processes.heartbeat import CRASH_LIMIT, count_crash, restart_delay
 from engine.processes.spawner import Spawner
 from engine.runtime.clock import store_time
-from engine.runtime.process_identity import identity_of
 from engine.settings import usable_cpus
 from engine.store.tables.job import jobs, rings, sequences
 from engine.store.tables.run import nodes, runs
@@ -27,9 +19,9 @@ from engine.store.tables.run.events import Level
 from engine.store.tables.run.nodes import NodeBeat
 from engine.store.transactions.takeover import give_up_gates, requeue_jobs
 from engine.supervise.nodes.appender_process import AppenderProcess
+from engine.supervise.nodes.monitored_child import MonitoredChild, create_beat_file
 from engine.supervise.run_context import RunContext
 
-NODE_ENTRY = "engine.node.process:main"
 _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""
 _GRACEFUL_END = "stopped gracefully"
@@ -107,26 +99,12 @@ class NodePool:
         """Insert the row of a node, then start its process. Raises DatabaseBusy, with nothing started."""
         with self._run.db.transaction():
             epoch, number = nodes.insert(self._run.db, self._run.seq, self._run.epoch, role, replaces, time.time())
-            beat_path = self._run.folder / "beats" / f"n{epoch}"
-            create_beat_file(beat_path)
+            create_beat_file(self._run.folder, "node", epoch)
             self._update_slots()
             self._run.log(
                 "INFO", "node", f"n{number} started as {role}" + (f", replaces n{replaces}" if replaces else "")
             )
-        process = self._spawner.spawn(
-            NODE_ENTRY,
-            "node",
-            {
-                "data": str(self._run.folder), "run": self._run.seq, "epoch": epoch, "number": number, "role": role,
-                "settings": self._run.settings.to_json(),
-            },
-            log=self._run.folder / "logs" / f"n{number}.log",
-            wakes=True,
-        )  # fmt: skip
-        child = MonitoredChild(
-            "node", epoch, number, role, process, beat_path, time.monotonic(),
-            HeartbeatMonitor.from_settings(self._run.settings), replaces, crashes,
-        )  # fmt: skip
+        child = MonitoredChild.start(self._run, self._spawner, "node", epoch, number, role, replaces, crashes)
         self.nodes.append(child)
         return child
 
@@ -253,35 +231,19 @@ class NodePool:
     def _check_nodes(self, *, replace: bool) -> None:
         now = time.monotonic()
         for child in list(self.nodes):
-            if child.pid != child.recorded_pid:
-                self._record_pid(child)
             code = child.check(now)
             if code is not None:
                 self._reap_node(child, *self._explain_exit(child, code), replace=replace)
 
-    def _record_pid(self, child: MonitoredChild) -> None:
-        pid = child.recorded_pid = child.pid
-        if pid is not None:
-            self._run.db.best_effort_write(lambda: nodes.record_spawn(self._run.db, child.epoch, pid, identity_of(pid)))
-
     def _write_beats(self, children: list[MonitoredChild], now: float) -> None:
         beats = [
             NodeBeat(
-                c.epoch,
-                NodeState(b.state),
-                c.heartbeat.age(now),
-                b.in_flight,
-                b.done,
-                b.failed,
-                b.rss,
-                b.lag,
-                b.now,
-                b.now_age,
-                b.now_limit,
+                child.epoch, NodeState(beat.state), child.heartbeat.age(now), beat.in_flight, beat.done, beat.failed,
+                beat.rss, beat.lag, beat.now, beat.now_age, beat.now_limit,
             )
-            for c in children
-            if (b := c.heartbeat.beat) is not None
-        ]
+            for child in children
+            if (beat := child.heartbeat.beat) is not None
+        ]  # fmt: skip
         nodes.record_beats(self._run.db, beats)
 
     def _explain_exit(self, child: MonitoredChild, code: int) -> tuple[str, bool]:

@@ -32,7 +32,7 @@ from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import nodes, runs, supervisors, versions
-from engine.supervise.nodes.appender_process import APPENDER_ENTRY
+from engine.supervise.nodes.monitored_child import ENTRIES
 from tests.templates import SupervisedProcess
 
 TYPES = ("csv", "jsonl", "json", "parquet", "xlsx", "sqlite", "duckdb")
@@ -177,7 +177,7 @@ class Harness:
             "data": str(self.folder), "run": self.run.seq, "epoch": self.epoch(), "supervisor": self.supervisor,
             "settings": Settings().to_json(),
         }  # fmt: skip
-        return SupervisedProcess(APPENDER_ENTRY, arguments, self.folder, self.folder / "appender.log")
+        return SupervisedProcess(ENTRIES["appender"], arguments, self.folder, self.folder / "appender.log")
 
     def log(self) -> str:
         return (self.folder / "appender.log").read_text()
