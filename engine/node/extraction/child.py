@@ -121,6 +121,10 @@ class ExtractionChild:
         self._call_lock = threading.Lock()
         self._robots: tuple[tuple[bytes, str], RobotsRules] | None = None
         """The last robots.txt, the product token for which it was parsed, and its rules."""
+        self._handlers: dict[str, Callable[[dict[str, Any], Body], bytes]] = {
+            "page": self._extract_page, "steps": self._resume_steps, "sitemap": self._read_sitemap,
+            "robots": self._judge_urls, "select": self._select,
+        }  # fmt: skip
 
     def serve(self) -> None:
         """Work until the socket is closed, or until too much memory is kept."""
@@ -214,16 +218,6 @@ class ExtractionChild:
         self._must_end = True
         unit, step = self._slot.step or (None, 0)
         return wire.encode(wire.Failure(kind="memory", reason="", unit=unit, step=step))
-
-    @cached_property
-    def _handlers(self) -> dict[str, Callable[[dict[str, Any], Body], bytes]]:
-        return {
-            "page": self._extract_page,
-            "steps": self._resume_steps,
-            "sitemap": self._read_sitemap,
-            "robots": self._judge_urls,
-            "select": self._select,
-        }
 
     def _extract_page(self, header: dict[str, Any], body: Body) -> bytes:
         task = PageTask.from_header(header)
