@@ -73,7 +73,6 @@ class _Attempt(Question[wire.Answer]):
         self._pool = pool
         self._process = process
         self._request = request
-        self._reply: asyncio.Task[None] | None = None
         self.seconds = pool.limits.wall_seconds + request.step_seconds
         self.room = request.share
 
@@ -90,7 +89,9 @@ class _Attempt(Question[wire.Answer]):
     def read(self, _header: memoryview, body: memoryview) -> wire.Answer | None:
         answer = wire.decode_answer(body, self._pool.limits.answer)
         if isinstance(answer, wire.NodeCallRequest):
-            self._reply = asyncio.get_running_loop().create_task(self._answer_call(answer))
+            replying = asyncio.get_running_loop().create_task(self._answer_call(answer))
+            self._pool.replying.add(replying)
+            replying.add_done_callback(self._pool.replying.discard)
             return None
         check_answer(self._request, answer)
         self._process.answers += 1
@@ -119,6 +120,8 @@ class ExtractionPool(Pool[ExtractionProcess, ExtractionRequest]):
         super().__init__(self._open)
         self.link = link
         self.limits = limits
+        self.replying = set[asyncio.Task[None]]()
+        """Answers to plugin code that are being found."""
         self.started = 0
         """Processes so far."""
         self._launcher = Launcher(link, "extraction")
