@@ -4,6 +4,8 @@ import json
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.extract.embedded.js_literal import LiteralInvalid, find_assigned, read_literal
 
@@ -82,3 +84,25 @@ def test_the_first_assigned_value_is_found(text: str, at: str) -> None:
 
 def test_without_a_value_nothing_is_found() -> None:
     assert find_assigned("f(); if (x) { y() }") is None
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_json_is_a_literal(value: object) -> None:
+    for written in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
+        text, unknown = read_literal(written)
+        assert json.loads(text, strict=False) == value
+        assert unknown == []
+
+
+@given(st.text("{}[]()'\"`\\/*:,;.-+!0xn1eaJSON.parse \n", max_size=60))
+def test_any_text_gives_json_or_says_why(text: str) -> None:
+    try:
+        written, _ = read_literal(text)
+    except LiteralInvalid:
+        return
+    json.loads(written, strict=False)

@@ -1,8 +1,11 @@
 """The data of Next.js: whole, and as flight data that is cut anywhere."""
 
+import itertools
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.extract.documents.json_value import MISSING
 from engine.extract.embedded.nextjs import read_next_data
@@ -65,3 +68,16 @@ def test_rows_of_both_forms() -> None:
         data_def = DataDef(name="d", sources=(TextSource(format="nextjs"),), block=block, fields=fields)
         extraction = RecordExtractor(data_def).extract(page(f"<p>x</p>{html}"), CONTEXT)
         assert extraction.rows == ({"id": 1}, {"id": 2})
+
+
+@given(st.lists(st.integers(0, len(FLIGHT)), max_size=8))
+def test_it_may_be_cut_anywhere(cuts: list[int]) -> None:
+    places = [0, *sorted(cuts), len(FLIGHT)]
+    parts = [FLIGHT[start:end] for start, end in itertools.pairwise(places)]
+    assert read_next_data(scripts(*parts)) == read_next_data(scripts(FLIGHT))
+
+
+@given(st.text('0123abcf:TIH$[]{}",\n', max_size=60))
+def test_any_flight_data_is_read_or_has_a_gap(text: str) -> None:
+    data, _ = read_next_data(scripts(text))
+    assert isinstance(data, dict)
