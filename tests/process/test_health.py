@@ -222,6 +222,39 @@ def test_a_wall_with_another_text_each_time_is_a_warning_however_quick_the_run_i
     assert f"WARNING {warning['text']}" in done.err
 
 
+def test_the_second_selector_of_a_list_that_takes_over_is_a_warning(project: Project, site: Site) -> None:
+    library = Library(site, shelves=1, books=60)
+    given = 0
+
+    def book(_: Request) -> Page:
+        nonlocal given
+        given += 1
+        return Page(html(f"<{'b' if given <= 30 else 'u'}>ISBN {given}</{'b' if given <= 30 else 'u'}>"))
+
+    for number in range(60):
+        site[f"/book/0-{number}"] = book
+    defs = healthy_defs(library)
+    project.write(defs.replace("isbn: {selector: b, required: true}", "isbn: {selector: [b, u], required: true}"))
+    done = project.crawl()
+    assert done.summary["fields"]["book"] == {"isbn": {"filled": 60, "of": 60}, "isbn[1]": {"filled": 30, "of": 60}}
+    [warning] = done.summary["warnings"]
+    assert (warning["code"], warning["data_def"], warning["ended"]) == ("dropped-field", "book", False)
+    assert "book.isbn[1] was filled in 100% of the records, and is empty since page " in warning["text"]
+    assert warning["text"] in project.run_with_data("status").out
+    recount(project)
+    rows = sorted(row["isbn"] for row in project.rows("book"))
+    site.clear_log()
+    project.write(defs.replace("isbn: {selector: b, required: true}", "isbn: {selector: [i, u, b], required: true}"))
+    assert project.run_with_data("extract").code == 0
+    assert (site.paths, sorted(row["isbn"] for row in project.rows("book"))) == ([], rows)
+    assert project.status()["fields"]["book"] == {
+        "isbn": {"filled": 60, "of": 60}, "isbn[1]": {"filled": 0, "of": 60}, "isbn[2]": {"filled": 30, "of": 60},
+    }  # fmt: skip
+    recount(project)
+    tried = project.run_with_data("try", "book", site.url("/shelf/0"), "--defs", str(project.defs))
+    assert "isbn" in tried.out + tried.err
+
+
 @pytest.mark.sweep
 def test_a_quiet_run_says_in_one_line_why_it_did_not_end_with_0(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=2)

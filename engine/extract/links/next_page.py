@@ -88,8 +88,7 @@ class NextPageFinder:
             return None
         text, content_type = body or (None, None)
         headers = fill_headers(template, look_up)
-        sent = "".join([text or "", *[value for _, value in headers]])
-        if sends_secret_elsewhere(template, sent, url, page.url, context.locator_url):
+        if sends_secret_elsewhere(template, text, url, page.url, context.locator_url):
             page.faults[f"`next` would send a secret to {urls.origin(url)}"] = None
             return None
         if method == _GET and text is None:

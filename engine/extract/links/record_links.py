@@ -246,8 +246,7 @@ class _RecordLinkFinder:
     ) -> ExtractedLink:
         """Raises MissingValue, and ValueError if a secret would go to another site."""
         headers = fill_headers(template, look_up)
-        secrets = "".join([value for _, value in headers if has_secrets(value)]) or None
-        if sends_secret_elsewhere(template, secrets, link.url, budget.page.url, budget.context.locator_url):
+        if sends_secret_elsewhere(template, None, link.url, budget.page.url, budget.context.locator_url):
             raise ValueError(f"it would send a secret to {urls.origin(link.url)}; write that site in its `url`")
         request = replace((link.details or LinkDetails()).request, headers=headers)
         key = request_key(link.group, link.url, request.method, request.body, headers)

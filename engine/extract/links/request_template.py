@@ -22,6 +22,8 @@ from engine.model.variables import has_secrets
 
 _WRITTEN_ORIGIN = late_regex(r"\s*https?://[^/?#%{}@\s]+(?:[/?#]|\s*$)", re.IGNORECASE)
 """The start of a URL whose site is in the defs; the site of other URLs depends on the page."""
+_CREDENTIALS = frozenset({"authorization", "cookie"})
+"""Headers that are secrets, whatever they hold."""
 
 
 def fill_body(
@@ -53,11 +55,14 @@ def fill_headers(template: RequestTemplate, lookup: Lookup) -> tuple[tuple[str, 
 def sends_secret_elsewhere(
     template: RequestTemplate, body: str | None, url: str, page_url: str, locator_url: str
 ) -> bool:
-    """Whether the body has a variable with a secret, and the page, not the defs, sends it to another site.
+    """Whether the body or a header has a secret, and the page, not the defs, sends it to another site.
 
     A site also counts as another if redirects or links led away from the locator's site, or from https to http.
     """
-    if body is None or not has_secrets(body) or _WRITTEN_ORIGIN.match(template.url or ""):
+    is_secret = has_secrets(body or "") or any(
+        name.lower() in _CREDENTIALS or has_secrets(text) for name, text in template.headers
+    )
+    if not is_secret or _WRITTEN_ORIGIN.match(template.url or ""):
         return False
     if urls.origin(url) != urls.origin(page_url):
         return True

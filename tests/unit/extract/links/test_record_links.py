@@ -363,5 +363,8 @@ def test_a_header_without_a_value_or_with_a_secret_for_another_site_makes_no_lin
     secret = Link(
         selector="a", in_block=True, same_host=False, request=RequestTemplate(headers=(("X-Key", "%{env.KEY}"),))
     )
+    written = replace(secret, request=RequestTemplate(headers=(("Cookie", "literal=1"),)))
     assert follow_skus("<li><a href=https://evil.example/></a>", secret) == ()
+    assert follow_skus("<li><a href=https://evil.example/></a>", written) == ()
+    assert len(follow_skus("<li><a href=/x></a>", written)) == 1
     assert len(follow_skus("<li><a href=/x></a>", secret)) == 1
