@@ -1,15 +1,15 @@
 """Starts nodes while jobs wait for one, and retires those that are idle, within the range of the run."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from engine.model.node import NodeRange, NodeState, Role
+from engine.runtime.beat_file import Beat
 from engine.runtime.clock import store_time
 from engine.settings import usable_cpus
 from engine.store.transactions.lease import has_leasable_jobs
-from engine.supervise.nodes.monitored_child import MonitoredChild
 from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.run_context import RunContext
 
@@ -18,26 +18,11 @@ _LOOK_SECONDS = 0.5
 _TAKING_STATES = (NodeState.READY, NodeState.DONE)
 
 
-class NodeLoad(Struct, frozen=True, kw_only=True):
-    """A report of a runner that takes jobs."""
-
-    number: int
-    held: int
-    """Jobs that it has leased and not committed."""
-    runs_alone: bool = False
-    """Whether it works a job that crashed a node before, and no other beside it."""
-    worked: int
-    """Jobs that it has committed."""
-    cpu: float
-    """CPU seconds so far."""
-    is_cpu_bound: bool = False
-    """Whether it worked or waited for a CPU all the time between its last two beats."""
-
-
 class PoolLoad(Struct, frozen=True, kw_only=True):
     """The runners of a run: those that take jobs, those that start, and those that are no longer replaced."""
 
-    nodes: Sequence[NodeLoad]
+    nodes: Mapping[int, Beat]
+    """The last beats of those that take jobs, by number."""
     starting: int = 0
     given_up: int = 0
 
@@ -60,7 +45,7 @@ class NodeScaler(Struct, kw_only=True):
     """Of one node."""
     cpus: int
     """That may be used."""
-    _load: PoolLoad = PoolLoad(nodes=())
+    _load: PoolLoad = PoolLoad(nodes={})
     _range: NodeRange = NodeRange(1, 1)
     _active_at: dict[int, float] = {}
     _wait_began: tuple[float, dict[int, float]] | None = None
@@ -71,7 +56,7 @@ class NodeScaler(Struct, kw_only=True):
         return (
             _allows_more(load, nodes)
             and 0 < len(load.nodes) < self.cpus
-            and all(node.is_cpu_bound for node in load.nodes)
+            and all(beat.is_cpu_bound for beat in load.nodes.values())
         )
 
     def observe(self, load: PoolLoad, nodes: NodeRange, now: float) -> bool:
@@ -80,16 +65,17 @@ class NodeScaler(Struct, kw_only=True):
         They take none if all slots are full, if each works a job alone, or if no job was leased since the last look.
         Beside a node that takes jobs, one that works a job alone has free slots: it will take more soon.
         """
-        before = {node.number: node for node in self._load.nodes}
-        for node in load.nodes:
-            earlier = before.get(node.number)
-            if earlier is None or node.held or node.worked != earlier.worked:
-                self._active_at[node.number] = now
-        self._active_at = {node.number: self._active_at[node.number] for node in load.nodes}
-        is_stalled = _leased_jobs(load) == _leased_jobs(self._load) and before.keys() == self._active_at.keys()
+        before = self._load.nodes
+        for number, beat in load.nodes.items():
+            earlier = before.get(number)
+            if earlier is None or beat.in_flight or _worked_jobs(beat) != _worked_jobs(earlier):
+                self._active_at[number] = now
+        self._active_at = {number: self._active_at[number] for number in load.nodes}
+        is_stalled = _leased_jobs(load) == _leased_jobs(self._load) and before.keys() == load.nodes.keys()
         self._load, self._range = load, nodes
-        is_full = sum(node.held for node in load.nodes) >= self.slots * len(load.nodes) or all(
-            node.runs_alone for node in load.nodes
+        beats = load.nodes.values()
+        is_full = sum(beat.in_flight for beat in beats) >= self.slots * len(beats) or all(
+            beat.runs_alone for beat in beats
         )
         return _allows_more(load, nodes) and (is_full or is_stalled)
 
@@ -121,12 +107,13 @@ class NodeScaler(Struct, kw_only=True):
         assert self._wait_began is not None
         began_at, earlier = self._wait_began
         used = [
-            min(1.0, max(0.0, node.cpu - earlier.get(node.number, 0.0)) / (now - began_at)) for node in self._load.nodes
+            min(1.0, max(0.0, beat.cpu - earlier.get(number, 0.0)) / (now - began_at))
+            for number, beat in self._load.nodes.items()
         ]
         return not used or sum(used) + sum(used) / len(used) <= self.cpus
 
     def _cpu_seconds(self) -> dict[int, float]:
-        return {node.number: node.cpu for node in self._load.nodes}
+        return {number: beat.cpu for number, beat in self._load.nodes.items()}
 
 
 def _allows_more(load: PoolLoad, nodes: NodeRange) -> bool:
@@ -134,7 +121,11 @@ def _allows_more(load: PoolLoad, nodes: NodeRange) -> bool:
 
 
 def _leased_jobs(load: PoolLoad) -> int:
-    return sum(node.held + node.worked for node in load.nodes)
+    return sum(beat.in_flight + _worked_jobs(beat) for beat in load.nodes.values())
+
+
+def _worked_jobs(beat: Beat) -> int:
+    return beat.done + beat.failed
 
 
 class ElasticNodes:
@@ -187,20 +178,7 @@ class ElasticNodes:
 
 
 def _read_load(node_pool: NodePool) -> PoolLoad:
-    loads = [load for child in node_pool.runners if (load := _node_load(child)) is not None]
-    return PoolLoad(
-        nodes=loads,
-        starting=len(node_pool.runners) - len(loads) + node_pool.pending_runners,
-        given_up=node_pool.given_up,
-    )
-
-
-def _node_load(child: MonitoredChild) -> NodeLoad | None:
-    """The load of a node; None until it takes jobs."""
-    beat = child.heartbeat.beat
-    if beat is None or beat.state not in _TAKING_STATES:
-        return None
-    return NodeLoad(
-        number=child.number, held=beat.in_flight, runs_alone=beat.runs_alone, worked=beat.done + beat.failed,
-        cpu=beat.cpu, is_cpu_bound=beat.is_cpu_bound,
-    )  # fmt: skip
+    beats = {child.number: child.heartbeat.beat for child in node_pool.runners}
+    taking = {number: beat for number, beat in beats.items() if beat is not None and beat.state in _TAKING_STATES}
+    starting = len(beats) - len(taking) + node_pool.pending_runners
+    return PoolLoad(nodes=taking, starting=starting, given_up=node_pool.given_up)

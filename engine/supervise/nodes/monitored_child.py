@@ -35,7 +35,6 @@ class MonitoredChild(Struct):
     process: Child
     heartbeat: HeartbeatMonitor
     started_at: float
-    replaces: int | None = None
     crashes: int = 0
     """Crashes in a row, counted along the processes it replaces."""
     stop_requested: bool = False
@@ -55,7 +54,7 @@ class MonitoredChild(Struct):
     @classmethod
     def start(
         cls, run: RunContext, spawner: Spawner, kind: Literal["node", "appender"], epoch: int,
-        number: int = 0, role: Role = Role.RUNNER, replaces: int | None = None, crashes: int = 0,
+        number: int = 0, role: Role = Role.RUNNER, crashes: int = 0,
     ) -> "MonitoredChild":  # fmt: skip
         """Start the process of a row, whose beat file exists. Raises CrawlError if it cannot be started."""
         is_node = kind == "node"
@@ -71,7 +70,7 @@ class MonitoredChild(Struct):
         )  # fmt: skip
         monitor = HeartbeatMonitor.from_settings(run.settings)
         path = beat_path(run.folder, kind, epoch)
-        return cls(run, kind, epoch, number, role, path, process, monitor, time.monotonic(), replaces, crashes)
+        return cls(run, kind, epoch, number, role, path, process, monitor, time.monotonic(), crashes)
 
     @property
     def name(self) -> str:

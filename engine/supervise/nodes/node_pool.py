@@ -104,7 +104,7 @@ class NodePool:
             self._run.log(
                 "INFO", "node", f"n{number} started as {role}" + (f", replaces n{replaces}" if replaces else "")
             )
-        child = MonitoredChild.start(self._run, self._spawner, "node", epoch, number, role, replaces, crashes)
+        child = MonitoredChild.start(self._run, self._spawner, "node", epoch, number, role, crashes)
         self.nodes.append(child)
         return child
 

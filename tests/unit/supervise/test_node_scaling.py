@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from engine.model.node import NodeRange
-from engine.supervise.nodes.elastic_nodes import NodeLoad, NodeScaler, PoolLoad, ScalingDecision
+from engine.runtime.beat_file import Beat
+from engine.supervise.nodes.elastic_nodes import NodeScaler, PoolLoad, ScalingDecision
 
 SLOTS = 4
 NOTHING = ScalingDecision()
@@ -27,16 +28,13 @@ class Run:
 
     def look(self, seconds: float = 1.0) -> ScalingDecision:
         self.now += seconds
-        nodes = [
-            NodeLoad(
-                number=n,
-                held=held,
-                runs_alone=n in self.alone,
-                worked=self.worked.get(n, 0),
+        nodes = {
+            n: Beat(
+                number=1, state="DONE", in_flight=held, runs_alone=n in self.alone, done=self.worked.get(n, 0),
                 cpu=self.cpu_use * self.now,
             )
             for n, held in self.held.items()
-        ]
+        }  # fmt: skip
         load = PoolLoad(nodes=nodes, starting=self.starting, given_up=self.given_up)
         jobs_wait = self.scaler.observe(load, self.range, self.now) and self.leasable
         return self.scaler.decide(jobs_wait=jobs_wait, now=self.now)
@@ -151,7 +149,7 @@ def test_once_the_cpus_are_free_the_wait_is_measured_again() -> None:
 
 def bound_load(*numbers: int, starting: int = 0, given_up: int = 0, idle: int = 0) -> PoolLoad:
     """Nodes that are bound by CPU, but for the one of the number `idle`."""
-    nodes = [NodeLoad(number=n, held=1, worked=9, cpu=1.0, is_cpu_bound=n != idle) for n in numbers]
+    nodes = {n: Beat(number=1, state="DONE", in_flight=1, done=9, cpu=1.0, is_cpu_bound=n != idle) for n in numbers}
     return PoolLoad(nodes=nodes, starting=starting, given_up=given_up)
 
 
