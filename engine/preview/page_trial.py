@@ -29,7 +29,7 @@ from engine.robots.host_policy import host_rule_for
 from engine.settings import Settings
 
 _SHOWN_HEADINGS = 20
-USUAL_LINK: Mapping[str, Any] = {"method": "GET", "body": None, "relation": "link", "carried": {}}
+USUAL_LINK: Mapping[str, Any] = {"method": "GET", "body": None, "relation": "link", "headers": {}, "carried": {}}
 """What most links have, beside their URL and group."""
 
 
@@ -67,6 +67,7 @@ def link_as_dict(link: ExtractedLink) -> dict[str, Any]:
     if link.details is not None:
         request, carried = link.details
         shown |= {"method": request.method, "body": request.body, "relation": request.relation}
+        shown["headers"] = dict(request.headers)
         shown["carried"] = dict(Carried.from_json(carried).values)
     return shown
 

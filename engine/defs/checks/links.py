@@ -1,7 +1,7 @@
 """Checks the links of dataDefs: what they select, send and carry, and the pages of a series."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from engine.defs import url_patterns
 from engine.defs.builders.bodies import iter_scalars
@@ -10,9 +10,10 @@ from engine.defs.checks.fields import check_candidates
 from engine.defs.checks.series import add_no_content, has_content
 from engine.defs.checks.text_sources import check_source
 from engine.defs.language.keys import data_def_of, has_records, is_table, iter_all_tasks, keys_of
-from engine.defs.language.kinds import is_step, url_problem
+from engine.defs.language.kinds import has_control_characters, is_step, url_problem
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
+from engine.defs.yaml.redaction import shown_key
 from engine.errors import UsageError, find_similar, quote_text, suggest
 from engine.late_regex import late_regex
 from engine.model.link import NextPage
@@ -67,6 +68,7 @@ class _LinkCheck:
                 self._add(key, "conflict", f"`url` is the URL of the link, and `{key}` selects one; keep one")
         check_candidates(link, self._problems)
         _check_request(link, self._problems)
+        _check_headers(link, self._problems)
         check_source(link, self._problems)
         if self._in_block and "as" in link.entries:
             self._add("inBlock", "conflict", "`inBlock` searches the block, and `from` another text; keep one")
@@ -142,6 +144,9 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
     requests = [key for key in ("url", "form", "json") if key in node.entries]
     variables = [key for key in node.entries if key not in _NEXT_KEYS]
     steps = [name for name in variables if is_step(node.text_of(name) or "")]
+    _check_headers(node, problems)
+    if steps or "header" in node.entries:
+        _check_variables(node, "headers", [], problems)
     if steps:
         _check_steps(
             data_def, node, steps, [key for key in node.entries if key not in (*steps, "until", "headers")], problems
@@ -169,13 +174,8 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
         return
     _check_request(node, problems)
     used: set[str] = set()
-    for key in [*requests, *(["headers"] if "headers" in node.entries else [])]:
-        for scalar in iter_scalars(node.entries[key].node):
-            for name in variable_names(scalar.text):
-                used.add(name)
-                is_variable = name in variables or is_page_variable(name)
-                if not is_variable and not _is_environment(name, in_body=_is_body(node, key)):
-                    _add_unknown_variable(scalar, name, [*variables, *DOCUMENT_VARIABLES], problems)
+    for key in (*requests, "headers"):
+        used |= _check_variables(node, key, variables, problems)
     url, form = node.get("url"), node.get("form")
     is_readable = (url is None or url.kind == "scalar") and (form is None or form.kind == "mapping")
     for name in variables if is_readable else ():
@@ -253,8 +253,7 @@ def _expands_elsewhere(node: YamlNode) -> bool:
 
 
 def _check_request(node: YamlNode, problems: Problems) -> None:
-    """Check what a link or the next page sends."""
-    check_header_names(node, problems)
+    """Check what a link or the next page sends, without its headers."""
     if "json" in node.entries:
         if "form" in node.entries:
             problems.add(node.key_place("json"), "conflict", "`json` and `form` both set the body; keep one")
@@ -265,6 +264,26 @@ def _check_request(node: YamlNode, problems: Problems) -> None:
     problem = url_problem(filled) if filled and not _VARIABLE.fullmatch(template) else None
     if problem is not None:
         problems.add(node.entries["url"].node.place, "bad-url", f"`url`: {problem}")
+
+
+def _check_headers(node: YamlNode, problems: Problems) -> None:
+    check_header_names(node, problems)
+    for name, header in node.entries_of("headers"):
+        if header.node.kind == "scalar" and has_control_characters(header.node.text):
+            message = f"`{shown_key(name)}` contains a line break or control character, which headers cannot"
+            problems.add(header.node.place, "bad-header", message)
+
+
+def _check_variables(node: YamlNode, key: str, variables: Sequence[str], problems: Problems) -> set[str]:
+    """Check the variables in a key of `next`. Returns their names."""
+    entry, names = node.entries.get(key), set[str]()
+    for scalar in iter_scalars(entry.node) if entry is not None else ():
+        for name in variable_names(scalar.text):
+            names.add(name)
+            is_known = name in variables or is_page_variable(name)
+            if not is_known and not _is_environment(name, in_body=_is_body(node, key)):
+                _add_unknown_variable(scalar, name, [*variables, *DOCUMENT_VARIABLES], problems)
+    return names
 
 
 def _is_body(request: YamlNode, key: str) -> bool:

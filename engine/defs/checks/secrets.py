@@ -74,6 +74,8 @@ def warn_of_literals(root: YamlNode, problems: Problems) -> None:
 
 
 def _is_literal_secret(path: Keys, text: str) -> bool:
+    if path[:1] == ("dataDefs",) and path[-2:-1] == ("headers",) and {"links", "next"} & set(path):
+        return _CREDENTIAL.search(path[-1]) is not None and not variable_names(text)
     if not path or path[0] not in ("locatorGroups", "hosts", "appenders", "baseUrl"):
         return False
     section = _section(path)

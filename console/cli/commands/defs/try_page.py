@@ -112,6 +112,8 @@ def _describe_link(link: "ExtractedLink") -> str:
     text = f"{noun} to {link.group}: {'' if shown['method'] == 'GET' else shown['method'] + ' '}{link.url}"
     if shown["body"] is not None:
         text += f" {shown['body'][:200]}"
+    if shown["headers"]:
+        text += f" with {', '.join(f'{name}: {value}' for name, value in shown['headers'].items())[:200]}"
     if shown["carried"]:
         text += f" carrying {', '.join(f'{name}={value!r}' for name, value in shown['carried'].items())[:200]}"
     return f"{text} (priority {link.priority})" if link.priority else text
