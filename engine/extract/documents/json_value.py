@@ -35,7 +35,7 @@ JsonNumber.__name__ = "float"
 _STRICT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None)
 _LENIENT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None, strict=False)
 
-_GUARD = re.compile(
+_GUARD = late_regex(
     rb"\s*+(?:/\*[^*]{0,200}+\*/\s*+)?(?:\)\]\}'?,?|while\s*\(\s*(?:1|true)\s*\)\s*;|for\s*\(\s*;\s*;\s*\)\s*;"
     rb"|(?:[\w$.]{1,100}\s*&&\s*)?(?!while\b|for\b|if\b)[A-Za-z_$][\w$.\[\]\"']{0,200}+\s*\(|/\*)?\s*+(?=[\[{])",
     re.IGNORECASE,
