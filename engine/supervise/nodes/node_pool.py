@@ -16,7 +16,6 @@ from engine.settings import usable_cpus
 from engine.store.tables.job import jobs, rings, sequences
 from engine.store.tables.run import nodes, runs
 from engine.store.tables.run.events import Level
-from engine.store.tables.run.nodes import NodeBeat
 from engine.store.transactions.takeover import give_up_gates, requeue_jobs
 from engine.supervise.nodes.appender_process import AppenderProcess
 from engine.supervise.nodes.monitored_child import MonitoredChild, create_beat_file
@@ -236,14 +235,7 @@ class NodePool:
                 self._reap_node(child, *self._explain_exit(child, code), replace=replace)
 
     def _write_beats(self, children: list[MonitoredChild], now: float) -> None:
-        beats = [
-            NodeBeat(
-                child.epoch, NodeState(beat.state), child.heartbeat.age(now), beat.in_flight, beat.done, beat.failed,
-                beat.rss, beat.lag, beat.now, beat.now_age, beat.now_limit,
-            )
-            for child in children
-            if (beat := child.heartbeat.beat) is not None
-        ]  # fmt: skip
+        beats = [(c.epoch, c.heartbeat.age(now), c.heartbeat.beat) for c in children if c.heartbeat.beat is not None]
         nodes.record_beats(self._run.db, beats)
 
     def _explain_exit(self, child: MonitoredChild, code: int) -> tuple[str, bool]:

@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from msgspec import Struct
-from msgspec.structs import astuple
-
 from engine.errors import Fenced
 from engine.model.node import (
     ALIVE_STATES,
@@ -16,6 +13,7 @@ from engine.model.node import (
     NodeState,
     Role,
 )
+from engine.runtime.beat_file import Beat
 from engine.store.db.connector import Database, source_states
 
 ALIVE = "(" + ", ".join(f"'{s}'" for s in sorted(ALIVE_STATES)) + ")"
@@ -84,27 +82,6 @@ WHERE a.epoch = ? AND a.state IN {ALIVE} AND s.ended_at IS NULL
 _APPENDER_BEAT = "UPDATE appenders SET beat_age = ?, flush_ms = coalesce(?, flush_ms) WHERE epoch = ?"
 
 
-class NodeBeat(Struct, frozen=True):
-    """States and counters from a node's last heartbeat, and its age in seconds."""
-
-    epoch: int
-    state: NodeState
-    age: float
-    in_flight: int
-    done: int
-    failed: int
-    rss: int
-    """Bytes."""
-    lag: float
-    """Seconds by which the node's event loop runs late."""
-    now: str
-    """The URL of its oldest request in flight."""
-    now_age: float
-    """Seconds since that request was sent."""
-    now_limit: float
-    """Seconds that it may take; 0: no limit."""
-
-
 def insert(db: Database, run: int, supervisor: int, role: Role, replaces: int | None, now: float) -> tuple[int, int]:
     """Insert the row of a node before its process is spawned; returns its epoch and number."""
     row = db.one(_INSERT, {"run": run, "supervisor": supervisor, "role": role, "replaces": replaces, "now": now})
@@ -168,8 +145,16 @@ def end(db: Database, epoch: int, reason: str, now: float) -> None:
     db.execute("UPDATE nodes SET ended_at = ?, reason = ? WHERE epoch = ?", (now, reason, epoch))
 
 
-def record_beats(db: Database, beats: Sequence[NodeBeat]) -> None:
-    db.execute_values(_RECORD_BEATS, [astuple(beat) for beat in beats])
+def record_beats(db: Database, beats: Sequence[tuple[int, float, Beat]]) -> None:
+    """Write the last beats of nodes: each epoch, the age of its beat in seconds, and the beat."""
+    rows = [
+        (
+            epoch, beat.state, age, beat.in_flight, beat.done, beat.failed, beat.rss, beat.lag, beat.now,
+            beat.now_age, beat.now_limit,
+        )
+        for epoch, age, beat in beats
+    ]  # fmt: skip
+    db.execute_values(_RECORD_BEATS, rows)
 
 
 def forget_processes(db: Database) -> None:

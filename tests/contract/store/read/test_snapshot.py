@@ -13,6 +13,7 @@ from engine.model.host import HostState
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import NO_ETA, Judgement, OutputRate
+from engine.runtime.beat_file import Beat
 from engine.runtime.clock import store_time
 from engine.store.pages import documents
 from engine.store.read import host_rows, snapshot
@@ -25,11 +26,15 @@ from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.output import outputs
 from engine.store.tables.row.rows import NewRows, RejectedRecords
 from engine.store.tables.run import nodes, runs, supervisors, versions
-from engine.store.tables.run.nodes import NodeBeat
 from engine.store.transactions.lease import has_leasable_jobs
 from tests.contract.store.harness import Page, StoreHarness, again, failed
 
 NewStore = Callable[..., StoreHarness]
+
+BEAT = Beat(
+    number=1, state="READY", in_flight=3, done=10, failed=1, rss=5000, lag=0.01, now="http://a/", now_age=24.0,
+    now_limit=30.0,
+)  # fmt: skip
 
 
 def _busy(new_store: NewStore) -> StoreHarness:
@@ -77,9 +82,7 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
     store = new_store(nodes_=2)
     with store.db.transaction():
         nodes.record_spawn(store.db, store.nodes[0], 4711, "b:4711:1")
-        nodes.record_beats(
-            store.db, [NodeBeat(store.nodes[0], NodeState.READY, 0.2, 3, 10, 1, 5000, 0.01, "http://a/", 24.0, 30.0)]
-        )
+        nodes.record_beats(store.db, [(store.nodes[0], 0.2, BEAT)])
         nodes.set_heart(store.db, store.nodes[0], HeartbeatState.HEALTHY)
         nodes.set_state(store.db, store.nodes[1], NodeState.DEAD)
         nodes.set_role(store.db, store.nodes[1], Role.DEAD_RUNNER)
@@ -139,8 +142,7 @@ def test_an_ended_node_has_no_request(new_store: NewStore) -> None:
     with store.db.transaction():
         for place, node in enumerate(store.nodes):
             nodes.record_spawn(store.db, node, 4711 + place, f"b:{4711 + place}:1")
-            beat = NodeBeat(node, NodeState.READY, 0.2, 3, 10, 1, 5000, 0.01, "http://a/", 24.0, 30.0)
-            nodes.record_beats(store.db, [beat])
+            nodes.record_beats(store.db, [(node, 0.2, BEAT)])
         nodes.set_state(store.db, store.nodes[1], NodeState.DEAD)
         nodes.end(store.db, store.nodes[1], "died: signal 9", 5.0)
     look = snapshot.read(store.db)
@@ -423,9 +425,7 @@ def test_verdicts_documents_and_beats_find_their_rows_by_key_however_many_come_a
     def work() -> None:
         jobs.finish(store.db, [JobUpdate(i, 1, JobState.DONE) for i in range(count)])
         documents.list_stored(store.db, store.run, [bytes(16)] * count, 0.0)
-        nodes.record_beats(
-            store.db, [NodeBeat(i, NodeState.READY, 0.0, 0, 0, 0, 0, 0.0, "", 0.0, 0.0) for i in range(count)]
-        )
+        nodes.record_beats(store.db, [(i, 0.0, Beat(number=1, state="READY")) for i in range(count)])
 
     plans = store.plans(work)
     assert len(plans) >= 3

@@ -20,11 +20,11 @@ from engine.model.node import (
     Role,
 )
 from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
+from engine.runtime.beat_file import Beat
 from engine.store.db.connector import source_states
 from engine.store.tables.job import jobs
 from engine.store.tables.job.jobs import JobUpdate
 from engine.store.tables.run import nodes, runs
-from engine.store.tables.run.nodes import NodeBeat
 from tests.contract.store.harness import StoreHarness
 
 LEASE = 77
@@ -144,7 +144,8 @@ def test_a_heartbeat_moves_an_active_node_between_ready_and_done_and_never_reviv
     for before, after in product(NodeState, NodeState):
         with store.db.transaction():
             store.db.execute("UPDATE nodes SET state = ?, done = 0 WHERE epoch = ?", (before, node))
-            nodes.record_beats(store.db, [NodeBeat(node, after, 0.1, 1, 5, 0, 9, 0.0, "http://a/", 0.0, 0.0)])
+            beat = Beat(number=1, state=after, in_flight=1, done=5, rss=9, now="http://a/")
+            nodes.record_beats(store.db, [(node, 0.1, beat)])
         moves = before in moving and after in {NodeState.READY, NodeState.DONE}
         state, done = store.db.all("SELECT state, done FROM nodes")[0]
         assert state == (after if moves else before)
