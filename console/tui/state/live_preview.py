@@ -92,7 +92,8 @@ def _field_lines(definitions: Definitions, preview: Preview, name: str) -> Itera
     if field is None:
         return
     place = f"  {field.place.file}:{field.place.line}" if field.place.file else ""
-    yield f"{preview.data_def}.{name}: {field.selector or 'the block itself'}{place}", "strong"
+    shown = ", else ".join([field.selector or "", *field.fallbacks])
+    yield f"{preview.data_def}.{name}: {shown or 'the block itself'}{place}", "strong"
     for page in preview.pages:
         rows = [change.after for change in page.changes if change.after is not None]
         if empty := sum(not row.get(name) for row in rows):

@@ -78,6 +78,11 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
         problems.add(node.entries["format"].node.place, "bad-format", message)
     if node.has_empty_list("selector"):
         problems.add(node.key_place("selector"), "bad-selector", "the list of selectors is empty; write one")
+    seen: set[str] = set()
+    for one in node.list_of("selector"):
+        if one.kind == "scalar" and one.text.strip() in seen:
+            problems.warn(one.place, "no-effect", f"`{one.text.strip()}` stands in the list before; remove it")
+        seen.add(one.text.strip())
     if "map" in node.entries:
         _check_map(node, problems)
     has_locale = "locale" in node.entries and not node.has_empty_list("locale")

@@ -93,8 +93,9 @@ def find_locale(text: str) -> str | None:
     """The known locale that a page names, such as `de-AT` of `de_at`, or its language alone; None: it is unknown."""
     if len(text) > _MAX_LOCALE_LENGTH:
         return None
-    language, _, region = text.strip().replace("_", "-").partition("-")
-    names = (f"{language.lower()}-{region.upper()}", language.lower())
+    written = text.strip().replace("_", "-")
+    language, _, region = written.partition("-")
+    names = (written, f"{language.lower()}-{region.upper()}", language.lower())
     return next((name for name in names if locale_problem(name) is None), None)
 
 

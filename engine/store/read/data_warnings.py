@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import orjson
 from msgspec import Struct
 
 from engine.errors import plural
@@ -35,7 +36,7 @@ SELECT d.value ->> 'block' FROM def_versions v, json_each(v.definitions, '$.data
 WHERE v.version = ? AND d.value ->> 'name' = ?
 """
 _REQUIRED = """
-SELECT f.value ->> 'name', f.value ->> 'selector'
+SELECT f.value ->> 'name', f.value ->> 'selector', f.value ->> 'fallbacks'
 FROM def_versions v, json_each(v.definitions, '$.data_defs') d, json_each(d.value, '$.fields') f
 WHERE v.version = ? AND d.value ->> 'name' = ? AND CAST(f.value ->> 'required' AS TEXT) IN ('1', 'true')
 """
@@ -150,16 +151,17 @@ def _of_rows(db: Database, run: Run, name: str, data_def: DataDefHealth) -> Iter
     records, rejected = data_def.records, data_def.rejected
     if rejected and rejected >= records:
         text = f"every record of {name} was rejected ({records:,})"
-        for field, selector in db.all(_REQUIRED, (run.defs_version, name)):
+        for field, selector, others in db.all(_REQUIRED, (run.defs_version, name)):
             if data_def.missing.get(field, 0) >= records:
-                text += f": {field} was never filled" + (f" by `{selector}`" if selector else "")
+                tried = " or ".join([f"`{one}`" for one in (selector, *orjson.loads(others or "[]")) if one])
+                text += f": {field} was never filled" + (f" by {tried}" if tried else "")
                 break
         yield DataWarning("all-rejected", text, data_def=name)
     elif (
         rejected > 1 and rejected >= REJECTED_SHARE * records and (records >= MIN_RECORDS or run.state is RunState.DONE)
     ):
         text = f"{rejected:,} of {plural(records, 'record')} of {name} were rejected"
-        missing = [(data_def.missing.get(field, 0), field) for field, _ in db.all(_REQUIRED, (run.defs_version, name))]
+        missing = [(data_def.missing.get(field, 0), field) for field, *_ in db.all(_REQUIRED, (run.defs_version, name))]
         if missing and max(missing)[0]:
             text += f": {max(missing)[1]} was not filled in {max(missing)[0]:,}"
         yield DataWarning("many-rejected", text, data_def=name)

@@ -112,6 +112,7 @@ def test_a_finished_run_says_why_a_data_def_gave_no_row(
         ((("a", 3), ("b", 3), ("c", 3)), "every record of book was rejected (3): b was never filled by `.b`"),
         ((("a", 3), ("b", 2), ("c", 3)), "every record of book was rejected (3): c was never filled"),
         ((("a", 3), ("b", 0), ("c", 0)), "every record of book was rejected (3)"),
+        ((("a", 0), ("d", 3)), "every record of book was rejected (3): d was never filled by `.d` or `xpath: ./i`"),
     ],
 )
 def test_a_data_def_whose_records_were_all_rejected_names_the_field(
@@ -121,6 +122,7 @@ def test_a_data_def_whose_records_were_all_rejected_names_the_field(
         Field(name="a", selector=".a"),
         Field(name="b", selector=".b", required=True),
         Field(name="c", required=True),
+        Field(name="d", selector=".d", fallbacks=("xpath: ./i",), required=True),
     )
     count_pages(store, missing=missing, records=3, rejected=3, data_def=DataDef(name="book", fields=fields))
     found = warnings(store)

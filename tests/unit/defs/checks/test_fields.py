@@ -140,6 +140,7 @@ def test_a_wrong_key_has_its_place(tmp_path: Path, code: str, field: str, advice
         ("{selector: a, §join: ';'}", "`split`"),
         ("{§whitespace: keep, type: int}", "remove it"),
         ("{§replace: []}", "remove it"),
+        ("{selector: [a, b, §' a']}", "stands in the list before"),
         ("{selector: img, attribute: srcset, §split: ', '}", "write `all: true`"),
     ],
 )

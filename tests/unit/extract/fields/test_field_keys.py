@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.extract.fields.human_dates import find_locale
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageTooCostly
 from engine.extract.records import RecordExtractor
@@ -102,6 +103,14 @@ def test_a_value_holds_values_of_fields_before_it() -> None:
 def test_the_language_of_a_date_stands_in_the_page(language: str) -> None:
     date = Field(name="x", selector="time", type="date", format="any", locales=("xpath: string(/html/@lang)",))
     assert rows(f'<html lang="{language}"><li><time>3. März 2024</time>', date) == [{"x": "2024-03-03"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "locale"),
+    [("zh-Hant", "zh-Hant"), ("zh-Hans-CN", "zh"), ("en_gb", "en-GB"), ("", None), ("-", None), ("de" * 60, None)],
+)
+def test_the_language_of_a_page_is_a_known_one(text: str, locale: str | None) -> None:
+    assert find_locale(text) == locale
 
 
 def test_a_written_language_follows_that_of_the_page() -> None:
