@@ -42,8 +42,8 @@ def invoke(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, s
         ("query SELECT --table --csv", "--json, --csv and --table exclude each other"),
         ("run --no-ui -o out.txt", "-o out.txt: unknown suffix '.txt'"),
         ("run --no-ui -o out", "-o out: unknown suffix ''"),
-        ("run --no-ui -o out.xlsx", "Use .csv, .jsonl, .json, .parquet, .db, .sqlite or .duckdb."),
-        ("export -o out.txt", "Use .csv, .jsonl, .json, .parquet, .db, .sqlite or .duckdb, or give --format."),
+        ("run --no-ui -o out.xls", "Use .csv, .jsonl, .json, .parquet, .xlsx, .db, .sqlite or .duckdb."),
+        ("export -o out.txt", "Use .csv, .jsonl, .json, .parquet, .xlsx, .db, .sqlite or .duckdb, or give --format."),
         ("run --no-ui --grace 100 --stop-within 5", "--grace: 100 s is longer than --stop-within, 5 s"),
         (
             "run --no-ui --set grace=2m --set stop_within=1m",
