@@ -173,6 +173,7 @@ def _start_stream(options: HeadlessOptions, db: "Database", run: int) -> "RowStr
 
 def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, signals: "_Signals") -> Any:
     from console.client import choose_arguments
+    from engine.browser.find import require_browser
     from engine.defs.arguments import require_used
     from engine.defs.checks.secrets import require_secrets
     from engine.defs.loader import load_to_run
@@ -187,6 +188,7 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, si
     )
     require_used(options.arguments, loaded.arguments)
     if not options.extract_only:
+        require_browser(loaded.definitions, options.settings)
         require_secrets(loaded.root, loaded.definitions.files)
     names = [d.name for d in loaded.definitions.data_defs]
     if options.data_def is not None and options.data_def not in names:

@@ -15,6 +15,7 @@ from engine.defs.builders.definitions import Sources, build_definitions
 from engine.defs.builders.steps import DEFAULT_TABLE_STEPS, default_flavour
 from engine.defs.checks import (
     appenders,
+    browser,
     conflicts,
     converters,
     groups,
@@ -86,6 +87,7 @@ def load(
     tables = axes.read(root, chains, problems, default_flavour(default_steps))
     added = step_plugins.read_outputs(root, chains, problems)
     groups.check(root, chains, problems)
+    browser.check(root, chains, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems, keep_documents=keep_documents)
     paths = {source.display_path: source.path for source in def_files}

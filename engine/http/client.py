@@ -6,7 +6,7 @@ The requests, responses and transports are those of httpx. Its `AsyncClient` is 
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -55,7 +55,7 @@ class Fetcher:
         `resolver` resolves host names, but not IP address literals. `tls` replaces the system's trust store,
         for hosts without a route. `cookies`: those of the sites so far, which other threads may read.
         """
-        resolvers = Resolvers(resolver)
+        self.resolvers = resolvers = Resolvers(resolver)
         headers = {"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING}
         route = RouteTransport(
             headers=headers, connections=connections, deadline=deadline, resolvers=resolvers, tls=tls
@@ -152,6 +152,14 @@ class Fetcher:
         if session_cookies:
             self._cookies.set_cookie_header(sent)
         return str(sent.headers.get("Cookie", ""))
+
+    def add_cookies(self, sent: OutgoingRequest) -> None:
+        """Add the cookies that the site has set, as `send` does."""
+        self._cookies.set_cookie_header(sent)
+
+    def keep_cookies(self, sent: OutgoingRequest, set_cookies: Sequence[str]) -> str:
+        """Keep what a page that another client loaded has set; the site whose cookies changed, or an empty text."""
+        return self._cookies.extract_cookies(sent, set_cookies) if set_cookies else ""
 
     async def check_address(self, url: str, route: HostRoute | None = None) -> None:
         """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Sends nothing."""

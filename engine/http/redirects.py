@@ -57,6 +57,7 @@ def build_redirect_request(request: Request, status: int, from_url: str, to_url:
         userinfo="" if leaves_origin else request.userinfo,
         body=body,
         content_type=None if body is None else request.content_type,
+        in_browser=request.in_browser,
     )
 
 

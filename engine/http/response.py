@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -10,6 +11,10 @@ from engine import urls
 from engine.errors import one_line
 from engine.model.retry_policy import REDIRECT_STATUSES
 
+MAX_HEADERS = 512
+MAX_HEADER_BYTES = 64 * 1024
+"""Bytes of one header."""
+MAX_ALL_HEADERS_BYTES = 256 * 1024
 FILE_STATUSES = (200, 206)
 """The statuses of an answer that is a file, or a part of one."""
 _ASCII = "".join(map(chr, range(128)))
@@ -139,3 +144,28 @@ def redirect_target(status: int, location: bytes | None, sent_url: str) -> tuple
 def not_followed(target: str) -> str:
     """Why a redirect to no http URL is not followed."""
     return one_line(f"redirect to a URL that is not http or https: {urls.without_credentials(target)}")
+
+
+def check_status(status: Any) -> int:
+    """The status, if it is that of a final response. Raises ValueError."""
+    if type(status) is not int or not 200 <= status <= 599:
+        raise ValueError(f"status must be a number from 200 to 599, not {status!r:.40}")
+    return status
+
+
+def check_headers(headers: Sequence[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
+    """The headers, names in lower case, if a server could have sent them. Raises ValueError."""
+    if len(headers) > MAX_HEADERS:
+        raise ValueError(f"more than {MAX_HEADERS} headers")
+    for name, value in headers:
+        if type(name) is not str or type(value) is not str:
+            raise ValueError("the names and values of headers must be texts")
+        if not name or not name.isascii() or not name.isprintable() or any(char in name for char in ' :"'):
+            raise ValueError(f"{name!r:.60} cannot be the name of a header")
+        if len(name) + len(value) > MAX_HEADER_BYTES:
+            raise ValueError(f"header {name!r:.60} has more than {MAX_HEADER_BYTES:,} bytes")
+        if any(char in value for char in "\r\n\0"):
+            raise ValueError(f"header {name!r:.60} contains a line feed")
+    if sum(len(name) + len(value) for name, value in headers) > MAX_ALL_HEADERS_BYTES:
+        raise ValueError(f"the headers have more than {MAX_ALL_HEADERS_BYTES:,} bytes")
+    return tuple([(name.lower(), value) for name, value in headers])

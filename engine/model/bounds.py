@@ -9,6 +9,7 @@ def _seconds(least: float, most: float) -> Meta:
 
 NODES = Meta(ge=1, le=256)
 BACKUPS = Meta(ge=0, le=256)
+BROWSERS = Meta(ge=1, le=64)
 CONCURRENCY = Meta(ge=1, le=1_000)
 """Requests at once, of one node or to one host."""
 BATCH = Meta(ge=1, le=1_000)

@@ -37,7 +37,7 @@ from engine.model.host import BlockSign, CookieJarMode, DelayRange, HostAuth, Ho
 from engine.model.link import Link, NextPage, TextSource
 from engine.model.locator import Recrawl, SeedColumns, SitemapRules
 from engine.model.output_type import AppenderDef
-from engine.model.step import ChainStep, PluginFile
+from engine.model.step import ChainStep, GroupLoading, PluginFile
 from engine.model.stored_form import NO_POSITION, SourcePosition, from_plain, to_plain
 
 
@@ -286,6 +286,11 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
     documents: Annotated[bool, DefKey("Whether stored pages are kept beyond the end of their run; default true.")] = (
         True
     )
+    loader: Annotated[
+        GroupLoading | None,
+        Shape.MAPPING_OR_KEY,
+        DefKey("What loads the pages: browser; default: the crawler's own client.", examples=("browser",)),
+    ] = None
     canonical: Annotated[
         bool,
         DefKey("Whether a page whose canonical URL is another one is skipped in favour of that; default false."),

@@ -79,6 +79,8 @@ class Request(Struct, frozen=True, kw_only=True):
     content_type: str | None = None
     userinfo: str = ""
     """`user:password`, percent-encoded as in a URL: sent as Basic authorization unless that header is set."""
+    in_browser: bool = False
+    """Whether the group of the page has a browser: its document is another one than that of a plain request."""
 
     @property
     def account(self) -> str:
@@ -87,11 +89,12 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def variant(self) -> str:
-        """Distinguishes pages of the same URL, method and body: user, headers, cookies; often empty."""
-        if not self.headers and not self.cookies:
+        """Distinguishes pages of the same URL, method and body: user, headers, cookies, browser; often empty."""
+        if not self.headers and not self.cookies and not self.in_browser:
             return self.account
         headers = sorted((name.lower(), value) for name, value in self.headers)
-        return orjson.dumps([self.account, headers, sorted(self.cookies)]).decode()
+        parts = [self.account, headers, sorted(self.cookies), *(["browser"] if self.in_browser else ())]
+        return orjson.dumps(parts).decode()
 
     @property
     def is_plain_get(self) -> bool:

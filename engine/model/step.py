@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from engine.model.declaration import DefKey, LocaleName, SelectorText, Shape, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
 
 Outcome = Literal["ok", "warning", "error", "not_applicable"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "warning", "error", "not_applicable")
 StepKind = Literal["built-in", "loader", "parser", "step", "command"]
+REQUIRED_FIELDS = "required"
+"""In place of a selector: the required fields of the rows."""
 BAD_ANSWER = "bad-answer"
 """The code of an answer that does not fit the line sent to a command: its next lines may belong to any page."""
 
@@ -36,6 +39,106 @@ class ChainStep(Struct, frozen=True, kw_only=True):
     def is_plugin(self) -> bool:
         """Whether it runs plugin code."""
         return self.kind != "built-in"
+
+
+BLOCKED_WORDS: Mapping[str, str] = MappingProxyType(
+    {"images": "Image", "fonts": "Font", "media": "Media", "styles": "Stylesheet"}
+)
+"""What DevTools call the words of `block`."""
+
+
+class Viewport(Struct, frozen=True, kw_only=True):
+    """The window of a browser, in CSS pixels."""
+
+    width: Annotated[int, Meta(ge=100, le=10_000), DefKey("Pixels.", examples=(1280,))]
+    height: Annotated[int, Meta(ge=100, le=10_000), DefKey("Pixels.", examples=(800,))]
+
+
+class Scroll(Struct, frozen=True, kw_only=True):
+    """How far a page is scrolled."""
+
+    until: Annotated[
+        Text,
+        DefKey(
+            "end: until nothing more comes; a number: so many screens; a selector: until it matches.",
+            examples=("end", 5, ".footer"),
+        ),
+    ]
+
+
+class BrowserAction(Struct, frozen=True, kw_only=True):
+    """One thing that is done on a page, by its only key besides `optional`."""
+
+    click: Annotated[SelectorText | None, DefKey("The element to click.", examples=("#accept",))] = None
+    fill: Annotated[
+        Mapping[str, Text], DefKey("By selector, the text to put into a field.", examples=({"#q": "shoes"},))
+    ] = field(default_factory=lambda: MappingProxyType({}))
+    select: Annotated[Mapping[str, Text], DefKey("By selector, the option to choose.", examples=({"#size": "XL"},))] = (
+        field(default_factory=lambda: MappingProxyType({}))
+    )
+    press: Annotated[Text | None, DefKey("The key to press.", examples=("Enter",))] = None
+    scroll: Annotated[Scroll | None, DefKey("Scroll down.", examples=({"until": "end"},))] = None
+    wait: Annotated[
+        Text | None, DefKey("A selector that must match, idle, or seconds.", examples=(".row", "idle", 2))
+    ] = None
+    optional: Annotated[bool, DefKey("Whether the page goes on where this cannot be done; default false.")] = False
+
+
+class Capture(Struct, frozen=True, kw_only=True):
+    """Answers that a page asks for, which its document keeps."""
+
+    url: Annotated[Text, DefKey("Their URLs, with `*` for any characters.", examples=("*/api/items*",))]
+
+
+class RenderWhen(Struct, frozen=True, kw_only=True):
+    """Which pages need the browser, after a plain request."""
+
+    missing: Annotated[
+        Text,
+        DefKey(
+            "A selector: pages in which it matches nothing. required: pages that lack a required field.",
+            examples=(".price", "required"),
+        ),
+    ]
+
+
+class BrowserRule(Struct, frozen=True, kw_only=True):
+    """How a browser loads the pages of a group."""
+
+    when: Annotated[RenderWhen | None, DefKey("Ask for pages without the browser first; default: never.")] = None
+    wait: Annotated[
+        Text | None,
+        DefKey(
+            "What the page must reach: a selector that matches, idle, or seconds; default: its load event.",
+            examples=(".price", "idle", 2),
+        ),
+    ] = None
+    actions: Annotated[tuple[BrowserAction, ...], DefKey("What is done on the page then, in this order.")] = ()
+    block: Annotated[
+        tuple[Text, ...],
+        Shape.ITEM_OR_LIST,
+        DefKey(
+            "What is not loaded: images, fonts, media, styles, or URLs with `*` for any characters.",
+            examples=(["images", "fonts", "*.ads.example/*"],),
+        ),
+    ] = ()
+    viewport: Annotated[Viewport | None, DefKey("The size of the window; default 1280 by 720.")] = None
+    locale: Annotated[LocaleName | None, DefKey("The language of the browser.", examples=("en-GB",))] = None
+    timezone: Annotated[Text | None, DefKey("The time zone of the browser.", examples=("Europe/London",))] = None
+    frames: Annotated[bool, DefKey("Whether frames of the same site become parts of the page; default false.")] = False
+    capture: Annotated[
+        Mapping[str, Capture],
+        DefKey(
+            'By name, answers that dataDefs read with `from: "capture: NAME"`.',
+            examples=({"items": {"url": "*/api/items*"}},),
+        ),
+    ] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class GroupLoading(Struct, frozen=True, kw_only=True):
+    """What loads the pages of a group."""
+
+    browser: Annotated[BrowserRule, DefKey("A browser, for pages that scripts write.")]
 
 
 class StepResult(NamedTuple):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from engine.browser.loader import BrowserLoader
+from engine.browser.pool import BrowserPool
 from engine.errors import CrawlError
 from engine.http.byte_budget import ByteBudget
 from engine.http.client import Fetcher
@@ -111,11 +113,12 @@ def build_node(
     ringer = Ringer(folder, run, doorbells)
     seen_set, heap_trimmer, commit_queue = SeenSet(), HeapTrimmer(), CommitQueue(capacity)
     extraction_pool = ExtractionPool(link, ExtractionLimits.from_settings(settings))
+    browsers = BrowserPool(link, settings, folder, node.name)
     loader_pool, shared_jars = LoaderPool(link, settings), SharedJars(node, cookies)
     loop = FetchLoop(
         node,
         build_pipeline=lambda: _build_pipeline(
-            node, seen_set, heap_trimmer, extraction_pool, loader_pool, cookies, shared_jars
+            node, seen_set, heap_trimmer, extraction_pool, loader_pool, browsers, cookies, shared_jars
         ),
         active_jobs=active_jobs,
         on_finished=commit_queue.put,
@@ -157,6 +160,7 @@ def _build_pipeline(
     heap_trimmer: HeapTrimmer,
     extraction_pool: ExtractionPool,
     loader_pool: LoaderPool,
+    browsers: BrowserPool,
     cookies: SessionCookies,
     shared_jars: SharedJars,
 ) -> Pipeline:
@@ -168,14 +172,22 @@ def _build_pipeline(
         capacity=extraction_pool.limits.answer + int(_ANSWERS * settings.max_body),
         largest=extraction_pool.limits.answer,
     )
+    fetcher = Fetcher.from_settings(settings, connections=settings.concurrency, cookies=cookies)
     sender = RequestSender(
         settings=settings,
         def_cache=def_cache,
-        fetcher=Fetcher.from_settings(settings, connections=settings.concurrency, cookies=cookies),
+        fetcher=fetcher,
         db_access=db_access,
         named_hosts=NamedHosts(run=node.run.seq, base_url=node.run.base_url, db_access=db_access, def_cache=def_cache),
         host_gates=host_gates,
-        group_loaders=GroupLoaders(loader_pool, settings, def_cache=def_cache, host_gates=host_gates, run=node.run.id),
+        group_loaders=GroupLoaders(
+            loader_pool,
+            settings,
+            browser=BrowserLoader(browsers, fetcher, settings),
+            def_cache=def_cache,
+            host_gates=host_gates,
+            run=node.run.id,
+        ),
         file_parts=FileParts(FileFolder(node.folder, node.run.id), settings),
     )
     return Pipeline(

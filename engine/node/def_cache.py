@@ -4,6 +4,7 @@ import threading
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from engine import urls
 from engine.extract.records import RecordExtractor
@@ -148,6 +149,8 @@ class DefCache:
             if len(plans) >= _MAX_PLANS:
                 plans.clear()
             plan = plans[key] = self.plan(job, host_key)
+        if plan.group.loader is not None and not job.request.in_browser:
+            job = job._replace(request=replace(job.request, in_browser=True))
         return job._replace(plan=plan)
 
     def plan(self, job: LeasedJob, host_key: str) -> HostPlan:
@@ -162,7 +165,7 @@ class DefCache:
             keeps_documents=None if version.keeps_all_documents or job.kind is not JobKind.PAGE else group.documents,
             file_fields=version.file_fields,
             has_loader=job.kind is JobKind.PAGE
-            and any(step.kind == "loader" for task in group.tasks for step in task.chain),
+            and (group.loader is not None or any(step.kind == "loader" for task in group.tasks for step in task.chain)),
             plain_hosts=version.plain_hosts,
         )
 

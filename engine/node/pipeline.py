@@ -38,6 +38,7 @@ from engine.node.handlers.page_stages import (
     JudgeStatus,
     ReadBody,
 )
+from engine.node.handlers.render import RenderPage
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.handlers.sitemap_job import SitemapHandler
@@ -110,6 +111,7 @@ class Pipeline:
         def fetch(*hop_rules: HopRule) -> Fetch:
             return Fetch(sender, revalidation, outcomes, hop_rules)
 
+        fetch_page = fetch(stay, keep_login, keep_body, lease_again, claim, obey_robots)
         judge = JudgeStatus(revalidation, outcomes)
         read, extract = ReadBody(db_access, outcomes), Extract(page_extractor, outcomes)
         refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
@@ -119,9 +121,8 @@ class Pipeline:
         )
         self._stages: dict[JobKind, tuple[PageStage, ...]] = {
             JobKind.PAGE: (
-                need_login, start, obey_robots, wait,
-                fetch(stay, keep_login, keep_body, lease_again, claim, obey_robots), judge, read, extract,
-                refresh, *finish,
+                need_login, start, obey_robots, wait, fetch_page, judge, read, extract,
+                RenderPage(db_access, (wait, fetch_page, judge, read, extract)), refresh, *finish,
             ),
             JobKind.EXTRACT: (read, extract, *finish),
             JobKind.FILE: (

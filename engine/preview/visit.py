@@ -4,6 +4,7 @@ A crawl spreads the hops of a page over leases, which keep each host's delay. He
 """
 
 import asyncio
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,8 @@ from msgspec import field
 from msgspec.structs import replace
 
 from engine import urls
+from engine.browser.loader import BrowserLoader
+from engine.browser.pool import BrowserPool
 from engine.defs.url_patterns import expand
 from engine.errors import PageUnavailable, UsageError
 from engine.extract.page.refresh import find_refresh
@@ -116,15 +119,21 @@ class _Visit:
         self._template = OwnTemplate(["engine.node.loading.loader_child"])
         db_access, gates = _NoStore(definitions, settings, start_url), _OpenGates()
         named_hosts = NamedHosts(run=0, base_url=settings.base_url, db_access=db_access, def_cache=def_cache)
-        pool = LoaderPool(self._template, settings)
+        pool, fetcher = LoaderPool(self._template, settings), Fetcher.from_settings(settings, connections=2)
+        self._profiles = tempfile.TemporaryDirectory(prefix="crawl-browser-")
+        browser = BrowserLoader(
+            BrowserPool(self._template, settings, Path(self._profiles.name), _RUN), fetcher, settings
+        )
         self._sender = sender = RequestSender(
             settings=settings,
             def_cache=def_cache,
-            fetcher=Fetcher.from_settings(settings, connections=2),
+            fetcher=fetcher,
             db_access=db_access,
             named_hosts=named_hosts,
             host_gates=gates,
-            group_loaders=GroupLoaders(pool, settings, def_cache=def_cache, host_gates=gates, run=_RUN),
+            group_loaders=GroupLoaders(
+                pool, settings, browser=browser, def_cache=def_cache, host_gates=gates, run=_RUN
+            ),
             file_parts=FileParts(FileFolder(Path(), _RUN), settings),
         )
         outcomes = _Explained(source=_RUN, max_attempts=1)
@@ -156,6 +165,7 @@ class _Visit:
         finally:
             await self._sender.aclose()
             self._template.close()
+            self._profiles.cleanup()
         assert page.response is not None
         return TrialDocument(
             body=page.response.body,

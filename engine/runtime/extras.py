@@ -7,10 +7,11 @@ from typing import Literal
 
 from engine.errors import UsageError
 
-Extra = Literal["duckdb", "markdown", "objectstore", "parquet", "pdf", "postgresql", "warc", "xlsx"]
+Extra = Literal["browser", "duckdb", "markdown", "objectstore", "parquet", "pdf", "postgresql", "warc", "xlsx"]
 
 _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
     {
+        "browser": "playwright",
         "duckdb": "duckdb",
         "markdown": "html_to_markdown",
         "objectstore": "obstore",

@@ -9,6 +9,8 @@ from pathlib import Path
 from engine.model.file import FILES_FOLDER
 
 _PARTS = ".part"
+BROWSERS = "browsers"
+"""The folder of the profiles of browsers in a data dir."""
 
 
 class FileFolder:
@@ -57,6 +59,11 @@ class FileFolder:
         shutil.rmtree(self.parts, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.path.rmdir()
+
+
+def remove_profiles(data: Path) -> None:
+    """Delete what the browsers of processes that were killed have left."""
+    shutil.rmtree(data / BROWSERS, ignore_errors=True)
 
 
 def remove_dead_parts(data: Path, run: str) -> None:

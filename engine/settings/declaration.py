@@ -136,6 +136,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     """CPU seconds for parsing and extracting one page."""
     parse_memory: Annotated[int, bounds.PARSE_BYTES] = 400_000_000
     """Memory of an extraction process."""
+    browser: str | None = None
+    """The program of `loader: browser`; None: Chromium or Chrome on PATH."""
+    browsers: Annotated[int, bounds.BROWSERS] = 1
+    """Browsers of a node."""
+    browser_pages: Annotated[int, bounds.BROWSERS] = 4
+    """Pages of a browser at once."""
+    browser_memory: Annotated[int, bounds.PARSE_BYTES] = 2_000_000_000
+    """Bytes of a browser above which it is replaced after its pages."""
+    browser_sandbox: bool = True
+    """Whether browsers isolate their pages by the sandbox of the system."""
     max_links: Annotated[int, bounds.LINKS] = 50_000
     """Links followed from one page."""
     max_repeats: Annotated[int, bounds.POSITIVE_COUNT] | None = None

@@ -10,6 +10,7 @@ from engine.errors import CrawlError, StorageError, UsageError, plural
 from engine.model.node import NodeState
 from engine.model.run import Alarm, Stage
 from engine.processes.spawner import Spawner
+from engine.runtime.file_folder import remove_profiles
 from engine.store.db.connector import DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import checkpoint_wal
@@ -384,6 +385,7 @@ class Supervisor(Struct, kw_only=True):
     def _release(self) -> None:
         self.stages.current = Stage.SHUTDOWN_COMPLETE
         self.close()
+        remove_profiles(self.run.folder)
         checkpoint_wal(self.run.folder)
         self.lock.release()
 

@@ -93,6 +93,11 @@ class Reader:
         if shape is Shape.MAPPING_OR_URL and part.has_value:
             entries = {"url": Entry(part.place, part.node)}
             part = DefPart(part.path, YamlNode("mapping", part.node.place, entries=entries), part.place)
+        if shape is Shape.MAPPING_OR_KEY and part.has_value:
+            if self._read_choice(tuple(keys_of(hint.base)), part) is INVALID:
+                return INVALID
+            place, empty = part.node.place, YamlNode("mapping", part.node.place)
+            part = DefPart(part.path, YamlNode("mapping", place, entries={part.node.text: Entry(place, empty)}), place)
         if shape is Shape.MAPPING_OR_FILE and part.node.kind != "mapping":
             file = self.read(keys_of(hint.base)["file"].hint, part)
             return INVALID if file is INVALID else hint.base(file=file)

@@ -135,6 +135,8 @@ def _describe_type(hint: TypeHint, definitions: dict[str, Any]) -> dict[str, Any
         definitions[name] = {}
         definitions[name] = _describe_mapping(hint.base, definitions)
     reference = {"$ref": f"#/$defs/{name}"}
+    if shape is Shape.MAPPING_OR_KEY:
+        return {"anyOf": [{"enum": list(keys_of(hint.base))}, reference]}
     if shape is Shape.MAPPING_OR_MIN:
         return {"anyOf": [_describe_type(keys_of(hint.base)["min"].hint, definitions), reference]}
     if shape is Shape.MAPPING_OR_FILE:

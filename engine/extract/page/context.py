@@ -39,6 +39,8 @@ class Context(Struct, kw_only=True):
     """Whether the faults of the page explain why links are not followed."""
     check: str = ""
     """The selector of an element that pages have while the login to their host lasts; empty: not checked."""
+    renders_without: str = ""
+    """The selector whose absence has a browser load the page; `required`: rows without a required field do."""
     canonical: bool = False
     """Whether the page is skipped if its canonical URL is another."""
     meta_refresh: bool = False

@@ -11,6 +11,7 @@ from engine.extract.records import RecordExtractor
 from engine.extract.select.css import Speed
 from engine.extract.select.login_check import compile_check
 from engine.http.decode import needs_detection
+from engine.model.step import REQUIRED_FIELDS
 from engine.node.extraction.page_extraction import NeedsProcess, apply_data_defs, parse_page
 from engine.node.extraction.result import PageResult
 from engine.node.extraction.task import PageTask
@@ -55,8 +56,8 @@ def extract_inline(
             body, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at, headers=task.headers
         )
         speeds = [extractor.speed for extractor, _ in data_defs]
-        if task.context.check:
-            speeds.append(compile_check(task.context.check).speed)
+        checks = (task.context.check, task.context.renders_without)
+        speeds += [compile_check(text).speed for text in checks if text not in ("", REQUIRED_FIELDS)]
         if not is_plain(page, body, speeds):
             return None
         return apply_data_defs(page, task.context, data_defs, max_links, patience=INLINE_SECONDS)

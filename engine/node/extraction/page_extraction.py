@@ -31,7 +31,7 @@ from engine.http.decode import content_type_at, decode, is_binary, is_xml_type, 
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
-from engine.model.step import StepResult
+from engine.model.step import REQUIRED_FIELDS, StepResult
 from engine.node.extraction.result import PageResult, count_rejections
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
@@ -43,6 +43,7 @@ _PARSER_STEP, _PARSER_CODE = "parser", "table"
 REPEATED = "repeated"
 """A page with the same blocks as the one before it: it ends their series, and gives nothing."""
 LOGGED_OUT = "logged out"
+UNRENDERED = "unrendered"
 """A page that was answered without the login: it gives nothing and is fetched again."""
 _SITEMAP_START = 1_000
 _FEED = re.compile(
@@ -110,6 +111,8 @@ def apply_data_defs(
         return PageResult(page_kind=page.kind, damaged=page.damaged, refresh_to=refresh_to)
     if context.check and is_logged_out(page, context.check):
         return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=LOGGED_OUT)
+    if context.renders_without not in ("", REQUIRED_FIELDS) and is_logged_out(page, context.renders_without):
+        return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=UNRENDERED)
     canonical = None
     if context.canonical and data_defs:
         canonical = find_canonical(page, context, data_defs[0][0].query_stripper)

@@ -10,6 +10,7 @@ from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.freshness import Revalidation
+from engine.node.handlers.render import renders_without
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.pages.body import Body
@@ -104,6 +105,7 @@ class Extract(PageStage, frozen=True):
             page.extraction = await self.page_extractor.extract(
                 job, body=page.content.body, content_type=page.content_type, url=page.url, status=page.status,
                 fetched_at=page.fetched_at, headers=page.content.headers, check=check,
+                renders_without=renders_without(job, page),
             )  # fmt: skip
         except UnsupportedContent as error:
             return page.complete(self.outcomes.unsupported(job, f"not a page: {error}", page.url, page.hops))

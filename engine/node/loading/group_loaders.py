@@ -1,11 +1,12 @@
 """Loads pages through plugin loaders, and turns their results into responses."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
 from engine import urls
+from engine.browser.loader import BrowserLoader
 from engine.http.byte_budget import BodyShare
 from engine.http.decompress import body_too_large
 from engine.http.errors import FetchFailed
@@ -15,7 +16,7 @@ from engine.http.response import FetchResponse, redirect_target
 from engine.model.definition import TaskGroup
 from engine.model.job import LeasedJob
 from engine.model.retry_policy import FOUND
-from engine.model.step import ChainStep, Outcome, StepResult
+from engine.model.step import BrowserRule, ChainStep, Outcome, StepResult
 from engine.node.def_cache import DefCache
 from engine.node.extraction.steps.context import cut_text
 from engine.node.host_gate import HostGates
@@ -60,10 +61,12 @@ class GroupLoaders:
     """The plugin loaders of task groups; one for each node or preview, used by the fetch loop's thread alone."""
 
     def __init__(
-        self, pool: LoaderPool, settings: Settings, *, def_cache: DefCache, host_gates: HostGates, run: str
+        self, pool: LoaderPool, settings: Settings, *, browser: BrowserLoader, def_cache: DefCache,
+        host_gates: HostGates, run: str,
     ) -> None:  # fmt: skip
         """`run`: its id, for the loaders."""
         self._pool = pool
+        self._browser = browser
         self._deadline = settings.deadline
         self._max_body = settings.max_body
         self._user_agent = settings.full_user_agent
@@ -71,9 +74,50 @@ class GroupLoaders:
         self._host_gates = host_gates
         self._run = run
 
-    def find(self, job: LeasedJob) -> GroupLoader | None:
-        """The loader that fetches the job's page; None: the built-in client, as for robots.txt and sitemaps."""
-        return find_loader(job.plan.group) if job.plan.has_loader else None
+    def find(self, job: LeasedJob, *, renders: bool = False) -> GroupLoader | BrowserRule | None:
+        """The loader that fetches the job's page; None: the built-in client, as for robots.txt and sitemaps.
+
+        `renders`: the plain page was not enough.
+        """
+        if not job.plan.has_loader:
+            return None
+        loading = job.plan.group.loader
+        if loading is None:
+            return find_loader(job.plan.group)
+        return loading.browser if loading.browser.when is None or renders else None
+
+    async def render(
+        self, rule: BrowserRule, job: LeasedJob, url: str, request: OutgoingRequest, share: BodyShare, *,
+        again: bool, on_send: Callable[[], None], judge: Callable[[str], Awaitable[bool]],
+        is_exempt: Callable[[str, int], bool],
+    ) -> LoadOutcome:  # fmt: skip
+        """Have a browser load a page, as `load` does.
+
+        `judge`: whether the page may go on to a further document of its host. `is_exempt`: whether a host and port may
+        be at a guarded address.
+        """
+        must_wait = not self._browser.has_free()
+        if must_wait:
+            self._host_gates.exit(job)
+
+        async def admit() -> None:
+            await self._take_turn(job, must_wait=must_wait, again=again)
+            on_send()
+
+        route = job.plan.rule.route
+        try:
+            response = await self._browser.load(
+                rule, url, request, share, admit=admit, judge=judge, is_exempt=is_exempt,
+                verify=route is None or route.tls is None or route.tls.verify,
+            )  # fmt: skip
+        except FetchFailed as failure:
+            return LoadOutcome((), failure=failure)
+        return LoadOutcome((), response)
+
+    async def _take_turn(self, job: LeasedJob, *, must_wait: bool, again: bool) -> None:
+        if must_wait:
+            await self._host_gates.enter(job, job.plan.host_key, send_at=None)
+        await self._host_gates.wait_turn(job, again=again and not must_wait)
 
     async def load(
         self,
@@ -101,9 +145,7 @@ class GroupLoaders:
         outcome: LoadOutcome | None = None
         try:
             async with self._pool.reserve(step, definitions, version, limit=limit) as process:
-                if must_wait:
-                    await self._host_gates.enter(job, job.plan.host_key, send_at=None)
-                await self._host_gates.wait_turn(job, again=again and not must_wait)
+                await self._take_turn(job, must_wait=must_wait, again=again)
                 on_send()
                 began = time.perf_counter()
                 outcome = await self._ask(loader, process, job, url, request, share)
@@ -126,9 +168,10 @@ class GroupLoaders:
         units = {task: ids.get((data_def, task)) or ids[data_def, ""] for task, data_def in data_defs.items()}
         return tuple(UnitResult(units[result.task], job.group, result) for result in results)
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """End all loader processes."""
         self._pool.close()
+        await self._browser.aclose()
 
     async def _ask(
         self, loader: GroupLoader, process: LoaderProcess, job: LeasedJob, url: str, request: OutgoingRequest,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from engine.http.response import check_headers, check_status
 from engine.node.extraction.steps.context import cut_text
 from engine.node.loading.messages import (
     MAX_URL_CHARACTERS,
@@ -13,8 +14,6 @@ from engine.node.loading.messages import (
     LoaderWarning,
     NotLoaded,
     Ready,
-    check_headers,
-    check_status,
     encode_answer,
 )
 from engine.plugins.contracts import PageRequest, PageResponse

@@ -1,6 +1,7 @@
 """Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
 
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -19,7 +20,7 @@ from engine.http.transports.middleware import MiddlewareLoader, NamedMiddleware
 from engine.model.host import CookieJarMode, seconds_until_open
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.model.retry_policy import MAX_WAIT, host_backoff
-from engine.model.step import StepResult
+from engine.model.step import BrowserRule, StepResult
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
 from engine.node.host_gate import HostBackingOff, HostGate, HostGates
@@ -57,6 +58,10 @@ class Attempt(Struct, eq=False):
     """The rest of the host after an answer."""
     changed_sites: set[str] = field(default_factory=set)
     """Sites with changed cookies that nodes share."""
+    may_fetch: Callable[[str], Awaitable[bool]] | None = None
+    """Whether robots.txt allows a URL of the host; None: it allows all."""
+    renders: bool = False
+    """Whether its page needs a browser after all."""
     loaded: tuple[StepResult, ...] = ()
     """Results of the plugin loader."""
 
@@ -108,7 +113,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         if urls.is_file_url(url):
             return await self._read_file(job, attempt, url)
         part = self._host_part(job, url)
-        if (loader := self.group_loaders.find(job)) is not None:
+        if (loader := self.group_loaders.find(job, renders=attempt.renders)) is not None:
             loaded = await self._load(loader, job, attempt, url, request, part)
             if loaded is not None:
                 return loaded
@@ -183,7 +188,13 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         return self.count_response(job, attempt, sent_at, response)
 
     async def _load(
-        self, loader: GroupLoader, job: LeasedJob, attempt: Attempt, url: str, request: Request, part: HostPart
+        self,
+        loader: GroupLoader | BrowserRule,
+        job: LeasedJob,
+        attempt: Attempt,
+        url: str,
+        request: Request,
+        part: HostPart,
     ) -> FetchResponse | None:
         """The response of a plugin loader, in place of a request; None: the built-in client must send it."""
         await self.check_address(job, url)
@@ -197,9 +208,17 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             attempt.requests += 1
             attempt.sent_at = sent_at = store_time()
 
-        outcome = await self.group_loaders.load(
-            loader, job, url, outgoing, attempt.share, again=attempt.requests > 0, on_send=on_send
-        )
+        again = attempt.requests > 0
+        if isinstance(loader, BrowserRule):
+            outcome = await self.group_loaders.render(
+                loader, job, url, outgoing, attempt.share, again=again, on_send=on_send,
+                judge=partial(self._may_go_on, job, attempt),
+                is_exempt=lambda host, port: self.named_hosts.is_exempt(f"{host}:{port}", job.defs_version),
+            )  # fmt: skip
+        else:
+            outcome = await self.group_loaders.load(
+                loader, job, url, outgoing, attempt.share, again=again, on_send=on_send
+            )
         attempt.loaded = outcome.results
         if outcome.failure is not None:
             raise outcome.failure
@@ -207,6 +226,13 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             attempt.requests -= 1
             return None
         return self.count_response(job, attempt, sent_at, outcome.response)
+
+    async def _may_go_on(self, job: LeasedJob, attempt: Attempt, url: str) -> bool:
+        """Whether a page in a browser may go on to a document of its host, after its turn."""
+        if attempt.may_fetch is not None and not await attempt.may_fetch(url):
+            return False
+        await self.begin_turn(job, attempt, further=True)
+        return True
 
     def count_response(
         self, job: LeasedJob, attempt: Attempt, sent_at: float, response: FetchResponse
@@ -269,7 +295,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
 
     async def aclose(self) -> None:
         """Close all connections, end the loader processes."""
-        self.group_loaders.close()
+        await self.group_loaders.aclose()
         await self.fetcher.aclose()
         self.host_gates.close()
 

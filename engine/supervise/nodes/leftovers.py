@@ -8,7 +8,7 @@ from engine.errors import StorageError
 from engine.model.run import RunState
 from engine.processes.child import kill_leftover
 from engine.runtime.beat_file import is_beat_file, is_beat_name
-from engine.runtime.file_folder import remove_dead_parts
+from engine.runtime.file_folder import remove_dead_parts, remove_profiles
 from engine.store.db.connector import Database
 from engine.store.db.location import read_location
 from engine.store.pages import documents, temporary
@@ -47,6 +47,7 @@ def kill_local_leftovers(
     for identity in filter(None, identities):
         kill_leftover(identity)
     _delete_beats(folder / "beats")
+    remove_profiles(folder)
 
 
 def clean_stored(db: Database, folder: Path, run: Run, *, busy_seconds: float) -> str:

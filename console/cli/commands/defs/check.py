@@ -67,6 +67,7 @@ def check(
 def _find_warnings(loaded: "LoadedDefs", settings: "Settings") -> Iterator[Problem]:
     """What `run` refuses without a flag or variable, and the first lines of each seed file that give no job."""
     from engine import urls
+    from engine.browser.find import require_browser
     from engine.defs.builders.definitions import canonical_host
     from engine.defs.checks.secrets import UNSET, find_unusable
     from engine.defs.loader import find_file_urls, find_relative_urls
@@ -76,6 +77,12 @@ def _find_warnings(loaded: "LoadedDefs", settings: "Settings") -> Iterator[Probl
     definitions = loaded.definitions
     for place, reason in find_unusable(loaded.root):
         yield _warning(place.file, place.line, place.column, UNSET, f"{reason}; `run` needs it")
+    try:
+        require_browser(definitions, settings)
+    except UsageError as error:
+        place = next(group.place for group in definitions.task_groups if group.loader is not None)
+        message = f"{error.message}; {error.remedy}"
+        yield _warning(place.file, place.line, place.column, "no-browser", message)
     for place, url in () if settings.base_url else find_relative_urls(definitions):
         message = f"relative URL '{url}'{urls.scheme_hint(url)}: `run` needs --base-url, or write `baseUrl:`"
         yield _warning(place.file, place.line, place.column, "no-base", message)

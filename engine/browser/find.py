@@ -1,0 +1,33 @@
+"""Finds the browser of the machine, and says what is missing."""
+
+import os
+import shutil
+
+from engine.errors import UsageError
+from engine.model.definition import Definitions
+from engine.runtime.extras import require_extra
+from engine.settings import Settings
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "microsoft-edge")
+
+
+def require_browser(definitions: Definitions, settings: Settings) -> None:
+    """Raise UsageError if a group needs a browser, and there is none."""
+    if any(group.loader is not None for group in definitions.task_groups):
+        find_browser(settings)
+
+
+def find_browser(settings: Settings) -> str:
+    """The path of the program. Raises UsageError, with what to do."""
+    require_extra("browser", "`loader: browser`")
+    if settings.browser is not None:
+        path = shutil.which(settings.browser)
+        if path is None:
+            text = f"browser = {settings.browser}: no such program"
+            raise UsageError(text, "Set browser to the path of Chromium or Chrome, or remove it.")
+        return path
+    path = next((found for name in _NAMES if (found := shutil.which(name))), None)
+    if path is None:
+        text = f"no browser is on PATH ({os.environ.get('PATH', '')}): looked for {', '.join(_NAMES[:4])}"
+        raise UsageError(text, "Install Chromium (Debian: apt-get install chromium), or set browser to its path.")
+    return path

@@ -1,0 +1,159 @@
+"""Loads pages in a browser, and turns what they became into responses."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from engine import urls
+from engine.browser.messages import BrowserCookie, NotRendered, Rendered, Visit
+from engine.browser.pool import BrowserPool, BrowserUnavailable
+from engine.browser.proxy import ForwardProxy, ProxyPass
+from engine.errors import UsageError
+from engine.http.byte_budget import BodyShare
+from engine.http.client import Fetcher
+from engine.http.errors import FetchFailed
+from engine.http.exchange import OutgoingRequest
+from engine.http.rate_limit import read_rate_limit
+from engine.http.response import FetchResponse, redirect_target
+from engine.model.step import BrowserRule
+from engine.processes.worker import WorkerEnded
+from engine.settings import Settings
+
+_WIRE_BODIES = 5
+"""Bodies of `max_body` that a page may bring with all it loads."""
+_OWN_HEADERS = frozenset({"user-agent", "accept", "accept-encoding", "cookie", "host"})
+"""The browser sets them itself."""
+Judge = Callable[[str], Awaitable[bool]]
+"""Whether a page may go on to a further document of its host; waits for its turn."""
+
+
+class BrowserLoader:
+    """One for each node; for one event loop."""
+
+    def __init__(self, pool: BrowserPool, fetcher: Fetcher, settings: Settings) -> None:
+        self._pool = pool
+        self._proxy = ForwardProxy(fetcher.resolvers)
+        self._fetcher = fetcher
+        self._settings = settings
+
+    def has_free(self) -> bool:
+        """Whether a browser has a place at once."""
+        return self._pool.has_free()
+
+    async def load(
+        self, rule: BrowserRule, url: str, request: OutgoingRequest, share: BodyShare, *,
+        admit: Callable[[], Awaitable[None]], judge: Judge, is_exempt: Callable[[str, int], bool],
+        verify: bool,
+    ) -> FetchResponse:  # fmt: skip
+        """Have a browser load a page. `url`: the request's URL with unexpanded variables.
+
+        `admit` is awaited once a browser has a place. `share` grows with the document. `is_exempt`: whether a host and
+        port may be at a guarded address. `verify`: whether certificates must be valid.
+        Raises FetchFailed, NoRoom, and what `admit` and `judge` raise.
+        """
+        if request.method != "GET":
+            raise _fail(f"it sends no {request.method}; give the page a group without `loader: browser`")
+        page = ProxyPass(self._settings.max_body * _WIRE_BODIES, is_exempt)
+        response: FetchResponse | None = None
+        try:
+            async with self._pool.reserve() as browser:
+                await admit()
+                began = time.perf_counter()
+                answer = await browser.load(await self._describe(rule, request, page, verify=verify), judge)
+                if isinstance(answer, NotRendered):
+                    if answer.is_broken:
+                        browser.kill("is replaced")
+                    raise self._explain(answer, page)
+                await share.grow(len(answer.body))
+                response = self._to_response(url, request, answer, page, time.perf_counter() - began)
+                return response
+        except BrowserUnavailable as error:
+            raise _fail(str(error), retryable=True) from error
+        except UsageError as error:
+            raise FetchFailed(error.message, kind="loader", retryable=False, remedy=error.remedy) from error
+        except WorkerEnded as death:
+            raise _fail(str(death), retryable=True) from death
+        finally:
+            self._proxy.close(page)
+            if response is not None and response.body:
+                share.finish_reading()
+            else:
+                share.release()
+
+    async def aclose(self) -> None:
+        """End the browsers."""
+        await self._pool.aclose()
+        await self._proxy.aclose()
+
+    async def _describe(self, rule: BrowserRule, request: OutgoingRequest, page: ProxyPass, *, verify: bool) -> Visit:
+        headers = request.joined_headers()
+        self._fetcher.add_cookies(request)
+        return Visit(
+            url=request.target,
+            headers=tuple([(name, value) for name, value in headers.items() if name.lower() not in _OWN_HEADERS]),
+            cookies=tuple(_read_cookies(request)),
+            agent=self._settings.full_user_agent,
+            rule=rule,
+            proxy=await self._proxy.open(page),
+            key=page.key,
+            seconds=self._settings.deadline,
+            max_body=self._settings.max_body,
+            verify=verify,
+        )
+
+    def _explain(self, answer: NotRendered, page: ProxyPass) -> FetchFailed:
+        if page.is_used_up:
+            return _fail(f"the page brought more than {page.limit:,} bytes ({_WIRE_BODIES} x max_body); see `block`")
+        guarded = f" (the address guard refused {', '.join(page.refused[:3])})" if page.refused else ""
+        return _fail(f"{answer.text}{guarded}", retryable=answer.retryable)
+
+    def _to_response(
+        self, url: str, request: OutgoingRequest, answer: Rendered, page: ProxyPass, seconds: float
+    ) -> FetchResponse:
+        written = answer.leads_to.encode("utf-8", "replace") or None
+        location, problem = redirect_target(answer.status, written, request.target)
+        limit = read_rate_limit(answer.status, answer.headers)
+        final = None if answer.leads_to else urls.normalize(answer.url)
+        return FetchResponse(
+            url=urls.without_credentials(url),
+            status=answer.status,
+            headers=answer.headers,
+            body=b"" if written else answer.body,
+            received=page.received,
+            elapsed=seconds,
+            content_type=dict(answer.headers).get("content-type", ""),
+            location=location,
+            location_problem=problem,
+            retry_after=limit.wait,
+            exceeds_rate=limit.is_exceeded,
+            loaded_url=None if final in (None, request.target) else final,
+            changed_site=self._fetcher.keep_cookies(request, _to_set_cookies(request, answer.cookies)),
+        )
+
+
+def _fail(text: str, *, retryable: bool = False) -> FetchFailed:
+    return FetchFailed(f"browser: {text}", kind="loader", retryable=retryable)
+
+
+def _read_cookies(request: OutgoingRequest) -> list[BrowserCookie]:
+    """The cookies of the Cookie header, for the host of the request."""
+    host = urls.host_of(request.target)
+    pairs = [pair.partition("=") for pair in request.headers.get("Cookie", "").split("; ") if pair]
+    return [BrowserCookie(name=name, value=value, domain=host) for name, _, value in pairs]
+
+
+def _to_set_cookies(request: OutgoingRequest, cookies: tuple[BrowserCookie, ...]) -> list[str]:
+    """The cookies that the page has changed, as the host would have set them."""
+    sent = {(one.name, one.value) for one in _read_cookies(request)}
+    texts = []
+    for one in cookies:
+        if (one.name, one.value) in sent:
+            continue
+        text = f"{one.name}={one.value}; Path={one.path}"
+        if one.domain.startswith("."):
+            text += f"; Domain={one.domain[1:]}"
+        elif one.domain != urls.host_of(request.target):
+            continue
+        if one.expires > 0:
+            text += f"; Max-Age={max(0, int(one.expires - time.time()))}"
+        texts.append(text + ("; Secure" if one.secure else ""))
+    return texts

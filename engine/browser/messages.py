@@ -1,0 +1,135 @@
+"""What a node and its browser processes tell each other about one page.
+
+Scripts of pages run in a browser, so an answer of any unexpected form is `InvalidAnswer`.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from engine.http.response import check_headers, check_status
+from engine.model.step import BrowserRule
+from engine.processes.frames import InvalidAnswer
+
+_Text = Annotated[str, Meta(max_length=64 * 1024)]
+_MAX_COOKIES = 1_000
+OTHER_BYTES = 4_000_000
+"""Bytes of an answer besides the document, at most."""
+
+
+class BrowserCookie(Struct, frozen=True, kw_only=True):
+    """A cookie of a context, as DevTools name it."""
+
+    name: _Text
+    value: _Text
+    domain: _Text
+    path: _Text = "/"
+    expires: float = -1.0
+    """Unix time; -1: it ends with the session."""
+    secure: bool = False
+    http_only: bool = False
+
+
+class Visit(Struct, frozen=True, kw_only=True, tag="visit"):
+    """Load one page, act on it, and give what it became."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    """Further ones, for the requests to the host of the page alone."""
+    cookies: tuple[BrowserCookie, ...]
+    agent: str
+    """What follows the User-Agent of the browser."""
+    rule: BrowserRule
+    proxy: str
+    """The address of the node's proxy."""
+    key: str
+    """The key of this page at the proxy."""
+    seconds: float
+    max_body: int
+    verify: bool
+    """Whether the certificates of servers must be valid."""
+
+
+class Launch(Struct, frozen=True, kw_only=True, tag="launch"):
+    """Start the browser."""
+
+    executable: str
+    profiles: str
+    """The folder of the profiles."""
+    sandbox: bool
+    seconds: float
+
+
+class Quit(Struct, frozen=True, tag="quit"):
+    """End the browser in order, and answer with `Launched`."""
+
+
+class May(Struct, frozen=True, tag="may"):
+    """The page, which has arrived, is about to leave for another document of its host. Answered by `Verdict`."""
+
+    url: _Text
+
+
+class Verdict(Struct, frozen=True, tag="verdict"):
+    allowed: bool
+
+
+class Launched(Struct, frozen=True, tag="launched"):
+    version: _Text
+
+
+class Rendered(Struct, frozen=True, kw_only=True, tag="rendered"):
+    """The document of a page; its bytes come beside."""
+
+    url: _Text
+    status: int
+    headers: tuple[tuple[_Text, _Text], ...]
+    """With names in lower case."""
+    cookies: Annotated[tuple[BrowserCookie, ...], Meta(max_length=_MAX_COOKIES)] = ()
+    leads_to: _Text = ""
+    """Where the page is left for, before it could be used: a redirect."""
+    memory: int = 0
+    """Bytes that the browser and its driver have now; 0: unknown."""
+    warnings: Annotated[tuple[_Text, ...], Meta(max_length=100)] = ()
+    body: bytes = b""
+
+
+class NotRendered(Struct, frozen=True, kw_only=True, tag="failed"):
+    """Why there is no document."""
+
+    text: _Text
+    retryable: bool = True
+    is_broken: bool = False
+    """Whether the browser must be replaced."""
+
+
+Question = Launch | Visit | Verdict | Quit
+Answer = Launched | Rendered | NotRendered | May
+_questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
+_answers: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+
+
+def decode_question(header: bytes) -> Question:
+    return _questions.decode(header)
+
+
+def decode_answer(header: memoryview, body: memoryview, max_body: int) -> Answer:
+    """The answer of a message. Raises only InvalidAnswer."""
+    try:
+        answer = _answers.decode(header)
+        if not isinstance(answer, Rendered):
+            return answer
+        if len(body) > max_body:
+            raise InvalidAnswer("a document over the limit")
+        check_status(answer.status)
+        return msgspec.structs.replace(answer, headers=check_headers(answer.headers), body=bytes(body))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InvalidAnswer(f"{type(error).__name__}: {error}"[:200]) from error
+
+
+def encode(message: Question | Answer) -> bytes:
+    """The header of a message; the bytes of a document come beside."""
+    if isinstance(message, Rendered):
+        message = msgspec.structs.replace(message, body=b"")
+    return msgspec.json.encode(message, enc_hook=dict)  # read-only mappings

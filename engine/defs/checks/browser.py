@@ -1,0 +1,87 @@
+"""Checks the browsers of task groups: their actions, what they do not load, and what they cannot do."""
+
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from engine.defs.builders.chains import Chains
+from engine.defs.language.keys import iter_tasks
+from engine.defs.problems import Problems
+from engine.defs.yaml.node import YamlNode
+from engine.errors import suggest
+from engine.extract.select.selector_syntax import selector_problem
+from engine.late_regex import late_regex
+from engine.model.step import BLOCKED_WORDS, REQUIRED_FIELDS, BrowserAction
+from engine.runtime.extras import has_extra, install_hint
+
+_NAME = late_regex(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_MODIFIERS = frozenset({"optional"})
+_ACTIONS = [name for name in BrowserAction.__struct_fields__ if name not in _MODIFIERS]
+
+
+def check(root: YamlNode, chains: Chains, problems: Problems) -> None:
+    """Check each task group with a browser, and the hosts beside it."""
+    has_browser = False
+    for name, group in root.entries_of("taskGroups"):
+        loader = group.node.get("loader")
+        if loader is None:
+            continue
+        has_browser = True
+        if not has_extra("browser"):
+            message = f"`loader: browser` needs playwright, which is not installed: {install_hint('browser')}"
+            problems.add(group.node.key_place("loader"), "missing-extra", message)
+        if group.node.get("revalidate") is not None and group.node.text_of("revalidate") != "false":
+            message = "`revalidate` compares what a server sends, and a browser's page is another; remove it"
+            problems.add(group.node.key_place("revalidate"), "conflict", message)
+        for task, entry in iter_tasks(group.node):
+            if any(step.kind == "loader" for step in chains.get((name, task), ())):
+                message = f"the steps of '{task}' load its pages, and so does the browser of '{name}'; keep one"
+                problems.add(entry.place, "loader-conflict", message)
+        browser = loader.get("browser")
+        if browser is not None:
+            _check_rule(browser, problems)
+    if has_browser:
+        _check_hosts(root, problems)
+
+
+def _check_rule(rule: YamlNode, problems: Problems) -> None:
+    for action in rule.list_of("actions"):
+        _check_action(action, problems)
+    block = rule.get("block")
+    for item in [] if block is None else block.items or [block]:
+        if item.kind == "scalar" and item.text not in BLOCKED_WORDS and not set("*/").intersection(item.text):
+            message = f"'{item.text}' is no kind of resource and no URL with `*`{suggest(item.text, [*BLOCKED_WORDS])}"
+            problems.add(item.place, "unknown-value", message)
+    when = rule.get("when")
+    missing = None if when is None else when.text_of("missing")
+    if when is not None and missing not in (None, REQUIRED_FIELDS) and (problem := selector_problem(missing)):
+        problems.add(when.key_place("missing"), "bad-selector", f"`missing`: {problem}")
+    for name, entry in rule.entries_of("capture"):
+        if not _NAME.fullmatch(name):
+            problems.add(entry.place, "bad-name", f"'{name}' cannot be a name; use letters, digits, `_` and `-`")
+    zone = rule.text_of("timezone")
+    if zone is not None and not _is_zone(zone):
+        message = f"'{zone}' is no time zone; write one such as Europe/London"
+        problems.add(rule.key_place("timezone"), "unknown-value", message)
+
+
+def _check_action(action: YamlNode, problems: Problems) -> None:
+    given = [key for key in action.entries if key not in _MODIFIERS]
+    if action.kind == "mapping" and len(given) != 1:
+        text = f"{', '.join(given)} are several" if given else "it does nothing"
+        problems.add(action.place, "bad-action", f"an action has one of {', '.join(_ACTIONS)}; {text}")
+
+
+def _check_hosts(root: YamlNode, problems: Problems) -> None:
+    for _, host in root.entries_of("hosts"):
+        tls = host.node.get("tls")
+        for key in ("ca", "client") if tls is not None else ():
+            if tls is not None and key in tls.entries:
+                message = f"`{key}` does not apply to pages of `loader: browser`; use other defs, or remove it"
+                problems.add(tls.key_place(key), "conflict", message)
+
+
+def _is_zone(text: str) -> bool:
+    try:
+        ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True

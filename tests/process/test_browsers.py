@@ -1,0 +1,312 @@
+"""Pages that scripts write: rows by Chromium, its deaths, and roads around the crawler's rules."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.runtime.extras import has_extra
+
+from .project import Project, until
+from .site import Page, Request, Site, html, redirect
+from .trap import Trap, trapping
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.skipif(not has_extra("browser"), reason="needs playwright: pip install 'crawl-console[browser]'"),
+    pytest.mark.skipif(BROWSER is None, reason="needs Chromium: apt-get install chromium"),
+    pytest.mark.timeout(240),
+    pytest.mark.extended,
+]
+JSON = {"Content-Type": "application/json"}
+SANDBOX = ("--set", f"browser_sandbox={'false' if os.geteuid() == 0 else 'true'}")
+FETCHED = """<ul id=list></ul><script>
+fetch('/api' + location.pathname).then(answer => answer.json()).then(items => {
+    for (const item of items) {
+        const row = document.createElement('li');
+        row.className = 'item';
+        row.innerHTML = `<b>${item.name}</b> <i>${item.price}</i>`;
+        list.append(row);
+    }
+    document.body.append(Object.assign(document.createElement('p'), {id: 'ready'}));
+});
+</script>"""
+
+
+class Front:
+    """A shop whose rows come by script."""
+
+    def __init__(self, project: Project, site: Site) -> None:
+        self.project, self.site = project, site
+        project.nodes = 1
+        site.fallback = self.answer
+        self.pages = 6
+
+    def answer(self, request: Request) -> Page:
+        if request.path.startswith("/api/p/"):
+            number = int(request.path.rpartition("/")[2])
+            items = [{"name": f"Item {number}-{n}", "price": f"{number}.{n}0"} for n in range(3)]
+            return Page(json.dumps(items), headers=JSON)
+        if request.path.startswith("/p/"):
+            return Page(html(FETCHED))
+        return Page("nothing here", 404)
+
+    def write(self, loader: str = "{browser: {wait: '#ready'}}", *, block: str = ".item", more: str = "") -> None:
+        self.project.write(f"""
+locatorGroups:
+  shop: {{locators: [{{url: "{self.site.url("/p/{1.." + str(self.pages) + "}")}"}}]}}
+taskGroups:
+  shop:
+    loader: {loader}
+    items: {{dataDef: item}}
+dataDefs:
+  item:
+    query: {{block: "{block}"}}
+    fields:
+      name: {{selector: b, required: true}}
+      price: {{selector: i}}
+{more}
+""")
+
+    def crawl(self, *arguments: str, code: int = 0) -> list[dict[str, str]]:
+        self.project.crawl(*SANDBOX, *arguments, code=code, seconds=200)
+        return sorted(self.project.rows("item"), key=lambda row: row["name"])
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        return [
+            {"name": f"Item {page}-{number}", "price": f"{page}.{number}0"}
+            for page in range(1, self.pages + 1)
+            for number in range(3)
+        ]
+
+
+@pytest.fixture
+def front(project: Project, site: Site) -> Front:
+    return Front(project, site)
+
+
+@pytest.fixture
+def trap() -> Iterator[Trap]:
+    with trapping("127.0.0.2") as made:
+        yield made
+
+
+def browsers(project: Project) -> list[int]:
+    """The processes of browsers: they work in the folder of their profile."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):
+            if str(entry.readlink()).startswith(str(project.data / "browsers")):
+                found.append(int(entry.parent.name))
+    return found
+
+
+def assert_nothing_left(project: Project) -> None:
+    assert until(lambda: not browsers(project), 5.0), browsers(project)
+    assert not (project.data / "browsers").exists()
+
+
+def test_rows_that_scripts_write(front: Front) -> None:
+    front.write()
+    assert front.crawl() == front.rows
+    assert_nothing_left(front.project)
+    agents = {exchange.request.headers["user-agent"] for exchange in front.site.exchanges}
+    assert {"Chrome/" in agent and "crawl-console/" in agent for agent in agents if "Mozilla" in agent} == {True}
+    [(stored,)] = front.project.query("SELECT count(*) FROM documents")
+    assert stored == front.pages
+
+
+def test_a_stored_page_is_extracted_again_without_a_browser(front: Front) -> None:
+    front.write()
+    front.crawl()
+    asked = len(front.site.exchanges)
+    front.write(more="      twice: {selector: b}")
+    rows = front.crawl("--set", "live=P1D")
+    assert [row["twice"] for row in rows] == [row["name"] for row in front.rows]
+    assert len([e for e in front.site.exchanges[asked:] if e.path.startswith("/p/")]) == 0
+
+
+def test_only_pages_that_lack_something_are_rendered(front: Front) -> None:
+    plain = html("<li class=item><b>Plain</b> <i>1</i></li>")
+    front.site["/p/2"] = plain
+    front.write("{browser: {when: {missing: .item}, wait: '#ready'}}")
+    rows = front.crawl()
+    assert {"name": "Plain", "price": "1"} in rows
+    assert [row for row in rows if row["name"] != "Plain"] == [
+        r for r in front.rows if not r["name"].startswith("Item 2")
+    ]
+    assert front.site.count("/p/2") == 1
+    assert front.site.count("/p/1") == 2
+
+
+def test_required_fields_ask_for_a_browser(front: Front) -> None:
+    front.write("{browser: {when: {missing: required}, wait: '#ready'}}")
+    assert front.crawl() == front.rows
+
+
+def test_actions_scroll_click_and_consent(front: Front) -> None:
+    front.pages = 1
+    front.site["/p/1"] = html(
+        """<div id=wall><button id=accept onclick="wall.remove(); start()">ok</button></div><ul id=list></ul>
+<button id=more onclick="add(2)">more</button><script>
+let count = 0;
+function add(n) { for (let i = 0; i < n; i++) list.insertAdjacentHTML('beforeend',
+    `<li class=item style="height:400px"><b>Item ${++count}</b> <i>${count}</i></li>`); }
+function start() { add(2); addEventListener('scroll', () => setTimeout(() => { if (count < 12) add(2); }, 50)); }
+</script>"""
+    )
+    front.write(
+        "{browser: {actions: [{click: '#nothing', optional: true}, {click: '#accept'}, {click: '#more'},"
+        " {scroll: {until: end}}, {wait: '.item:nth-child(12)'}]}}"
+    )
+    assert len(front.crawl()) == 12
+
+
+def test_a_shadow_root_is_stored_with_its_page(front: Front) -> None:
+    front.pages = 1
+    front.site["/p/1"] = html(
+        "<div id=host></div><script>host.attachShadow({mode: 'open'}).innerHTML = '<b>deep</b>'</script>"
+    )
+    front.write("browser", block="#host")
+    assert [row["name"] for row in front.crawl()] == ["deep"]
+
+
+def test_an_answer_that_the_page_asked_for_is_kept(front: Front) -> None:
+    front.pages = 1
+    front.write(
+        "{browser: {wait: '#ready', capture: {items: {url: '*/api/*'}}}}",
+        block="jmespath(script[data-capture=items]): [*]",
+    )
+    text = (front.project.defs / "crawl.yml").read_text().replace("selector: b,", "selector: 'jmespath: name',")
+    front.project.write(text.replace("selector: i}", "selector: 'jmespath: price'}"))
+    assert front.crawl() == front.rows
+
+
+def test_redirects_and_locations_follow_the_rules(front: Front) -> None:
+    front.pages = 3
+    front.site["/p/1"] = redirect("/p/11")
+    front.site["/p/2"] = html("<script>location = '/p/12'</script>")
+    front.site["/p/3"] = redirect("/no/13")
+    front.site["/robots.txt"] = "User-agent: *\nDisallow: /no/"
+    front.write()
+    names = [row["name"] for row in front.crawl()]
+    assert names == [f"Item {page}-{n}" for page in (11, 12) for n in range(3)]
+    assert not any(path.startswith("/no/") for path in front.site.paths)
+    assert front.project.job(front.site.url("/p/3"))["state"] == "SKIPPED"
+
+
+ROADS = """
+<img src="{u}/img"><iframe src="{u}/frame"></iframe><link rel=prefetch href="{u}/prefetch">
+<link rel=preload as=script href="{u}/preload"><link rel=stylesheet href="{u}/style"><video src="{u}/video"></video>
+<object data="{u}/object"></object><embed src="{u}/embed"><script src="{u}/script"></script>
+<link rel=preconnect href="{u}"><link rel=dns-prefetch href="{u}"><iframe src="/to-trap"></iframe>
+<form id=form action="{u}/form" target=other method=post><input name=a></form><iframe name=other></iframe>
+<style>body {{ background: url({u}/background) }} @import "{u}/import";</style>
+<script>
+const quietly = work => {{ try {{ const done = work(); done && done.catch && done.catch(() => 0); }} catch (e) {{}} }};
+quietly(() => fetch('{u}/fetch', {{mode: 'no-cors'}}));
+quietly(() => navigator.sendBeacon('{u}/beacon', 'x'));
+quietly(() => new WebSocket('{w}/socket'));
+quietly(() => new EventSource('{u}/events'));
+quietly(() => form.submit());
+quietly(() => open('{u}/window'));
+quietly(() => fetch('/to-trap', {{mode: 'no-cors'}}));
+quietly(() => new Worker(URL.createObjectURL(new Blob(["fetch('{u}/worker', {{mode: 'no-cors'}})"]))));
+quietly(() => {{ const peer = new RTCPeerConnection({{iceServers: [{{urls: 'stun:127.0.0.2:{port}'}},
+    {{urls: 'turn:127.0.0.2:{port}?transport=tcp', username: 'a', credential: 'b'}}]}});
+    peer.createDataChannel('a'); return peer.createOffer().then(offer => peer.setLocalDescription(offer)); }});
+quietly(() => navigator.serviceWorker.register('/worker.js'));
+setTimeout(() => document.body.insertAdjacentHTML('beforeend', '<p id=ready><b class=item>done</b>'), 1500);
+</script>"""
+
+
+def test_no_road_leads_to_a_guarded_address(front: Front, trap: Trap) -> None:
+    front.pages = 1
+    address = f"127.0.0.2:{trap.port}"
+    front.site["/p/1"] = html(ROADS.format(u=f"http://{address}", w=f"ws://{address}", port=trap.port))
+    front.site["/to-trap"] = redirect(f"http://{address}/redirected")
+    front.site["/worker.js"] = Page(f"fetch('http://{address}/service')", headers={"Content-Type": "text/javascript"})
+    front.write(block="p")
+    assert [row["name"] for row in front.crawl()] == ["done"]
+    assert trap.connections == []
+
+
+@pytest.mark.parametrize("road", ["location", "meta", "redirect"])
+def test_a_document_at_a_guarded_address_is_not_loaded(front: Front, trap: Trap, road: str) -> None:
+    front.pages = 1
+    target = f"http://127.0.0.2:{trap.port}/x"
+    front.site["/p/1"] = {
+        "location": Page(html(f"<script>location = '{target}'</script>")),
+        "meta": Page(html(f'<meta http-equiv=refresh content="0; url={target}">')),
+        "redirect": redirect(target),
+    }[road]
+    front.write("browser")
+    front.crawl(code=1)
+    assert trap.connections == []
+    assert front.project.job(front.site.url("/p/1"))["state"] == "SKIPPED"
+
+
+def test_kills_of_browsers_and_nodes_lose_nothing(front: Front) -> None:
+    front.pages = 40
+    front.write()
+    running = front.project.start(*SANDBOX, nodes=2)
+    chance, killed = random.Random(3), 0
+    while not running.exited and killed < 8:
+        time.sleep(chance.uniform(0.5, 2.0))
+        victims = browsers(front.project) + front.project.children("node")
+        if victims and len(front.project.query("SELECT 1 FROM jobs WHERE state = 'DONE'")) > 2:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(chance.choice(victims), signal.SIGKILL)
+                killed += 1
+    assert running.wait(200).code == 0
+    assert sorted(front.project.rows("item"), key=lambda row: row["name"]) == sorted(
+        front.rows, key=lambda r: r["name"]
+    )
+    assert killed == 8
+    assert_nothing_left(front.project)
+
+
+@pytest.mark.parametrize(
+    "page",
+    {
+        "dialogs": "<script>alert(1); confirm(2); prompt(3); onbeforeunload = () => 'no'</script>",
+        "timers": "<script>setInterval(() => fetch('/api/p/1'), 10)</script>",
+        "elements": "<script>document.body.insertAdjacentHTML('beforeend', '<s></s>'.repeat(50000))</script>",
+        "windows": "<script>for (let i = 0; i < 20; i++) open('/p/9')</script>",
+        "download": "<a id=a href='data:application/octet-stream,x' download=x></a><script>a.click()</script>",
+        "requests": "<script>for (let i = 0; i < 500; i++) fetch('/api/p/1')</script>",
+    }.values(),
+    ids=["dialogs", "timers", "elements", "windows", "download", "requests"],
+)
+def test_odd_pages_give_their_rows(front: Front, page: str) -> None:
+    front.pages = 1
+    front.site["/p/1"] = html(f"{page}<p class=item><b>there</b></p>")
+    front.write("browser")
+    assert [row["name"] for row in front.crawl()] == ["there"]
+    assert_nothing_left(front.project)
+
+
+def test_what_never_comes_costs_its_page_alone(front: Front) -> None:
+    front.pages = 2
+    front.site["/p/1"] = html("<p>empty</p>")
+    front.write()
+    rows = front.crawl("--set", "deadline=4", "--set", "max_attempts=1", code=1)
+    assert [row["name"] for row in rows] == [f"Item 2-{n}" for n in range(3)]
+    assert "timeout" in front.project.job(front.site.url("/p/1"))["reason"]
+
+
+def test_a_missing_browser_is_told_before_a_page_fails(front: Front) -> None:
+    front.write("browser")
+    done = front.project.start("--set", "browser=/nowhere/chromium").wait()
+    assert done.code == 2
+    assert "/nowhere/chromium" in done.err
+    assert "Set browser" in done.err
+    assert front.site.paths == []
