@@ -100,6 +100,8 @@ class NotRendered(Struct, frozen=True, kw_only=True, tag="failed"):
 
     text: _Text
     retryable: bool = True
+    is_late: bool = False
+    """Whether it took longer than it may."""
     is_broken: bool = False
     """Whether the browser must be replaced."""
 

@@ -34,6 +34,7 @@ _KIND = ProcessKind("engine.browser.process:main", "browser", leads_session=True
 _MAX_PAGES = 500
 """After which a browser is replaced: what it leaks goes with it."""
 _LAUNCH_SECONDS = 30.0
+_MAX_LATE_PAGES = 2
 _SPARE_SECONDS = 10.0
 """A browser that does not keep the deadline of a page itself is killed."""
 
@@ -54,6 +55,8 @@ class BrowserProcess(Worker):
         """Those that it was given so far."""
         self.memory = 0
         """Bytes, after its last page."""
+        self.late_pages = 0
+        """In a row: a part of the browser may have died, and left it hanging."""
         self._max_memory = settings.browser_memory
         self.launched: asyncio.Task[None] | None = None
 
@@ -94,7 +97,11 @@ class BrowserProcess(Worker):
             self.kill("sent an invalid answer")
             return NotRendered(text="its browser sent an invalid answer")
         if isinstance(answer, Rendered):
-            self.memory = answer.memory
+            self.memory, self.late_pages = answer.memory, 0
+        elif answer.is_late:
+            self.late_pages += 1
+            if self.late_pages >= _MAX_LATE_PAGES:
+                self.kill("does not answer")
         return answer
 
     def read(self, header: memoryview, body: memoryview) -> Answer:

@@ -70,7 +70,7 @@ class PageVisit:
                 context = await self._open()
                 return await self._load(context)
         except TimeoutError:
-            return NotRendered(text=f"timeout after {self._visit.seconds:g} s")
+            return NotRendered(text=f"timeout after {self._visit.seconds:g} s", is_late=True)
         except _Failed as failure:
             return NotRendered(text=str(failure), retryable=failure.retryable)
         except BrowserError as error:
