@@ -4,8 +4,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from engine import urls
+from engine.browser.browsers import BrowserPool, BrowserUnavailable
 from engine.browser.messages import BrowserCookie, NotRendered, Rendered, Visit
-from engine.browser.pool import BrowserPool, BrowserUnavailable
 from engine.browser.proxy import ForwardProxy, ProxyPass
 from engine.errors import UsageError
 from engine.http.byte_budget import BodyShare

@@ -62,7 +62,7 @@ class Launch(Struct, frozen=True, kw_only=True, tag="launch"):
 
 
 class Quit(Struct, frozen=True, tag="quit"):
-    """End the browser in order, and answer with `Launched`."""
+    """End the browser in order, and answer with `BrowserReady`."""
 
 
 class May(Struct, frozen=True, tag="may"):
@@ -75,7 +75,7 @@ class Verdict(Struct, frozen=True, tag="verdict"):
     allowed: bool
 
 
-class Launched(Struct, frozen=True, tag="launched"):
+class BrowserReady(Struct, frozen=True, tag="ready"):
     version: _Text
 
 
@@ -107,7 +107,7 @@ class NotRendered(Struct, frozen=True, kw_only=True, tag="failed"):
 
 
 Question = Launch | Visit | Verdict | Quit
-Answer = Launched | Rendered | NotRendered | May
+Answer = BrowserReady | Rendered | NotRendered | May
 _questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
 _answers: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 

@@ -1,4 +1,4 @@
-"""The proxy of a node through which its browsers reach the network: it guards addresses and counts bytes."""
+"""The proxy through which browsers reach the network: it guards addresses and counts bytes."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Loads one page in a context of its own, acts on it, and writes down the document that it became."""
+"""Loads one page in a context of its own, acts on it, and gives the document that it became."""
 
 import asyncio
 import contextlib
@@ -8,11 +8,11 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, CDPSession, Frame, Page, Response
+from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Response
 from playwright.async_api import Error as BrowserError
 from playwright.async_api import TimeoutError as BrowserTimeout
 
-from engine.browser.document import CAPTURED, FRAME, SERIALIZE
+from engine.browser.document import write_document
 from engine.browser.messages import BrowserCookie, NotRendered, Rendered, Visit
 from engine.model.step import BLOCKED_WORDS, BrowserAction
 
@@ -49,7 +49,6 @@ class PageVisit:
         self._main_frame = ""
         self._leads_to = ""
         self._is_leaving = asyncio.Event()
-        self._has_arrived = False
         self._may_go_on = False
         """Whether actions run, which may lead to further documents."""
         self._documents = 0
@@ -121,7 +120,6 @@ class PageVisit:
         response = await self._go(page)
         if response is None:
             return self._left()
-        self._has_arrived = True
         if not await self._is_html(response):
             body = await response.body()
             return await self._rendered(context, page, response, body)
@@ -134,7 +132,9 @@ class PageVisit:
         finally:
             using.cancel()
             leaving.cancel()
-        return await self._rendered(context, page, response, await self._write(page))
+        rule = self._visit.rule
+        body = await write_document(page.main_frame, self._captured, frames=rule.frames, warnings=self._warnings)
+        return await self._rendered(context, page, response, body)
 
     async def _use(self, page: Page) -> None:
         """Wait for what the page must reach, and act on it."""
@@ -296,30 +296,6 @@ class PageVisit:
     async def _settle(self) -> None:
         await asyncio.sleep(_SCROLL_SECONDS)
 
-    async def _write(self, page: Page) -> bytes:
-        """The document as HTML, with its frames and captured answers."""
-        html = str(await page.evaluate(SERIALIZE))
-        if self._visit.rule.frames:
-            html = await self._add_frames(page, html)
-        parts = [html]
-        for name, response in self._captured:
-            text = await self._read_captured(response)
-            if text:
-                parts.append(CAPTURED.format(name=name, text=text.replace("</", "<\\/")))
-        return "".join(parts).encode("utf-8", "replace")
-
-    async def _read_captured(self, response: Response) -> str:
-        try:
-            return (await response.body()).decode("utf-8", "replace")
-        except BrowserError as error:
-            self._warnings.append(f"captured {response.url[:_TEXT_CHARACTERS]}: {_describe(error)}")
-            return ""
-
-    async def _add_frames(self, page: Page, html: str) -> str:
-        own = [one for one in page.frames if one is not page.main_frame and _site(one.url) == _site(page.url)]
-        texts = [(one.url.replace('"', "&quot;"), await _frame_html(one)) for one in own]
-        return html + "".join([FRAME.format(url=url, text=text) for url, text in texts if text])
-
     async def _drop(self, page: Page) -> None:
         """Close a window that the page opened."""
         await _quietly(page.close())
@@ -328,13 +304,6 @@ class PageVisit:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _frame_html(frame: Frame) -> str:
-    try:
-        return str(await frame.evaluate("document.body ? document.body.getHTML() : ''"))
-    except BrowserError:
-        return ""
 
 
 async def _dismiss(dialog: Any) -> None:
@@ -352,10 +321,6 @@ def _to_pattern(text: str) -> re.Pattern[str]:
 
 def _host(url: str) -> str:
     return urlsplit(url).netloc.lower()
-
-
-def _site(url: str) -> str:
-    return (urlsplit(url).hostname or "").removeprefix("www.")
 
 
 def _is_number(text: str) -> bool:

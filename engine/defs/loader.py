@@ -37,7 +37,8 @@ from engine.defs.yaml import sources, tree
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.defs.yaml.redaction import shown_host
 from engine.errors import DefsError, Problem
-from engine.model.definition import Definitions, Locator
+from engine.model.definition import Definitions
+from engine.model.locator import Locator
 from engine.model.stored_form import SourcePosition
 from engine.plugins.catalog import build_catalog
 

@@ -35,7 +35,7 @@ from engine.model.declaration import (
 )
 from engine.model.host import BlockSign, CookieJarMode, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule
 from engine.model.link import Link, NextPage, TextSource
-from engine.model.locator import Recrawl, SeedColumns, SitemapRules
+from engine.model.locator import LocatorGroup, Recrawl
 from engine.model.output_type import AppenderDef
 from engine.model.step import ChainStep, GroupLoading, PluginFile
 from engine.model.stored_form import NO_POSITION, SourcePosition, from_plain, to_plain
@@ -305,39 +305,6 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
         Recrawl | None, DefKey("How often pages are asked for again, by how often each has changed.")
     ] = None
     """Replaces `live`."""
-    place: SourcePosition = NO_POSITION
-
-
-class Locator(Struct, frozen=True, kw_only=True):
-    """Where to start. URLs are as written: seeding expands braces and resolves relative URLs."""
-
-    name: str
-    urls: tuple[str, ...] = ()
-    from_file: str | None = None
-    """Path of a file with one URL per line; `-` is stdin. Already resolved against the defs file that names it."""
-    seed_columns: SeedColumns | None = None
-    """None: the file has no columns."""
-    sitemap: str | None = None
-    method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=_empty_mapping)
-    cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
-    body: str | None = None
-    content_type: str | None = None
-    """Set if the body was written as `form` or `json`."""
-    body_pieces: tuple[str, ...] = ()
-    """A body with ranges or lists: its literals, and at odd positions the braces as written. Otherwise empty."""
-    sitemap_rules: SitemapRules | None = None
-    """None: all entries of the sitemap are followed."""
-    until_empty: bool = False
-    """Whether its pages are fetched one after another, until one has no record."""
-    place: SourcePosition = NO_POSITION
-
-
-class LocatorGroup(Struct, frozen=True, kw_only=True):
-    """Start URLs that share the tasks of the task group of the same name."""
-
-    name: str
-    locators: Annotated[tuple[Locator, ...], DefKey("Where to start.")]
     place: SourcePosition = NO_POSITION
 
 

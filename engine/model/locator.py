@@ -1,10 +1,13 @@
 """Pages of a locator: numbered series, seeds, rules for sitemaps, and when a page is asked for again."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from engine.model.declaration import DefKey, Duration, PatternText, Priority, Separator, Text
+from engine.model.stored_form import NO_POSITION, SourcePosition
 
 MAX_SERIES_PAGES = 100_000
 
@@ -125,3 +128,36 @@ class SeedColumns(Struct, frozen=True, kw_only=True):
         tuple[Text, ...],
         DefKey("The columns that pages know as `%{seed.NAME}`; default: all.", examples=(["sku", "shop"],)),
     ] = ()
+
+
+class Locator(Struct, frozen=True, kw_only=True):
+    """Where to start. URLs are as written: seeding expands braces and resolves relative URLs."""
+
+    name: str
+    urls: tuple[str, ...] = ()
+    from_file: str | None = None
+    """Path of a file with one URL per line; `-` is stdin. Already resolved against the defs file that names it."""
+    seed_columns: SeedColumns | None = None
+    """None: the file has no columns."""
+    sitemap: str | None = None
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    cookies: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    body: str | None = None
+    content_type: str | None = None
+    """Set if the body was written as `form` or `json`."""
+    body_pieces: tuple[str, ...] = ()
+    """A body with ranges or lists: its literals, and at odd positions the braces as written. Otherwise empty."""
+    sitemap_rules: SitemapRules | None = None
+    """None: all entries of the sitemap are followed."""
+    until_empty: bool = False
+    """Whether its pages are fetched one after another, until one has no record."""
+    place: SourcePosition = NO_POSITION
+
+
+class LocatorGroup(Struct, frozen=True, kw_only=True):
+    """Start URLs that share the tasks of the task group of the same name."""
+
+    name: str
+    locators: Annotated[tuple[Locator, ...], DefKey("Where to start.")]
+    place: SourcePosition = NO_POSITION

@@ -60,7 +60,7 @@ class Scroll(Struct, frozen=True, kw_only=True):
     until: Annotated[
         Text,
         DefKey(
-            "end: until nothing more comes; a number: so many screens; a selector: until it matches.",
+            "How far: end, until nothing more comes; a number of screens; a selector, until it matches.",
             examples=("end", 5, ".footer"),
         ),
     ]
@@ -96,7 +96,7 @@ class RenderWhen(Struct, frozen=True, kw_only=True):
     missing: Annotated[
         Text,
         DefKey(
-            "A selector: pages in which it matches nothing. required: pages that lack a required field.",
+            "Pages in which a selector matches nothing; required: pages that lack a required field.",
             examples=(".price", "required"),
         ),
     ]

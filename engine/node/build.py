@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from engine.browser.browsers import BrowserPool
 from engine.browser.loader import BrowserLoader
-from engine.browser.pool import BrowserPool
 from engine.errors import CrawlError
 from engine.http.byte_budget import ByteBudget
 from engine.http.client import Fetcher

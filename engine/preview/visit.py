@@ -14,8 +14,8 @@ from msgspec import field
 from msgspec.structs import replace
 
 from engine import urls
+from engine.browser.browsers import BrowserPool
 from engine.browser.loader import BrowserLoader
-from engine.browser.pool import BrowserPool
 from engine.defs.url_patterns import expand
 from engine.errors import PageUnavailable, UsageError
 from engine.extract.page.refresh import find_refresh
@@ -26,8 +26,9 @@ from engine.http.redirects import RedirectRejected
 from engine.http.request import expand_url
 from engine.http.response import FetchResponse, redact_headers
 from engine.http.robots_request import ask_for_robots
-from engine.model.definition import Definitions, Locator
+from engine.model.definition import Definitions
 from engine.model.job import JobKind, JobLineage, JobOrigin, JobState, LeasedJob, Request, StoredPage
+from engine.model.locator import Locator
 from engine.model.retry_policy import classify_status
 from engine.model.variables import decode_variables
 from engine.node.db_access import DbAccess

@@ -28,20 +28,10 @@ from engine.defs.yaml.node import YamlNode
 from engine.defs.yaml.sources import resolve_beside
 from engine.model.axis import AxisTable
 from engine.model.declaration import TypeHint
-from engine.model.definition import (
-    DataDef,
-    Definitions,
-    Expectation,
-    Field,
-    HostRule,
-    Locator,
-    LocatorGroup,
-    Task,
-    TaskGroup,
-)
+from engine.model.definition import DataDef, Definitions, Expectation, Field, HostRule, Task, TaskGroup
 from engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate, TextSource
-from engine.model.locator import SitemapRules
+from engine.model.locator import Locator, LocatorGroup, SitemapRules
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES, AppenderDef, AppenderKind, default_delimiter
 from engine.model.step import is_plugin_path
 from engine.plugins.catalog import Catalog

@@ -8,7 +8,8 @@ from engine.defs.seed_table import read_header
 from engine.defs.url_list import shown_path
 from engine.defs.yaml.node import YamlNode, iter_scalars
 from engine.errors import UsageError, suggest
-from engine.model.definition import Definitions, Locator
+from engine.model.definition import Definitions
+from engine.model.locator import Locator
 from engine.model.output_type import can_delimit
 from engine.model.variables import SEED, variable_names
 

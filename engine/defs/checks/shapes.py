@@ -11,8 +11,9 @@ from engine.defs.language.keys import keys_of
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import find_similar
-from engine.model.definition import DataDef, Field, Locator, TaskGroup
+from engine.model.definition import DataDef, Field, TaskGroup
 from engine.model.link import RequestTemplate
+from engine.model.locator import Locator
 
 _SECTIONS = {
     "locatorGroups": "{NAME: {locators: [{url: …}]}}",

@@ -40,21 +40,10 @@ from engine.model.declaration import (
     Wrapper,
     declarations_of,
 )
-from engine.model.definition import (
-    DataDef,
-    Definitions,
-    Expectation,
-    Field,
-    FilterRule,
-    HostRule,
-    Locator,
-    LocatorGroup,
-    Task,
-    TaskGroup,
-)
+from engine.model.definition import DataDef, Definitions, Expectation, Field, FilterRule, HostRule, Task, TaskGroup
 from engine.model.host import AuthKind, HostAuth
 from engine.model.link import Link, Method, NextPage, RequestTemplate, TextSource
-from engine.model.locator import SeedColumns, SitemapRules
+from engine.model.locator import Locator, LocatorGroup, SeedColumns, SitemapRules
 from engine.model.output_type import AppenderDef
 
 Axes = Annotated[tuple[Axis, ...], Wrapper("item", "{name: …}")]

@@ -11,9 +11,10 @@ from msgspec import NODEFAULT, Meta, Struct
 from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES, QueryTerm, keys_of, term_of
 from engine.defs.language.kinds import KINDS
 from engine.model.declaration import Declared, Kind, Shape, TypeHint, Wrapper, declarations_of, strip_hint
-from engine.model.definition import DataDef, Definitions, Field, Locator
+from engine.model.definition import DataDef, Definitions, Field
 from engine.model.host import HostAuth, TlsRule
 from engine.model.link import Link, NextPage
+from engine.model.locator import Locator
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -11,7 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.defs.builders.steps import DATA_FILTER, KIND_RANKS, RANKS, RECORD_DEFAULT, STEP_SETS, default_chain
-from engine.model.definition import DataDef, Definitions, LocatorGroup, Task, TaskGroup, definition_hash
+from engine.model.definition import DataDef, Definitions, Task, TaskGroup, definition_hash
+from engine.model.locator import LocatorGroup
 from engine.model.step import ChainStep
 from engine.store.tables.run.checkpoints import join_key, resolve_dependency
 from engine.supervise.outputs import appender_for_file, output_settings

@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec.structs import replace
 
 from engine.errors import plural
-from engine.model.definition import DataDef, Definitions, Locator, TaskGroup, definition_hash
+from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
 from engine.model.fingerprint import PreparedDefs, list_query_rules
+from engine.model.locator import Locator
 from engine.model.step import PluginFile
 
 _MAX_NAMED = 3

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from engine import urls
 from engine.errors import UsageError, plural, suggest
 from engine.http.errors import FILES_NOT_ALLOWED
-from engine.model.definition import Locator
 from engine.model.job import JobKind
+from engine.model.locator import Locator
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy

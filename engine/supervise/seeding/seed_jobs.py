@@ -8,9 +8,9 @@ from typing import NamedTuple
 import orjson
 
 from engine import urls
-from engine.model.definition import Definitions, Locator, definition_hash
+from engine.model.definition import Definitions, definition_hash
 from engine.model.job import JobKind, account_of, link_key, locator_key, sitemap_key
-from engine.model.locator import Series, SitemapRules
+from engine.model.locator import Locator, Series, SitemapRules
 from engine.model.stored_form import to_plain
 from engine.robots.host_policy import resolve_host_policy
 from engine.settings import Settings

@@ -12,9 +12,8 @@ from engine.defs.seed_table import SeedTable
 from engine.defs.url_list import ListPosition, UrlList, read_stdin, shown_path
 from engine.defs.url_patterns import expand
 from engine.errors import UsageError
-from engine.model.definition import Locator
 from engine.model.job import JobKind
-from engine.model.locator import SeedColumns, Series
+from engine.model.locator import Locator, SeedColumns, Series
 from engine.model.run import SeedingProgress
 from engine.model.variables import UnusableVariable, render_authority, require_secrets
 from engine.supervise.seeding.seed_jobs import Seed, encode_request

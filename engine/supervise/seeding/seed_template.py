@@ -8,9 +8,8 @@ from msgspec.structs import replace
 from engine.defs.builders.bodies import expand_body
 from engine.defs.url_patterns import expand
 from engine.late_regex import late_regex
-from engine.model.definition import Locator
 from engine.model.link import MAX_CARRIED_BYTES, Carried
-from engine.model.locator import SeedColumns
+from engine.model.locator import Locator, SeedColumns
 from engine.model.variables import SEED, fill, fill_url
 from engine.urls import without_credentials
 

@@ -13,8 +13,9 @@ from engine.defs.loader import find_file_urls, find_relative_urls
 from engine.defs.url_list import ListUnreadable, shown_path
 from engine.errors import UsageError
 from engine.http.errors import FILES_NOT_ALLOWED
-from engine.model.definition import Definitions, Locator, LocatorGroup
+from engine.model.definition import Definitions
 from engine.model.job import JobKind
+from engine.model.locator import Locator, LocatorGroup
 from engine.model.run import RunState, SeedingProgress
 from engine.model.stored_form import SourcePosition
 from engine.runtime.clock import store_time

@@ -9,8 +9,9 @@ import pytest
 from engine.http.redirects import build_redirect_request
 from engine.http.request import host_part, may_carry_credentials
 from engine.http.response import FetchResponse, redact_headers
-from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
+from engine.model.definition import Definitions, HostRule
 from engine.model.job import Request
+from engine.model.locator import Locator, LocatorGroup
 from engine.robots.host_policy import find_plain_hosts
 from tests.unit.http.server import LoopbackFetcher, Site, serving
 

@@ -15,17 +15,25 @@ from engine.model.definition import (
     Field,
     FilterRule,
     HostRule,
-    Locator,
-    LocatorGroup,
     Task,
     TaskGroup,
     definition_hash,
 )
 from engine.model.host import BlockSign, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate, TextSource
-from engine.model.locator import Recrawl, SeedColumns, SitemapLink, SitemapRules
+from engine.model.locator import Locator, LocatorGroup, Recrawl, SeedColumns, SitemapLink, SitemapRules
 from engine.model.output_type import AppenderDef
-from engine.model.step import ChainStep, PluginFile
+from engine.model.step import (
+    BrowserAction,
+    BrowserRule,
+    Capture,
+    ChainStep,
+    GroupLoading,
+    PluginFile,
+    RenderWhen,
+    Scroll,
+    Viewport,
+)
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import render, variable_names
 
@@ -54,6 +62,8 @@ def _value(hint: Any, name: str, depth: int) -> Any:
         if typing.get_origin(arguments[0]) is tuple:
             return (_value(arguments[0], name, depth),)
         return (f"{name} é", "ü\u2028")
+    if origin is Mapping and _is_struct(arguments[1]):
+        return MappingProxyType({"items": _full(arguments[1], depth + 1)})
     if origin is Mapping:
         return MappingProxyType({"X-Z": "1", "A": "%{env.KEY}"})
     if origin is typing.Literal:
@@ -97,8 +107,8 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
             seen.add(type(part))
             for f in fields(part):
                 walk(getattr(part, f.name))
-        elif isinstance(part, tuple):
-            for item in part:
+        elif isinstance(part, tuple | Mapping):
+            for item in part.values() if isinstance(part, Mapping) else part:
                 walk(item)
 
     walk(FULL)
@@ -108,7 +118,14 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         AxisFilter,
         AxisTable,
         BlockSign,
+        BrowserAction,
+        BrowserRule,
+        Capture,
         ChainStep,
+        GroupLoading,
+        RenderWhen,
+        Scroll,
+        Viewport,
         DataDef,
         DateConverter,
         DelayRange,

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import PageUnavailable
-from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
+from engine.model.definition import Definitions, HostRule
+from engine.model.locator import Locator, LocatorGroup
 from engine.preview.visit import fetch_page, locator_hosts
 from engine.settings import Settings
 from tests.unit.http.server import Exchange, Page, serving

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.model.definition import Definitions, Locator, LocatorGroup
+from engine.model.definition import Definitions
+from engine.model.locator import Locator, LocatorGroup
 from engine.model.run import RunState
 from engine.settings import Settings
 from engine.store.db.connector import connect

@@ -7,7 +7,7 @@ import pytest
 
 from engine.defs.url_list import ListPosition, ListUnreadable, UrlList
 from engine.errors import UsageError
-from engine.model.definition import Locator, LocatorGroup
+from engine.model.locator import Locator, LocatorGroup
 from engine.store.db.connector import DatabaseBusy
 from engine.store.tables.run import checkpoints
 from engine.supervise.seeding import seeder as seeding

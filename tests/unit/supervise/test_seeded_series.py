@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from engine.defs.builders.bodies import FORM_TYPE, JSON_TYPE
-from engine.model.definition import Locator, LocatorGroup
 from engine.model.job import link_key, locator_key
-from engine.model.locator import MAX_SERIES_PAGES, Series
+from engine.model.locator import MAX_SERIES_PAGES, Locator, LocatorGroup, Series
 from engine.store.tables.job import locators
 from engine.supervise.seeding.seed_jobs import Seed
 from engine.supervise.seeding.seed_reader import SeedReader

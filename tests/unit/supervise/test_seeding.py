@@ -15,8 +15,8 @@ from console.format import describe_seeding
 from engine.defs.url_list import UrlList
 from engine.errors import UsageError
 from engine.http.request import expand_url
-from engine.model.definition import Definitions, Locator, LocatorGroup, TaskGroup
-from engine.model.locator import SitemapRules
+from engine.model.definition import Definitions, TaskGroup
+from engine.model.locator import Locator, LocatorGroup, SitemapRules
 from engine.model.run import RunState
 from engine.store.db.connector import connect
 from engine.store.db.schema import CRAWL

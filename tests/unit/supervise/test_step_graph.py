@@ -5,19 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.model.definition import (
-    DataDef,
-    Definitions,
-    Field,
-    FilterRule,
-    HostRule,
-    Locator,
-    LocatorGroup,
-    Task,
-    TaskGroup,
-)
+from engine.model.definition import DataDef, Definitions, Field, FilterRule, HostRule, Task, TaskGroup
 from engine.model.link import Link
-from engine.model.locator import SitemapLink, SitemapRules
+from engine.model.locator import Locator, LocatorGroup, SitemapLink, SitemapRules
 from engine.model.output_type import AppenderDef
 from engine.model.stored_form import SourcePosition
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph

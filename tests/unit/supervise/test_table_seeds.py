@@ -8,8 +8,7 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError, UsageError
-from engine.model.definition import Locator, LocatorGroup
-from engine.model.locator import SeedColumns
+from engine.model.locator import Locator, LocatorGroup, SeedColumns
 
 from .seeding_harness import SeedingHarness, fix_batch_size
 

@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine.defs.builders.steps import default_chain
-from engine.model.definition import DataDef, Definitions, Field, FilterRule, Locator, LocatorGroup, Task, TaskGroup
+from engine.model.definition import DataDef, Definitions, Field, FilterRule, Task, TaskGroup
+from engine.model.locator import Locator, LocatorGroup
 from engine.model.step import ChainStep
 from engine.store.tables.job.sequences import GroupCounts
 from engine.store.tables.run.checkpoints import Checkpoint

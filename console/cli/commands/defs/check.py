@@ -17,7 +17,7 @@ _MAX_SEEDS_READ, _MAX_SEED_WARNINGS = 100_000, 5
 
 if TYPE_CHECKING:
     from engine.defs.loader import LoadedDefs
-    from engine.model.definition import Locator
+    from engine.model.locator import Locator
     from engine.settings import Settings
 
 

@@ -10,7 +10,8 @@ from engine.defs.builders.bodies import encode_body, expand_body
 from engine.defs.language.keys import LocatorTerm
 from engine.defs.loader import load
 from engine.errors import DefsError
-from engine.model.definition import Definitions, Locator
+from engine.model.definition import Definitions
+from engine.model.locator import Locator
 from engine.model.variables import render_secrets
 
 DEFS = """\

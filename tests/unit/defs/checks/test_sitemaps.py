@@ -6,8 +6,8 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError
-from engine.model.definition import Definitions, Locator, definition_hash
-from engine.model.locator import SitemapLink, SitemapRules
+from engine.model.definition import Definitions, definition_hash
+from engine.model.locator import Locator, SitemapLink, SitemapRules
 
 DEFS = """\
 locatorGroups: {map: {locators: [%s]}}

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.http.errors import FetchFailed
-from engine.model.definition import DataDef, Definitions, HostRule, Locator, LocatorGroup, TaskGroup
+from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup
 from engine.model.link import Link
+from engine.model.locator import Locator, LocatorGroup
 from engine.model.record import PageWarning, RecordCounts, Rejection
 from engine.model.step import StepResult
 from engine.node.extraction import process_pool as process

@@ -5,9 +5,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
+from engine.model.definition import Definitions, HostRule
 from engine.model.host import DelayRange
 from engine.model.job import HostPlan, LeasedJob
+from engine.model.locator import Locator, LocatorGroup
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from tests.unit.node.leased_jobs import change, leased
 

@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from engine.errors import StorageError
-from engine.model.definition import DataDef, Definitions, Field, Locator, LocatorGroup, Task, TaskGroup
+from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.link import Link
+from engine.model.locator import Locator, LocatorGroup
 from engine.store.tables.job import jobs
 from engine.store.tables.output import outputs
 from engine.store.tables.run import checkpoints, runs

@@ -13,8 +13,8 @@ from playwright.async_api import Error as BrowserError
 
 from engine.browser.messages import (
     Answer,
+    BrowserReady,
     Launch,
-    Launched,
     May,
     NotRendered,
     Quit,
@@ -98,7 +98,7 @@ class BrowserChild:
         self._writer.writelines(encode_frame(encode(May(url)), b"", number))
         return await self._verdicts[number]
 
-    async def _launch(self, launch: Launch) -> Launched | NotRendered:
+    async def _launch(self, launch: Launch) -> BrowserReady | NotRendered:
         self._profiles = launch.profiles
         Path(launch.profiles).mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chdir(launch.profiles)
@@ -119,14 +119,14 @@ class BrowserChild:
         own = str(await page.evaluate("navigator.userAgent"))
         await context.close()
         self._agent = own.replace("HeadlessChrome", "Chrome")
-        return Launched(self._browser.version)
+        return BrowserReady(self._browser.version)
 
-    async def _quit(self) -> Launched:
+    async def _quit(self) -> BrowserReady:
         with contextlib.suppress(BrowserError):
             if self._browser is not None:
                 await self._browser.close()
         shutil.rmtree(self._profiles, ignore_errors=True)
-        return Launched("")
+        return BrowserReady("")
 
 
 def tree_bytes(root: int) -> int:

@@ -1,4 +1,4 @@
-"""The browsers of a node: started on demand, each with several pages at once, replaced before they grow old."""
+"""The browsers of a node: started on demand, each for several pages, replaced before they grow old."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from engine.runtime.file_folder import BROWSERS
 from engine.settings import Settings
 
 _QUIT_SECONDS = 3.0
-_KIND = ProcessKind("engine.browser.process:main", "browser", leads_session=True)
+_KIND = ProcessKind("engine.browser.chromium:main", "browser", leads_session=True)
 _MAX_PAGES = 500
 """After which a browser is replaced: what it leaks goes with it."""
 _LAUNCH_SECONDS = 30.0
