@@ -53,7 +53,7 @@ def from_plain(kind: Any, value: Any) -> Any:
     if origin is tuple:
         return tuple(from_plain(arguments[0], item) for item in value)
     if origin is Mapping:
-        return MappingProxyType(dict(value))
+        return MappingProxyType({key: from_plain(arguments[1], item) for key, item in value.items()})
     return value
 
 
