@@ -1,11 +1,19 @@
 """Writes a rendered page down as HTML: shadow roots, frames and captured answers are parts of it."""
 
 import asyncio
-from collections.abc import Sequence
+import json
+import re
+from html import escape
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from playwright.async_api import Error as BrowserError
-from playwright.async_api import Frame, Response
+from playwright.async_api import Frame, Request, Response
+
+from engine.extract.documents.json_value import MISSING, parse_guarded_json, parse_json
+from engine.http.decode import decode
+from engine.model.retry_policy import REDIRECT_STATUSES
+from engine.model.step import BrowserRule
 
 _SERIALIZE = """
 whole => {
@@ -28,23 +36,114 @@ _FRAME = '<div data-frame="{url}">{text}</div>'
 """The body of a frame, behind its element."""
 _MARK = "data-frame-number"
 _MAX_FRAMES = 50
-_CAPTURED = '\n<script type="application/json" data-capture="{name}">{text}</script>'
+_CAPTURED = '\n<script type="application/json" data-capture="{name}" data-url="{url}"{more}>{text}</script>'
 """An answer that the page asked for, behind its document. Its `</` is written `<\\/`, which JSON reads as the same."""
+_PROBLEM = ' data-problem="{}"'
+"""Why the answer is missing."""
+_MAX_CAPTURED = 100
+_URL_CHARACTERS = 2_000
+_FIRST_ERROR = 400
+_LATE_SECONDS = 1.0
+"""So long answers that have begun may take, once the page is used."""
 
 
-async def write_document(
-    frame: Frame, captured: Sequence[tuple[str, Response]], *, frames: bool, warnings: list[str]
-) -> bytes:
-    """The document of a main frame. `frames`: with those of its site. Raises BrowserError."""
-    parts = [await _write_frame(frame, _site(frame.url) if frames else None, whole=True)]
-    for name, response in captured:
+class RenderedTooLarge(Exception):
+    """The document has more than `max_body` bytes, with the answers that it keeps."""
+
+
+class _Captured(Struct):
+    name: str
+    url: str
+    text: str = ""
+    problem: str = "its end did not come before the page was used"
+
+
+class Captures:
+    """The answers that a page asks for, by the names of its rule; read as they come."""
+
+    def __init__(self, rule: BrowserRule, max_body: int) -> None:
+        self._patterns = [(name, to_pattern(one.url)) for name, one in rule.capture.items()]
+        self.max_body = max_body
+        self.size = 0
+        """Characters of the answers; those beyond the limit are not kept."""
+        self._answers: list[_Captured] = []
+        self._reading: set[asyncio.Task[None]] = set()
+
+    def take(self, response: Response) -> None:
+        """Keep an answer, if its URL or one that led to it is captured."""
+        if not self._patterns or response.status in REDIRECT_STATUSES:
+            return
+        asked: Request | None = response.request
+        urls = set[str]()
+        while asked is not None:
+            urls.add(asked.url)
+            asked = asked.redirected_from
+        for name, pattern in self._patterns:
+            if len(self._answers) < _MAX_CAPTURED and any(map(pattern.fullmatch, urls)):
+                answer = _Captured(name, response.url[:_URL_CHARACTERS])
+                self._answers.append(answer)
+                task = asyncio.create_task(self._read(answer, response))
+                self._reading.add(task)
+                task.add_done_callback(self._reading.discard)
+
+    async def _read(self, answer: _Captured, response: Response) -> None:
+        if response.status >= _FIRST_ERROR:
+            answer.problem = f"HTTP {response.status}"
+            return
         try:
-            text = (await response.body()).decode("utf-8", "replace")
+            body = await response.body()
         except BrowserError:
-            warnings.append(f"the captured answer of {response.url[:300]} is lost: the page has been left")
-            continue
-        parts.append(_CAPTURED.format(name=name, text=text.replace("</", "<\\/")))
-    return "".join(parts).encode("utf-8", "replace")
+            answer.problem = "the page was left while it came"
+            return
+        kind = response.headers.get("content-type", "")
+        text = _cut_json(body, decode(body, kind).text)
+        if not text and body:
+            answer.problem = f"it is not JSON, but {kind or 'of no type'}"
+            return
+        self.size += len(text)
+        answer.text, answer.problem = text if self.size <= self.max_body else "", ""
+
+    async def write(self) -> str:
+        """The answers as parts of the document."""
+        if self._reading:
+            await asyncio.wait(self._reading, timeout=_LATE_SECONDS)
+        return "".join([_write_answer(one) for one in self._answers])
+
+    def close(self) -> None:
+        for task in self._reading:
+            task.cancel()
+
+
+def _cut_json(body: bytes, text: str) -> str:
+    """The JSON of an answer, without a guard in front of it; empty: it is none."""
+    _, guard = parse_guarded_json(body)
+    if not guard:
+        return "" if parse_json(text) is MISSING else text
+    bare = text[text.find(guard) + len(guard) :].lstrip()
+    _, end = json.JSONDecoder().raw_decode(bare)
+    return bare[:end]
+
+
+def _write_answer(answer: _Captured) -> str:
+    more = _PROBLEM.format(escape(answer.problem)) if answer.problem else ""
+    # behind `<!--` and `<script`, a script would not end at its end tag
+    text = answer.text.replace("</", "<\\/").replace("<!--", "<\\u0021--")
+    return _CAPTURED.format(name=answer.name, url=escape(answer.url), more=more, text=text)
+
+
+def to_pattern(text: str) -> re.Pattern[str]:
+    """A pattern for whole URLs, of a text with `*` for any characters."""
+    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+
+
+async def write_document(frame: Frame, captures: Captures, *, frames: bool) -> bytes:
+    """The document of a main frame. `frames`: with those of its site. Raises BrowserError, RenderedTooLarge."""
+    html = await _write_frame(frame, _site(frame.url) if frames else None, whole=True)
+    body, limit = (html + await captures.write()).encode("utf-8", "replace"), captures.max_body
+    if max(len(body), len(html) + captures.size) > limit:
+        parts = "the document" if not captures.size else f"the document ({len(html):,}) with its captured answers"
+        raise RenderedTooLarge(f"{parts} has more than {limit:,} bytes (max_body)")
+    return body
 
 
 async def _write_frame(frame: Frame, site: str | None, *, whole: bool) -> str:
@@ -59,8 +158,7 @@ async def _write_frame(frame: Frame, site: str | None, *, whole: bool) -> str:
         mark = html.find(f'{_MARK}="{number}"')
         end = html.find("</iframe>", mark) + len("</iframe>") if mark >= 0 else 0
         if end > mark >= 0:
-            url = child.url.replace("&", "&amp;").replace('"', "&quot;")
-            html = html[:end] + _FRAME.format(url=url, text=text) + html[end:]
+            html = html[:end] + _FRAME.format(url=escape(child.url), text=text) + html[end:]
     return html
 
 

@@ -91,7 +91,6 @@ class Rendered(Struct, frozen=True, kw_only=True, tag="rendered"):
     """Where the page is left for, before it could be used: a redirect."""
     memory: int = 0
     """Bytes that the browser and its driver have now; 0: unknown."""
-    warnings: Annotated[tuple[_Text, ...], Meta(max_length=100)] = ()
     body: bytes = b""
 
 

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Resp
 from playwright.async_api import Error as BrowserError
 from playwright.async_api import TimeoutError as BrowserTimeout
 
-from engine.browser.document import write_document
+from engine.browser.document import Captures, RenderedTooLarge, to_pattern, write_document
 from engine.browser.messages import BrowserCookie, NotRendered, Rendered, Visit
 from engine.model.step import BLOCKED_WORDS, BrowserAction
 
@@ -23,7 +23,6 @@ _SCROLL_SECONDS = 0.25
 _STILL = 4
 """So many times in a row nothing more came: that is the end."""
 _CLOSE_SECONDS = 5.0
-_MAX_CAPTURED = 100
 _MAX_REQUESTS = 2_000
 _TEXT_CHARACTERS = 300
 
@@ -55,11 +54,9 @@ class PageVisit:
         self._requests = 0
         self._pending: set[str] = set()
         self._last_request = monotonic()
-        self._captured: list[tuple[str, Response]] = []
-        self._warnings: list[str] = []
+        self._captures = Captures(visit.rule, visit.max_body)
         self._blocked_types = {BLOCKED_WORDS[word] for word in visit.rule.block if word in BLOCKED_WORDS}
-        self._blocked_urls = [_to_pattern(word) for word in visit.rule.block if word not in BLOCKED_WORDS]
-        self._captures = [(name, _to_pattern(one.url)) for name, one in visit.rule.capture.items()]
+        self._blocked_urls = [to_pattern(word) for word in visit.rule.block if word not in BLOCKED_WORDS]
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Rendered | NotRendered:
@@ -72,9 +69,12 @@ class PageVisit:
             return NotRendered(text=f"timeout after {self._visit.seconds:g} s", is_late=True)
         except _Failed as failure:
             return NotRendered(text=str(failure), retryable=failure.retryable)
+        except RenderedTooLarge as error:
+            return NotRendered(text=str(error), retryable=False)
         except BrowserError as error:
             return NotRendered(text=_describe(error), is_broken=not self._browser.is_connected())
         finally:
+            self._captures.close()
             for task in self._tasks:
                 task.cancel()
             if context is not None:
@@ -107,7 +107,7 @@ class PageVisit:
         page = await context.new_page()
         context.on("page", lambda other: self._start(self._drop(other)) if other is not page else None)
         page.on("dialog", lambda dialog: self._start(_dismiss(dialog)))
-        page.on("response", self._on_response)
+        page.on("response", self._captures.take)
         await page.route_web_socket(re.compile(""), self._on_socket)
         devtools = await context.new_cdp_session(page)
         devtools.on("Fetch.requestPaused", lambda event: self._start(self._judge(devtools, event)))
@@ -133,7 +133,7 @@ class PageVisit:
             using.cancel()
             leaving.cancel()
         rule = self._visit.rule
-        body = await write_document(page.main_frame, self._captured, frames=rule.frames, warnings=self._warnings)
+        body = await write_document(page.main_frame, self._captures, frames=rule.frames)
         return await self._rendered(context, page, response, body)
 
     async def _use(self, page: Page) -> None:
@@ -171,7 +171,7 @@ class PageVisit:
         return Rendered(
             url=page.url, status=response.status, headers=(*kept, ("content-type", kind)),
             cookies=tuple([_to_cookie(one) for one in await context.cookies()]),
-            warnings=tuple(self._warnings), body=body,
+            body=body,
         )  # fmt: skip
 
     async def _judge(self, devtools: CDPSession, event: dict[str, Any]) -> None:
@@ -223,11 +223,6 @@ class PageVisit:
             self._start(_quietly(route.close()))
         else:
             route.connect_to_server()
-
-    def _on_response(self, response: Response) -> None:
-        for name, pattern in self._captures:
-            if len(self._captured) < _MAX_CAPTURED and pattern.fullmatch(response.url):
-                self._captured.append((name, response))
 
     def _sent(self, number: str) -> None:
         self._pending.add(number)
@@ -313,10 +308,6 @@ async def _dismiss(dialog: Any) -> None:
 async def _quietly(work: Awaitable[Any]) -> None:
     with contextlib.suppress(BrowserError):
         await work
-
-
-def _to_pattern(text: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
 
 
 def _host(url: str) -> str:

@@ -79,13 +79,15 @@ class TextSource(Struct, frozen=True, kw_only=True):
     selector: Annotated[
         SourceText | None,
         DefKey(
-            "Selects the texts of the page to read: a selector, `comment(CSS)` or `header: NAME`; default: the body.",
+            "Selects the texts of the page to read: a selector, `comment(CSS)`, `header: NAME`, or `capture: NAME` of a"
+            " browser; default: the body.",
             name="from",
             examples=(
                 "script#state",
                 "jmespath: html",
                 "comment(#stats)",
                 "header: X-Items",
+                "capture: items",
                 "xpath: //div/@data-page",
             ),
         ),

@@ -9,6 +9,7 @@ import pytest
 from .helper_tables import Helpers
 from .project import Project
 from .shared_crawl import SharedCrawls
+from .shop_front import Front
 from .site import Site, serve_site
 
 
@@ -28,6 +29,11 @@ def site() -> Iterator[Site]:
 def second_site() -> Iterator[Site]:
     with serve_site() as site:
         yield site
+
+
+@pytest.fixture
+def front(project: Project, site: Site) -> Front:
+    return Front(project, site)
 
 
 @pytest.fixture(scope="module")

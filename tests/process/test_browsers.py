@@ -1,117 +1,25 @@
 """Pages that scripts write: rows by Chromium, its deaths, and roads around the crawler's rules."""
 
 import contextlib
-import json
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from engine.runtime.extras import has_extra
-
-from .project import Project, until
-from .site import Page, Request, Site, html, redirect
+from .shop_front import NEEDS_BROWSER, SANDBOX, Front, assert_nothing_left, browsers
+from .site import Page, html, redirect
 from .trap import Trap, trapping
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.skipif(not has_extra("browser"), reason="needs playwright: pip install 'crawl-console[browser]'"),
-    pytest.mark.skipif(BROWSER is None, reason="needs Chromium: apt-get install chromium"),
-    pytest.mark.timeout(240),
-    pytest.mark.extended,
-]
-JSON = {"Content-Type": "application/json"}
-SANDBOX = ("--set", f"browser_sandbox={'false' if os.geteuid() == 0 else 'true'}")
-FETCHED = """<ul id=list></ul><script>
-fetch('/api' + location.pathname).then(answer => answer.json()).then(items => {
-    for (const item of items) {
-        const row = document.createElement('li');
-        row.className = 'item';
-        row.innerHTML = `<b>${item.name}</b> <i>${item.price}</i>`;
-        list.append(row);
-    }
-    document.body.append(Object.assign(document.createElement('p'), {id: 'ready'}));
-});
-</script>"""
-
-
-class Front:
-    """A shop whose rows come by script."""
-
-    def __init__(self, project: Project, site: Site) -> None:
-        self.project, self.site = project, site
-        project.nodes = 1
-        site.fallback = self.answer
-        self.pages = 6
-
-    def answer(self, request: Request) -> Page:
-        if request.path.startswith("/api/p/"):
-            number = int(request.path.rpartition("/")[2])
-            items = [{"name": f"Item {number}-{n}", "price": f"{number}.{n}0"} for n in range(3)]
-            return Page(json.dumps(items), headers=JSON)
-        if request.path.startswith("/p/"):
-            return Page(html(FETCHED))
-        return Page("nothing here", 404)
-
-    def write(self, loader: str = "{browser: {wait: '#ready'}}", *, block: str = ".item", more: str = "") -> None:
-        self.project.write(f"""
-locatorGroups:
-  shop: {{locators: [{{url: "{self.site.url("/p/{1.." + str(self.pages) + "}")}"}}]}}
-taskGroups:
-  shop:
-    loader: {loader}
-    items: {{dataDef: item}}
-dataDefs:
-  item:
-    query: {{block: "{block}"}}
-    fields:
-      name: {{selector: b, required: true}}
-      price: {{selector: i}}
-{more}
-""")
-
-    def crawl(self, *arguments: str, code: int = 0) -> list[dict[str, str]]:
-        self.project.crawl(*SANDBOX, *arguments, code=code, seconds=200)
-        return sorted(self.project.rows("item"), key=lambda row: row["name"])
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        return [
-            {"name": f"Item {page}-{number}", "price": f"{page}.{number}0"}
-            for page in range(1, self.pages + 1)
-            for number in range(3)
-        ]
-
-
-@pytest.fixture
-def front(project: Project, site: Site) -> Front:
-    return Front(project, site)
+pytestmark = NEEDS_BROWSER
 
 
 @pytest.fixture
 def trap() -> Iterator[Trap]:
     with trapping("127.0.0.2") as made:
         yield made
-
-
-def browsers(project: Project) -> list[int]:
-    """The processes of browsers: they work in the folder of their profile."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cwd"):
-        with contextlib.suppress(OSError):
-            if str(entry.readlink()).startswith(str(project.data / "browsers")):
-                found.append(int(entry.parent.name))
-    return found
-
-
-def assert_nothing_left(project: Project) -> None:
-    assert until(lambda: not browsers(project), 5.0), browsers(project)
-    assert not (project.data / "browsers").exists()
 
 
 def test_rows_that_scripts_write(front: Front) -> None:
@@ -128,7 +36,7 @@ def test_a_stored_page_is_extracted_again_without_a_browser(front: Front) -> Non
     front.write()
     front.crawl()
     asked = len(front.site.exchanges)
-    front.write(more="      twice: {selector: b}")
+    front.write(fields="{name: {selector: b, required: true}, price: {selector: i}, twice: {selector: b}}")
     rows = front.crawl("--set", "live=P1D")
     assert [row["twice"] for row in rows] == [row["name"] for row in front.rows]
     assert len([e for e in front.site.exchanges[asked:] if e.path.startswith("/p/")]) == 0
@@ -177,17 +85,6 @@ def test_a_shadow_root_is_stored_with_its_page(front: Front) -> None:
     )
     front.write("browser", block="#host")
     assert [row["name"] for row in front.crawl()] == ["deep"]
-
-
-def test_an_answer_that_the_page_asked_for_is_kept(front: Front) -> None:
-    front.pages = 1
-    front.write(
-        "{browser: {wait: '#ready', capture: {items: {url: '*/api/*'}}}}",
-        block="jmespath(script[data-capture=items]): [*]",
-    )
-    text = (front.project.defs / "crawl.yml").read_text().replace("selector: b,", "selector: 'jmespath: name',")
-    front.project.write(text.replace("selector: i}", "selector: 'jmespath: price'}"))
-    assert front.crawl() == front.rows
 
 
 def test_redirects_and_locations_follow_the_rules(front: Front) -> None:

@@ -1,15 +1,17 @@
 """Checks the browsers of task groups: their actions, what they do not load, and what they cannot do."""
 
+from collections.abc import Iterator
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from engine.defs.builders.chains import Chains
-from engine.defs.language.keys import iter_tasks
+from engine.defs.language.keys import data_def_of, iter_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import suggest
-from engine.extract.select.selector_syntax import selector_problem
+from engine.extract.select.selector_syntax import selector_problem, split_capture
 from engine.late_regex import late_regex
 from engine.model.step import BLOCKED_WORDS, REQUIRED_FIELDS, BrowserAction
+from engine.model.stored_form import SourcePosition
 from engine.runtime.extras import has_extra, install_hint
 
 _NAME = late_regex(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -40,6 +42,7 @@ def check(root: YamlNode, chains: Chains, problems: Problems) -> None:
             _check_rule(browser, problems)
     if has_browser:
         _check_hosts(root, problems)
+    _check_captures(root, problems)
 
 
 def _check_rule(rule: YamlNode, problems: Problems) -> None:
@@ -77,6 +80,32 @@ def _check_hosts(root: YamlNode, problems: Problems) -> None:
             if tls is not None and key in tls.entries:
                 message = f"`{key}` does not apply to pages of `loader: browser`; use other defs, or remove it"
                 problems.add(tls.key_place(key), "conflict", message)
+
+
+def _check_captures(root: YamlNode, problems: Problems) -> None:
+    """Check that the browsers of groups capture the answers that their dataDefs read."""
+    read = {name: list(_iter_captures(entry.node)) for name, entry in root.entries_of("dataDefs")}
+    for name, group in root.entries_of("taskGroups"):
+        loader = group.node.get("loader")
+        browser = None if loader is None else loader.get("browser")
+        captured = [] if browser is None else [one for one, _ in browser.entries_of("capture")]
+        for data_def in dict.fromkeys([data_def_of(task) for _, task in iter_tasks(group.node)]):
+            for place, wanted in read.get(data_def, ()):
+                if wanted not in captured:
+                    cure = suggest(wanted, captured) or f"; write `capture: {{{wanted}: {{url: …}}}}` in its browser"
+                    message = f"the loader of '{name}' captures no '{wanted}'{cure}"
+                    problems.add(place, "unknown-capture", message)
+
+
+def _iter_captures(data_def: YamlNode) -> Iterator[tuple[SourcePosition, str]]:
+    """Where a dataDef reads captured answers, with their names."""
+    nodes, query = data_def.list_of("links"), data_def.get("query")
+    while query is not None and query.kind == "mapping":
+        nodes, query = [*nodes, query], query.get("query")
+    for node in nodes:
+        written = node.get("from")
+        if written is not None and (name := split_capture(written.text)):
+            yield written.place, name
 
 
 def _is_zone(text: str) -> bool:

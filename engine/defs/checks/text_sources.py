@@ -2,7 +2,7 @@
 
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
-from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX
+from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, split_capture
 from engine.model.link import JSON_FORMATS
 
 _MAX_DOCUMENTS = 2
@@ -39,6 +39,9 @@ def check_query(query: YamlNode | None, problems: Problems) -> bool | None:
             message = f"documents inside documents can nest at most {_MAX_DOCUMENTS} levels"
             problems.add(query.key_place("query"), "too-deep", message)
             break
+        if inner is not None and split_capture(inner.text_of("from") or ""):
+            message = "captured answers belong to the page; write `from` in the outer query"
+            problems.add(inner.key_place("from"), "conflict", message)
         query = inner
     return is_json
 

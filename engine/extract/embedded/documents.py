@@ -22,6 +22,7 @@ _SHOWN = 40
 _SEARCHED = 1_000
 UNREADABLE = "unreadable-text"
 EXPRESSION = "js-expression"
+LOST_ANSWER = "lost-answer"
 
 
 class Documents(Struct):

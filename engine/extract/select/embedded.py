@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborNode
 
-from engine.extract.embedded.documents import DocumentReader, Documents
+from engine.extract.embedded.documents import LOST_ANSWER, DocumentReader, Documents
 from engine.extract.page.page import Page, header_values
 from engine.extract.select.css import Speed
 from engine.extract.select.node_value import JsonValue, read_node
@@ -22,13 +22,17 @@ class TextFinder:
 
     def __init__(
         self, source: TextSource, selector: Selector | None, *, comments: bool = False, header: str = "",
-        only_first: bool = False,
+        captured: bool = False, only_first: bool = False,
     ) -> None:  # fmt: skip
-        """`selector`: None for the body, or a header. `comments`: take the comments in its matches."""
+        """`selector`: None for the body, or a header. `comments`: take the comments in its matches.
+
+        `captured`: its matches are answers that a browser captured, or say why one is missing.
+        """
         self.source = source
         self.selector = selector
         self._comments = comments
         self._header = header.lower()
+        self._captured = captured
         self._only_first = only_first
         self._reader = DocumentReader(source)
         self._keeps_markup = source.format in ("html", "xml")
@@ -56,7 +60,11 @@ class TextFinder:
         nodes = self.selector.all(scope)
         if self._comments:
             return self._reader.read(page, list(_comments_in(nodes)))
-        return self._reader.read(page, [self._text_of(node) for node in nodes])
+        documents = self._reader.read(page, [self._text_of(node) for node in nodes])
+        if self._captured and (missing := _list_missing(nodes)):
+            count = "an answer is" if len(missing) == 1 else f"{len(missing):,} answers are"
+            documents.problems[LOST_ANSWER] = f"{self.source.shown}: {count} missing: {missing[0]}"
+        return documents
 
     def _read_body(self, page: Page) -> Documents:
         is_page = self.source.match is None and (
@@ -119,6 +127,12 @@ class EmbeddedSelector(Selector):
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
         return [node for page in self._finder.read(scope).pages for node in self._selector.all(Scope(page))]
+
+
+def _list_missing(nodes: "Sequence[SelectedNode]") -> list[str]:
+    """The captured answers that a page lacks, each with the reason."""
+    given = [(read_node(node, "data-url"), read_node(node, "data-problem")) for node in nodes]
+    return [f"{url}: {problem}" for url, problem in given if problem]
 
 
 def _has_elements(node: Any) -> bool:

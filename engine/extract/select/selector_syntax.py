@@ -19,6 +19,7 @@ EMBEDDED_PREFIX = "jmespath("
 """Begins JMESPath on the JSON in an element: `jmespath(CSS): expression`."""
 _COMMENT_PREFIX = "comment("
 _HEADER = late_regex(r"header:\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)")
+_CAPTURE = late_regex(r"capture:\s*([A-Za-z][A-Za-z0-9_-]{0,63})")
 MAX_LENGTH = 4_000
 _ATTRIBUTE = late_regex(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
 
@@ -71,6 +72,8 @@ def source_problem(text: str) -> str | None:
     bare = text.strip()
     if bare.startswith("header:") and not split_header(bare):
         return "write the name of a header behind `header:`, such as `header: X-Items`"
+    if bare.startswith("capture:"):
+        return None if split_capture(bare) else "write the name of a `capture` of the browser behind `capture:`"
     if bare.startswith(_COMMENT_PREFIX):
         css = split_comment(bare)
         return selector_problem(css) if css else "write `comment(CSS)`, such as `comment(#stats)`"
@@ -80,6 +83,12 @@ def source_problem(text: str) -> str | None:
 def split_header(text: str) -> str:
     """The name of `header: NAME`; empty for another source."""
     found = _HEADER.fullmatch(text.strip())
+    return "" if found is None else found[1]
+
+
+def split_capture(text: str) -> str:
+    """The name of `capture: NAME`; empty for another source."""
+    found = _CAPTURE.fullmatch(text.strip())
     return "" if found is None else found[1]
 
 

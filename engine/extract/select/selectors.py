@@ -21,6 +21,7 @@ from engine.extract.select.selector_syntax import (
     JSONLD_PREFIX,
     XPATH_PREFIX,
     HeaderRows,
+    split_capture,
     split_comment,
     split_embedded,
     split_header,
@@ -78,6 +79,8 @@ def _compile_finder(source: TextSource) -> TextFinder:
         return TextFinder(source, None, header=header)
     if css := split_comment(source.selector):
         return TextFinder(source, CssSelector(css), comments=True)
+    if name := split_capture(source.selector):
+        return TextFinder(source, CssSelector(f'script[data-capture="{name}"]'), captured=True)
     return TextFinder(source, compile_selector(source.selector))
 
 

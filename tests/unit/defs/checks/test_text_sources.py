@@ -35,6 +35,12 @@ def problems(tmp_path: Path, query: str, rest: str = "fields: {x: {selector: a}}
         ('{from: "comment(a", as: html}', "6:19: bad-selector `from`: write `comment(CSS)`, such as `comment(#stats)`"),
         ('{from: "comment(a[)", as: html}', "6:19: bad-selector `from`: not a CSS selector: a[; it breaks off"),
         ('{from: "header: a b", as: html}', "6:19: bad-selector `from`: write the name of a header behind `header:`"),
+        ('{from: "capture: a b", as: json}', "6:19: bad-selector `from`: write the name of a `capture` of the browser"),
+        ('{from: "capture: a", as: json}', "6:19: unknown-capture the loader of 'g' captures no 'a'; write `capture: "),
+        (
+            '{from: a, as: html, query: {from: "capture: a", as: json}}',
+            "6:40: conflict captured answers belong to the page; write `from` in the outer query",
+        ),
         ("{as: json, block: li}", "6:23: conflict `block`: the documents are JSON, which has no elements"),
         ("{as: nextjs, match: x}", "6:25: conflict `match` has no effect with `as: nextjs`, which joins all texts"),
         ("{block: a, query: {as: html, from: b}}", "6:13: conflict `block` belongs into the inner `query`"),

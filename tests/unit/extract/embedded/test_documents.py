@@ -173,3 +173,24 @@ def test_the_page_is_freed_with_its_documents() -> None:
         assert watched() is None
     finally:
         gc.enable()
+
+
+def test_captured_answers_of_one_name_are_read_and_missing_ones_are_told() -> None:
+    answer = '<script type="application/json" data-capture="{}" data-url="https://a/{}"{}>{}</script>'
+    text = "<body>" + "".join(
+        [
+            answer.format("items", 1, "", '[{"n": "a<\\/b>"}]'), answer.format("other", 2, "", '[{"n": "x"}]'),
+            answer.format("items", 3, ' data-problem="HTTP 500"', ""), answer.format("items", 4, "", '[{"n": "c"}]'),
+        ]
+    )  # fmt: skip
+    data_def = DataDef(
+        name="d", sources=(source("capture: items", "json"),), block="jmespath: @[*]",
+        fields=(Field(name="n", selector="jmespath: n"),),
+    )  # fmt: skip
+    loaded = page(text)
+    extraction = RecordExtractor(data_def).extract(loaded, CONTEXT)
+    assert [row["n"] for row in extraction.rows] == ["a</b>", "c"]
+    [warning] = loaded.warnings.values()
+    assert (warning.code, warning.text) == (
+        documents.LOST_ANSWER, "d: `from: capture: items`: an answer is missing: https://a/3: HTTP 500",
+    )  # fmt: skip
