@@ -4,15 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import asdict
-
 from console.cli.output import write_json, write_lines
 from console.format import align_columns, format_count, format_date_time, format_eta, format_rate
-from engine.errors import CrawlError, StorageError, one_line
-from engine.model.run import NO_ETA, Eta
+from engine.errors import CrawlError
+from engine.model.run import Eta
 
 _HEADINGS = ("DATA", "RUN", "STATE", "DONE", "READY", "FAILED", "PAGES/S", "ROWS", "END", "ALARMS")
-_NUMBERS = ("done", "ready", "failed", "rows", "alarms")
 
 
 def print_data_dirs(folders: Sequence[Path], *, as_json: bool) -> int:
@@ -27,46 +24,32 @@ def print_data_dirs(folders: Sequence[Path], *, as_json: bool) -> int:
 
 def _read_line(folder: Path) -> dict[str, Any]:
     """The object of `status --all --json`."""
-    line: dict[str, Any] = {
-        "data": str(folder), "run": None, "state": None, "supervisor": None, **dict.fromkeys(_NUMBERS, 0),
-        "pages_per_s": 0.0, "eta": asdict(NO_ETA), "ended": None, "error": None,
-    }  # fmt: skip
+    from console.crawl.status import describe_unreadable, empty_line
+
     try:
-        if not folder.exists():
-            raise StorageError(f"{folder}: no such directory", "")
-        return line | _read_run(folder)
+        return _read_run(folder)
     except (CrawlError, OSError) as error:
-        text = error.message if isinstance(error, CrawlError) else f"{folder}: {error.strerror}"
-        return line | {"error": one_line(text.removeprefix(f"{folder}: "))}
+        return empty_line(folder, describe_unreadable(folder, error))
 
 
 def _read_run(folder: Path) -> dict[str, Any]:
-    """What is known of the latest run; empty without one."""
-    from console.client import end_orphans, list_alarms, open_database, supervisor_alarm, supervisor_pid
-    from engine.judge.rates import speed_of
-    from engine.store.read import history, snapshot
+    from console.client import end_orphans, open_database, supervisor_alarm, supervisor_pid
+    from console.crawl.status import empty_line, line_of, require_folder
+    from engine.store.read import snapshot
+    from engine.store.tables.run import runs
 
+    require_folder(folder)
     db = open_database(folder)
     if db is None:
-        return {}
+        return empty_line(folder)
     try:
-        view, listed = snapshot.read(db), history.list_runs(db, 2)
+        view = snapshot.read(db)
+        ended = runs.get_ended_at(db, view.run.seq) if view.run is not None else None
     finally:
         db.close()
-    run, pid = view.run, supervisor_pid(view)
-    if run is None:
-        return {}
-    past = next(one for one in listed if one.seq == run.seq)  # a new run may have begun meanwhile
-    if pid is None:
+    if supervisor_pid(view) is None:
         view = end_orphans(view)
-    alarms = list_alarms(view, supervisor_alarm(folder, view))
-    return {
-        "run": run.id, "state": run.state, "supervisor": {"pid": pid} if pid else None,
-        **{name: view.jobs[name] for name in ("done", "ready", "failed")},
-        "pages_per_s": speed_of(view, is_live=pid is not None).pages_per_s, "rows": view.row_count,
-        "eta": asdict(run.eta if pid else NO_ETA), "ended": None if pid else past.ended_at,
-        "alarms": len(alarms),
-    }  # fmt: skip
+    return line_of(folder, view, ended, supervisor_alarm(folder, view))
 
 
 def _table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from console.crawl.source import PollResult
 from console.filter_syntax import parse
 from console.format import plural
 from console.tui.host import AppHost
 from console.tui.screens.dialogs import confirm_dialog, kill_dialog
 from console.tui.state.control import ControlClient, Retried
-from console.tui.state.source import PollResult
 from console.tui.widgets.bars import HintBar
 from engine.errors import CrawlError, UsageError
 from engine.model.run import RunState

@@ -21,6 +21,7 @@ from textual.widgets import Input
 
 from console.alarm_book import AlarmBook
 from console.client import list_alarms
+from console.crawl.source import AcceptedDefs, DataSource, PollResult
 from console.format import plural
 from console.sanitize import clean
 from console.tui.actions import Actions
@@ -38,7 +39,6 @@ from console.tui.screens.palette import PaletteCommand, PalettePanel
 from console.tui.state.control import ControlClient
 from console.tui.state.log_buffer import LogBuffer
 from console.tui.state.poller import Poller
-from console.tui.state.source import AcceptedDefs, DataSource, PollResult
 from console.tui.themes import THEMES, AsciiFilter, ThemeStyles, textual_theme
 from console.tui.widgets.bars import Tabs
 from console.tui.widgets.line_canvas import Canvas

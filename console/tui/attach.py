@@ -76,11 +76,11 @@ def _final_exit_code(child: "subprocess.Popen[bytes]", code: int) -> int:
 
 def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
     """The console's exit code, and whether a signal ended it. Imports Textual, which headless runs must not load."""
+    from console.crawl.source import DataSource
     from console.tui import config
     from console.tui.app import Console
     from console.tui.options import ConsoleOptions
     from console.tui.state.control import ControlClient
-    from console.tui.state.source import DataSource
 
     user_config = config.load(data=options.data)
     app = Console(

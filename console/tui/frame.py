@@ -7,8 +7,8 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from console.alarm_book import AlarmBook
+from console.crawl.source import PollResult
 from console.format import format_time
-from console.tui.state.source import PollResult
 from console.tui.widgets.bars import HintBar, Tabs
 from console.tui.widgets.header import Header
 from console.tui.widgets.prompt import Prompt

@@ -9,9 +9,9 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from console.alarm_book import AlarmBook
+from console.crawl.source import AcceptedDefs, PollResult
 from console.tui.options import ConsoleOptions
 from console.tui.state.log_buffer import LogBuffer
-from console.tui.state.source import AcceptedDefs, PollResult
 from console.tui.themes import ThemeStyles
 from console.tui.widgets.prompt import Prompt
 from engine.model.run import Alarm

@@ -1,9 +1,9 @@
 """Quitting: asks what happens to the run, chooses the exit code, says when the run ends."""
 
+from console.crawl.source import PollResult
 from console.format import plural
 from console.tui.host import AppHost
 from console.tui.screens.dialogs import quit_dialog
-from console.tui.state.source import PollResult
 
 
 class QuitFlow:

@@ -14,11 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from console.crawl.source import DataSource
 from console.tui.app import Console
 from console.tui.config import Config
 from console.tui.options import ConsoleOptions
 from console.tui.state.control import ControlClient
-from console.tui.state.source import DataSource
 from engine.supervise.lock import read_holder
 from tests.console.pictures import draw_screen, drawn_strips
 

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import fields, replace
 
 from console.cli.commands.defs.check import problem_as_dict
-from console.cli.commands.look.status import status_as_dict
 from console.cli.main import crawl_console
 from console.client import job_as_dict
+from console.crawl.status import status_as_dict
 from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMERIC_KEYS
 from engine.errors import Problem
 from engine.model.job import JobState

@@ -4,9 +4,9 @@ import time
 
 from textual.app import ComposeResult
 
+from console.crawl.source import DataSource, LogLines, PollResult
 from console.format import format_elapsed, plural
 from console.tui.screens.base import View
-from console.tui.state.source import DataSource, LogLines, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_table import LineTable, Row
 from engine.model.run import Alarm

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from console.tui.state.source import DataSource, PollResult, ViewQuery
+from console.crawl.source import DataSource, PollResult, ViewQuery
 from console.tui.widgets.console_widget import ConsoleWidget
 from console.tui.widgets.line_canvas import Canvas
 from console.tui.widgets.line_table import LineTable

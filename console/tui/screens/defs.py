@@ -9,6 +9,7 @@ from msgspec import Struct
 from textual.actions import SkipAction
 from textual.app import ComposeResult
 
+from console.crawl.source import AcceptedDefs, PollResult, ViewQuery
 from console.format import format_count, format_size, format_time
 from console.tui.screens.base import View
 from console.tui.screens.result_table import ResultTable, result_rows
@@ -20,7 +21,6 @@ from console.tui.state.live_preview import (
     list_def_files,
     preview_saved_defs,
 )
-from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.line_table import LineTable, Row

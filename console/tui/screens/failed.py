@@ -7,13 +7,13 @@ from typing import NamedTuple
 from textual.actions import SkipAction
 from textual.app import ComposeResult
 
+from console.crawl.source import DataSource, PollResult
 from console.filter_syntax import parse
 from console.format import braille_plot, format_count, format_date_time, format_time, plural
 from console.tui.screens.base import View
 from console.tui.screens.job import page_lines
 from console.tui.screens.jobs import redacted_url
 from console.tui.state.filters import failure_filter
-from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.chart import time_axis
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Span

@@ -4,11 +4,11 @@ import time
 
 from textual.app import ComposeResult
 
+from console.crawl.source import DataSource, PollResult
 from console.format import format_count, format_elapsed, plural, shorten_line
 from console.tui.screens.base import View
 from console.tui.state.log_buffer import LEVEL_ROLES
 from console.tui.state.log_folding import FoldedLine, FoldedLines
-from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Canvas, Line
 from console.tui.widgets.line_table import LineTable, Row

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from textual.app import ComposeResult
 
 from console.client import end_host
+from console.crawl.source import DataSource, PollResult
 from console.format import format_age, format_latency, format_rate, format_size, plural
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
-from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.host_details import CLASS_ROLES, HostDetails, HostMore
 from console.tui.widgets.host_spans import bad_span, count_span, host_rank, latency_trend, next_span, state_span

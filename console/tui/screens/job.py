@@ -8,11 +8,11 @@ from pathlib import Path
 import orjson
 from textual.app import ComposeResult
 
+from console.crawl.source import AcceptedDefs, DataSource, PollResult
 from console.format import format_age, format_size, format_time, mask_header, plural, short_url
 from console.tui.screens.base import View
 from console.tui.screens.result_table import result_lines
 from console.tui.state.log_buffer import LEVEL_ROLES
-from console.tui.state.source import AcceptedDefs, DataSource, PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
 from engine.append.formats.row_json import split_fields

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from textual.actions import SkipAction
 from textual.app import ComposeResult
 
+from console.crawl.source import PollResult, ViewQuery
 from console.filter_syntax import parse
 from console.format import format_age, format_count, format_elapsed, plural, short_url
 from console.tui.screens.base import View
 from console.tui.state.job_window import JobWindow, WindowPage
-from console.tui.state.source import PollResult, ViewQuery
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.line_table import LineTable, Row

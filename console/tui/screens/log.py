@@ -2,9 +2,9 @@
 
 from textual.app import ComposeResult
 
+from console.crawl.source import PollResult, ViewQuery
 from console.tui.screens.base import View
 from console.tui.state.log_buffer import LogBuffer
-from console.tui.state.source import PollResult, ViewQuery
 from console.tui.widgets.log_view import LogPane
 
 

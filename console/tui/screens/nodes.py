@@ -11,12 +11,12 @@ from textual.app import ComposeResult
 from textual.geometry import Offset
 from textual.widget import Widget
 
+from console.crawl.source import DataSource, PollResult
 from console.format import format_age, format_count, format_rate, format_size, plural, short_url
 from console.tui.screens.base import View
 from console.tui.screens.summary import SummaryPane
 from console.tui.state.filters import node_filter, sequence_filter
 from console.tui.state.log_buffer import LogBuffer, LogFilter
-from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.data_pane import DataPane
 from console.tui.widgets.header import backlog_span

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 
+from console.crawl.source import DataSource, PollResult
 from console.format import braille_plot, format_age, format_count, format_latency, format_rate
 from console.tui.screens.base import View
-from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.chart import POINTS, SCALE_WIDTH, Point, chart_lines, draw_points
 from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.pane import Pane

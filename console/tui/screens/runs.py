@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 
 from textual.app import ComposeResult
 
+from console.crawl.source import DataSource, PollResult
 from console.format import format_clock, format_count, format_latency, plural
 from console.tui.screens.base import View
-from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.line_table import LineTable, Row

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from console.tui.state.source import DataSource
+from console.crawl.source import DataSource
 from engine.store.db.filter import ALL_JOBS, JobFilter
 from engine.store.read.browse import Cursor, JobLine
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
+from console.crawl.source import DataSource, LogLines
 from console.filter_syntax import SearchPattern
-from console.tui.state.source import DataSource, LogLines
 from engine.store.read.snapshot import Snapshot
 from engine.store.tables.run.events import Event
 

@@ -4,8 +4,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from console.client import end_orphans
-from console.tui.state.source import AcceptedDefs, DataSource, PollResult, ViewQuery, describe_error
+from msgspec.structs import replace
+
+from console.crawl.source import AcceptedDefs, DataSource, PollResult, ViewQuery, describe_error, poll
 
 DEFAULT_SNAPSHOT_LIMIT = 200
 
@@ -58,7 +59,7 @@ class Poller:
                 self._wake.clear()
                 started = self._clock()
                 try:
-                    result = self._poll(started)
+                    result = self._poll()
                 except Exception as error:  # whatever it is, the next poll may succeed
                     if not self._stopped.is_set():
                         self._on_error(describe_error(error))
@@ -69,20 +70,18 @@ class Poller:
         finally:
             self._source.close()
 
-    def _poll(self, started: float) -> PollResult:
+    def _poll(self) -> PollResult:
         requester, query, log_query, limit = self._request
-        snapshot = self._source.snapshot(limit)
-        supervisor_pid = self._source.supervisor_pid(snapshot)
-        if supervisor_pid is None:
-            snapshot = end_orphans(snapshot)
+        result = poll(self._source, limit, self._clock)
+        snapshot = result.snapshot
         version = snapshot.run.defs_version if snapshot.run is not None else None
         if version is not None and (self._accepted_defs is None or self._accepted_defs.version != version):
             self._accepted_defs = self._source.accepted_defs(version)
-        view_data = query(self._source, snapshot) if query is not None else None
-        log = log_query(self._source, snapshot) if log_query is not None else None
-        beat = self._source.supervisor_beat() if supervisor_pid is not None else None
-        rates = self._source.page_rates(snapshot.run.seq) if snapshot.run is not None else ()
-        duration = self._clock() - started
-        return PollResult(
-            started, duration, snapshot, supervisor_pid, self._accepted_defs, view_data, requester, log, beat, rates
+        return replace(
+            result,
+            accepted_defs=self._accepted_defs,
+            view_data=query(self._source, snapshot) if query is not None else None,
+            requester=requester,
+            log=log_query(self._source, snapshot) if log_query is not None else None,
+            duration=self._clock() - result.at,
         )

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from console.crawl.source import PollResult
 from console.format import format_count
-from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.pane import ListPane
 from engine.store.read.snapshot import Snapshot

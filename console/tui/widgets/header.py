@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from console.crawl.source import PollResult
 from console.format import (
     describe_seeding,
     eta_bound,
@@ -15,7 +16,6 @@ from console.format import (
     shorten_end,
     sparkline,
 )
-from console.tui.state.source import PollResult
 from console.tui.widgets.health_line import health_spans, length
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from engine.judge.rates import speed_of

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from console.crawl.source import PollResult
 from console.format import (
     format_count,
     format_latency,
@@ -9,7 +10,6 @@ from console.format import (
     format_size,
     progress_bar,
 )
-from console.tui.state.source import PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.host_spans import bad_span, count_span, host_rank, latency_trend, next_span
 from console.tui.widgets.line_canvas import Line, Span

@@ -9,12 +9,12 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from console.cli.commands.look.status import status_as_dict
 from console.cli.main import main
 from console.cli.progress import _line
+from console.crawl.source import PollResult
+from console.crawl.status import status_as_dict
 from console.tui.screens.hosts import HostsTable
 from console.tui.screens.nodes import _STATE_MARKS, NodesTable
-from console.tui.state.source import PollResult
 from console.tui.widgets.header import Header
 from console.tui.widgets.panels import SequencesTable
 from engine.model.host import HostState

@@ -106,9 +106,9 @@ def _last_events(db: "Database", run: int, filter_: "EventFilter", size: int, be
 
 
 def _write_json(events_: "Iterable[tuple[int, Event]]") -> None:
-    from msgspec.structs import asdict
+    from console.crawl.status import event_as_dict
 
-    write_json(*({"id": id_, **asdict(event)} for id_, event in events_))
+    write_json(*(event_as_dict(id_, event) for id_, event in events_))
 
 
 def _write_lines(events_: "Iterable[tuple[int, Event]]") -> None:

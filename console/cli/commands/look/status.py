@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from console.cli.options import FilePath, common_options, run_option
 from console.cli.output import write_json, write_lines
@@ -53,6 +53,7 @@ def status(
 def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False) -> int:
     """Print the latest run, or that of an id; returns the exit code."""
     from console.client import end_orphans, read_snapshot, supervisor_alarm, supervisor_pid
+    from console.crawl.status import status_as_dict
     from engine.store.db.file_header import OtherDatabase
 
     try:
@@ -70,50 +71,6 @@ def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False
     else:
         write_lines(*_alarm_lines(view, alarm), *_lines(view, is_latest=is_latest))
     return 0
-
-
-def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]:
-    """The object of `status --json`."""
-    from console.client import list_alarms, supervisor_pid
-    from engine.judge.remaining import progress_of
-    from engine.model.run import NO_ETA, NO_JUDGEMENT
-    from engine.store.read.snapshot import build_report
-
-    pid = supervisor_pid(view)
-    judgement = view.run.judgement if view.run else NO_JUDGEMENT
-    return {
-        **build_report(view, exit_code=None),
-        "appenders": [asdict(row) for row in view.appenders],
-        "nodes": [asdict(row) for row in view.nodes],
-        "stage": view.run.stage if view.run else None,
-        "reason": view.run.reason if view.run else None,
-        "supervisor": {"pid": pid} if pid else None,
-        "machines": [asdict(row) for row in view.machines],
-        "helpers": [
-            {"name": one.name, "state": one.state, "pid": one.pid, "restarts": one.restarts} for one in view.helpers
-        ]
-        if pid
-        else [],
-        "paused": view.run.paused if view.run else None,
-        "alarm": alarm,
-        "running": view.running,
-        "bad_answers": view.bad_answers,
-        "gone": view.gone,
-        "blocked": view.blocked,
-        "alarms": [one.as_dict() for one in list_alarms(view, alarm)],
-        "sequences": [asdict(row) for row in view.sequences],
-        "hosts": [asdict(row) for row in view.hosts],
-        "files": view.files,
-        "waiting_rows": view.waiting_rows,
-        "eta": asdict(view.run.eta if view.run and pid else NO_ETA),
-        "rates": (judgement if pid else NO_JUDGEMENT).rates,
-        "progress": asdict(progress_of(view, is_live=pid is not None)),
-        "host_states": {group.state.value: {"count": group.count, "names": group.names} for group in judgement.hosts},
-        "seeding": view.seeding.as_dict() if view.seeding else None,
-        "defs_problems": view.defs_problems,
-        "defs_saved": view.defs_saved if pid else None,
-        "metrics": view.metrics,
-    }
 
 
 def _read_earlier(data: Path, run_id: str | None) -> "Snapshot":

@@ -350,6 +350,16 @@ def end(db: Database, seq: int, now: float, exit_code: int, reason: str | None) 
     db.execute("UPDATE runs SET ended_at = ?, exit_code = ?, reason = ? WHERE seq = ?", (now, exit_code, reason, seq))
 
 
+def get_ended_at(db: Database, seq: int) -> float | None:
+    """When a run ended, wall clock; None: it has not."""
+    return db.value("SELECT ended_at FROM runs WHERE seq = ?", (seq,))
+
+
+def last_success(db: Database) -> float | None:
+    """When a run last ended with exit code 0, wall clock; None: no run has."""
+    return db.value("SELECT max(ended_at) FROM runs WHERE exit_code = 0")
+
+
 def get_exit_code(db: Database, seq: int) -> int | None:
     """The exit code of a run that has ended; None: it has not."""
     row = db.one("SELECT exit_code FROM runs WHERE seq = ?", (seq,))

@@ -1,4 +1,4 @@
-"""The console's data source: reads the database of a data dir, for the polling thread."""
+"""Reads the database of a data dir again and again, for the thread that polls it."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from console.client import explain_host, has_supervisor, read_body, read_job, supervisor_pid
+from console.client import end_orphans, explain_host, has_supervisor, read_body, read_job, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
@@ -22,7 +22,7 @@ from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.read.history import RunReport
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
-from engine.store.tables.run import events, samples, versions
+from engine.store.tables.run import events, runs, samples, versions
 from engine.store.tables.run.events import Event
 from engine.store.tables.run.samples import Sample
 
@@ -175,6 +175,14 @@ class DataSource:
         """When the pages of a group failed, wall clock."""
         return failures.list_failure_times(self.db, run, group.host, group.reason)
 
+    def ended(self, run: int) -> tuple[float | None, int | None]:
+        """When a run ended, wall clock, and its exit code."""
+        return runs.get_ended_at(self.db, run), runs.get_exit_code(self.db, run)
+
+    def last_success(self) -> float | None:
+        """When a run last ended with exit code 0, wall clock."""
+        return runs.last_success(self.db)
+
     def run_reports(self) -> list[RunReport]:
         """The newest runs with their results. An ended run is read again only if it changed."""
         if not has_store(self.data):
@@ -204,6 +212,18 @@ class DataSource:
         if self._db is not None:
             self._db.close()
             self._db = None
+
+
+def poll(source: DataSource, limit: int, clock: Callable[[], float] = time.monotonic) -> PollResult:
+    """One poll, with at most `limit` sequences and hosts. Raises CrawlError."""
+    started = clock()
+    snapshot = source.snapshot(limit)
+    pid = source.supervisor_pid(snapshot)
+    if pid is None:
+        snapshot = end_orphans(snapshot)
+    beat = source.supervisor_beat() if pid is not None else None
+    rates = source.page_rates(snapshot.run.seq) if snapshot.run is not None else ()
+    return PollResult(started, clock() - started, snapshot, pid, supervisor_beat=beat, page_rates=rates)
 
 
 def describe_error(error: Exception) -> str:

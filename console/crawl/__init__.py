@@ -1,0 +1,1 @@
+"""What consoles know of a crawl and do to it: nothing here draws, prints or serves."""
