@@ -4,6 +4,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -140,11 +141,11 @@ def common_options(*used: str) -> Callable[[Command], Command]:
     def add(command: Command) -> Command:
         claims = "data" in used
         data = click.option(
-            "--data", type=FilePath(readable=False), callback=_validate_path, expose_value=claims,
+            "--data", type=FilePath(readable=False), callback=validate_path, expose_value=claims,
             default=Path("data"), show_default=True, help="Data directory.",
         )  # fmt: skip
         assign = click.option(
-            "--set", "assigned", multiple=True, callback=_parse_assignments, expose_value=claims or "assigned" in used,
+            "--set", "assigned", multiple=True, callback=parse_assignments, expose_value=claims or "assigned" in used,
             metavar="NAME=VALUE", help="Any setting; may be repeated.",
         )  # fmt: skip
         return data(assign(_claiming(command, takes_assigned="assigned" in used) if claims else command))
@@ -157,27 +158,34 @@ def _claiming(command: Command, *, takes_assigned: bool) -> Command:
 
     @functools.wraps(command)
     def claim(*args: Any, data: Path, assigned: dict[str, str], **options: Any) -> Any:
-        flags = {name: options.get(name) for name in _STORE_NAMES}
         # without its defs a command fails, and makes no data dir
-        if _names_store(assigned, flags) and os.path.exists(options.get("defs", ".")):  # noqa: PTH110
-            from console.cli.output import write_stderr
-            from engine.settings import resolve_settings
-            from engine.store.db.data_dir import claim_store
-            from engine.urls import without_passwords
-
-            url, project = (one.value for one in resolve_settings(assigned, flags=flags, names=_STORE_NAMES))
-            location = claim_store(data, url, project, draws="no_ui" in options)
-            if location is not None:
-                shown = without_passwords(location.url)
-                write_stderr(f"{data}: belongs to project {location.project} of {shown}")
+        if os.path.exists(options.get("defs", ".")):  # noqa: PTH110
+            claim_data_dir(data, assigned, {n: options.get(n) for n in _STORE_NAMES}, draws="no_ui" in options)
         return command(*args, data=data, **({"assigned": assigned} if takes_assigned else {}), **options)
 
     return claim  # type: ignore[return-value]
 
 
+def claim_data_dir(
+    data: Path, assigned: Mapping[str, str], flags: Mapping[str, Any] = MappingProxyType({}), *, draws: bool = False
+) -> None:
+    """Have a data dir belong to the store that the settings name, if they name one. `draws`: the project as well."""
+    if not _names_store(assigned, flags):
+        return
+    from console.cli.output import write_stderr
+    from engine.settings import resolve_settings
+    from engine.store.db.data_dir import claim_store
+    from engine.urls import without_passwords
+
+    url, project = (one.value for one in resolve_settings(assigned, flags=flags, names=_STORE_NAMES))
+    location = claim_store(data, url, project, draws=draws)
+    if location is not None:
+        write_stderr(f"{data}: belongs to project {location.project} of {without_passwords(location.url)}")
+
+
 def _names_store(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> bool:
     """Whether a setting may name a store: reading all settings costs more than most commands take."""
-    if any(assigned.get(n) or flags[n] or f"CRAWL_{n.upper()}" in os.environ for n in _STORE_NAMES):
+    if any(assigned.get(n) or flags.get(n) or f"CRAWL_{n.upper()}" in os.environ for n in _STORE_NAMES):
         return True
     try:
         text = Path("crawl.toml").read_text("utf-8")
@@ -233,7 +241,7 @@ def choice(words: Sequence[str]) -> click.Choice[str]:
     return click.Choice(list(words), case_sensitive=False)
 
 
-def _validate_path(_context: click.Context, _option: click.Parameter, data: Path) -> Path:
+def validate_path(_context: click.Context, _option: click.Parameter, data: Path) -> Path:
     """Raises UsageError for a path that cannot be passed to SQLite."""
     try:
         str(data.absolute()).encode()
@@ -242,7 +250,7 @@ def _validate_path(_context: click.Context, _option: click.Parameter, data: Path
     return data
 
 
-def _parse_assignments(_context: click.Context, _option: click.Parameter, assigned: Sequence[str]) -> dict[str, str]:
+def parse_assignments(_context: click.Context, _option: click.Parameter, assigned: Sequence[str]) -> dict[str, str]:
     """The settings of `--set` by name. Raises UsageError."""
     if not assigned:
         return {}

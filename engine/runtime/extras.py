@@ -7,7 +7,7 @@ from typing import Literal
 
 from engine.errors import UsageError
 
-Extra = Literal["browser", "duckdb", "markdown", "objectstore", "parquet", "pdf", "postgresql", "warc", "xlsx"]
+Extra = Literal["browser", "duckdb", "markdown", "objectstore", "parquet", "pdf", "postgresql", "serve", "warc", "xlsx"]
 
 _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
     {
@@ -18,6 +18,7 @@ _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
         "parquet": "pyarrow",
         "pdf": "pypdfium2",
         "postgresql": "psycopg",
+        "serve": "prometheus_client",
         "warc": "warcio",
         "xlsx": "xlsxwriter",
     }

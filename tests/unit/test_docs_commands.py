@@ -88,7 +88,7 @@ USERS = [page for page in PAGES if page.name != "performance.md" and page.parent
 def test_every_flag_mentioned_exists(page):
     existing = {"--version", "--help", "-h", "--list"}.union(*map(options, CLI.values()))
     text = page.read_text("utf-8")
-    others = r"\b(pip|pytest|ruff|venv|just kills|just hostile)\b"
+    others = r"\b(pip|pytest|ruff|venv|curl|just kills|just hostile)\b"
     lines = [line for line in text.splitlines() if not re.search(others, line)]
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", "\n".join(lines)))
     assert named - existing == set()

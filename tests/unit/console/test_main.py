@@ -72,6 +72,7 @@ WITHOUT_JSON = {
     "shell": "a conversation",
     "export": "--format jsonl",
     "schema": "its answer is JSON",
+    "serve": "its answers are JSON, over HTTP",
 }
 
 
@@ -89,6 +90,7 @@ WITHOUT_RUN = {
     **dict.fromkeys(("check", "steps", "try", "test", "shell", "schema", "init"), _DEFS),
     **dict.fromkeys(("run", "extract", "demo", "seed", "exclude"), _CRAWLS),
     "runs": "RUN is its argument",
+    "serve": "it follows the latest run",
     "files": "its limits choose the runs",
     "backup": "it copies all runs",
     "store": "it copies all runs",

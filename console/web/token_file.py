@@ -1,0 +1,69 @@
+"""Reads the token of `serve` from its file, and makes that file at the first start."""
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import StorageError, UsageError
+
+TOKEN_NAME = "serve.token"
+_TOKEN = re.compile(rb"[!-~]{16,4096}")
+_MAX_BYTES = 10_000
+
+
+def load_token(given: Path | None, folders: Sequence[Path]) -> tuple[str, Path]:
+    """The token, and its file: the given one, else that in a data dir, which is made if there is none.
+
+    Raises UsageError if the file cannot be used as a secret, StorageError if it cannot be read or made.
+    """
+    if given is not None:
+        return _read(given), given
+    found = next((folder / TOKEN_NAME for folder in folders if (folder / TOKEN_NAME).exists()), None)
+    if found is None:
+        found = next((folder for folder in folders if folder.is_dir()), folders[0]) / TOKEN_NAME
+        _create(found)
+    return _read(found), found
+
+
+def _create(path: Path) -> None:
+    """Make the file whole or not at all; one that another process made meanwhile stays."""
+    draft = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        os.write(fd, f"{secrets.token_urlsafe(32)}\n".encode())
+        os.fsync(fd)
+        os.close(fd)
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}", "Name a file with a token: --token-file FILE.") from error
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            status, content = os.fstat(file.fileno()), file.read(_MAX_BYTES)
+    except OSError as error:
+        raise StorageError(
+            f"{path}: {error.strerror}", "Write a token there: `umask 077; openssl rand -hex 32 > FILE`."
+        ) from error
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UsageError(
+            f"{path}: others may read or change it (mode {stat.S_IMODE(status.st_mode):04o})",
+            f"A token is a secret: `chmod 600 {path}`; if somebody may have read it, write another one.",
+        )
+    if status.st_uid not in (0, os.geteuid()):
+        raise UsageError(f"{path}: it belongs to another user", "Use a file of your own.")
+    token = content.strip()
+    if not _TOKEN.fullmatch(token):
+        raise UsageError(
+            f"{path}: no token: one word of at least 16 printable ASCII characters is expected",
+            "Write one: `umask 077; openssl rand -hex 32 > FILE`.",
+        )
+    return token.decode("ascii")

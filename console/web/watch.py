@@ -1,0 +1,268 @@
+"""Watches data dirs: each is read once a second at most, on its own thread, for all clients."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from msgspec import Struct, field
+from msgspec.structs import replace
+from starlette.requests import Request
+
+from console.client import supervisor_alarm
+from console.crawl.source import DataSource, LogLines, PollResult, poll
+from console.crawl.status import (
+    describe_unreadable,
+    empty_line,
+    event_as_dict,
+    line_of,
+    require_folder,
+    status_as_dict,
+)
+from console.web.feed import Channel, Update
+from engine.errors import CrawlError, StorageError, UsageError, reason_of, suggest
+from engine.model.run import RunState
+from engine.store.db.connector import DatabaseBusy
+from engine.store.db.file_header import CRAWL
+from engine.store.db.location import STORE_FILE
+from engine.store.read.snapshot import DEFAULT_LIMIT, EMPTY_SNAPSHOT
+
+SECONDS = 1.0
+"""Between two reads of a data dir."""
+_MAX_LINES = 100
+"""Lines of the log that one message has."""
+_MAX_REPLAYED = 500
+"""Lines that a client gets which was away."""
+_BUSY_SECONDS = 10.0
+"""How long the last view stands for a database that is busy."""
+
+Answer = TypeVar("Answer")
+_NOTHING = PollResult(0.0, 0.0, EMPTY_SNAPSHOT, None)
+
+
+class CrawlView(Struct, frozen=True):
+    """What was read of a data dir at one moment."""
+
+    name: str
+    """In URLs."""
+    data: Path
+    number: int
+    """The next view has the next one."""
+    at: float
+    """Monotonic seconds."""
+    poll: PollResult
+    line: dict[str, Any]
+    """As `status --all --json` prints it."""
+    status: dict[str, Any]
+    """As `status --json` prints it."""
+    error: str | None = None
+    """Why the data dir cannot be read now; the rest is empty then."""
+    exit_code: int | None = None
+    """Of the latest run, if it has ended."""
+    last_success: float | None = None
+    """When a run last ended with exit code 0, wall clock."""
+    last_event: int = 0
+    log: tuple[dict[str, Any], ...] = ()
+    """The lines that came since the view before, as `events --json` prints them; the first view has none."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the crawl is not well: no run is alive, and the last did not end well. Names nothing of the crawl."""
+        run = self.poll.snapshot.run
+        if self.error is not None:
+            return "a data directory cannot be read"
+        if run is None:
+            return "there is no run yet"
+        if self.poll.is_live or self.exit_code == 0:
+            return None
+        if self.exit_code is None:
+            return "the supervisor is gone, and the run has not ended"
+        if run.state is RunState.DONE:
+            return "the last run ended with failures"
+        return f"the last run ended {run.state}"
+
+
+class Watch:
+    """One data dir. All methods but `ask`'s function run on the event loop."""
+
+    def __init__(self, name: str, data: Path) -> None:
+        self.name = name
+        self.data = data
+        self.channel = Channel(self._update)
+        self._source = DataSource(data)
+        self._stamp: tuple[Any, ...] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"watch {name}")
+        self._reading: asyncio.Task[CrawlView] | None = None
+        self._view: CrawlView | None = None
+
+    async def current(self) -> CrawlView:
+        """The newest view, at most a second old; those who ask meanwhile share one read."""
+        view = self._view
+        if view is not None and time.monotonic() - view.at < SECONDS:
+            return view
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._refresh())
+        return await asyncio.shield(self._reading)
+
+    async def ask(self, question: Callable[[DataSource], Answer]) -> Answer:
+        """Have the thread of the data dir read more. Raises CrawlError."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question)
+
+    async def log_after(self, event: int) -> bytes:
+        """The message with the lines of the latest run after this one, the last of them if there are many."""
+        run = (await self.current()).poll.snapshot.run
+        if run is None:
+            return b""
+        seq = run.seq
+        lines = await self.ask(
+            lambda source: source.events(seq, max(event, source.last_event_id() - _MAX_REPLAYED), _MAX_REPLAYED)
+        )
+        return log_message([event_as_dict(id_, line) for id_, line in lines])
+
+    def close(self) -> None:
+        self.channel.close()
+        self._thread.submit(self._source.close)
+        self._thread.shutdown(wait=False)
+
+    async def _refresh(self) -> CrawlView:
+        loop = asyncio.get_running_loop()
+        self._view = await loop.run_in_executor(self._thread, self._read, self._view)
+        return self._view
+
+    async def _update(self) -> Update:
+        view = await self.current()
+        return Update(view.number, {**view.status, "error": view.error}, log_message(view.log))
+
+    def _answer(self, question: Callable[[DataSource], Answer]) -> Answer:
+        self._follow_files()
+        return question(self._source)
+
+    def _read(self, before: CrawlView | None) -> CrawlView:
+        """The next view; whatever happens, the one after it is tried again."""
+        number = before.number + 1 if before is not None else 1
+        now = time.monotonic()
+        try:
+            require_folder(self.data)
+            self._follow_files()
+            return self._view_of(number, before)
+        except DatabaseBusy as error:
+            if before is not None and before.error is None and now - before.poll.at < _BUSY_SECONDS:
+                return replace(before, number=number, at=now, log=())
+            return self._unreadable(number, error)
+        except Exception as error:
+            self._forget()
+            return self._unreadable(number, error)
+
+    def _view_of(self, number: int, before: CrawlView | None) -> CrawlView:
+        source = self._source
+        read = poll(source, DEFAULT_LIMIT)
+        view, run = read.snapshot, read.snapshot.run
+        alarm = supervisor_alarm(self.data, view)
+        ended, exit_code = source.ended(run.seq) if run is not None else (None, None)
+        last_event, log = self._new_lines(run.seq if run is not None else None, before)
+        return CrawlView(
+            self.name, self.data, number, time.monotonic(), read,
+            line=line_of(self.data, view, ended, alarm),
+            status=status_as_dict(view, alarm),
+            exit_code=exit_code,
+            last_success=source.last_success() if run is not None else None,
+            last_event=last_event,
+            log=tuple(event_as_dict(id_, event) for id_, event in log),
+        )  # fmt: skip
+
+    def _new_lines(self, run: int | None, before: CrawlView | None) -> tuple[int, LogLines]:
+        """The last event, and the lines of the log since the view before; the last ones if there are many."""
+        if run is None:
+            return 0, ()
+        last = self._source.last_event_id()
+        if before is None or not before.last_event or before.last_event >= last:
+            return last, ()
+        return last, self._source.events(run, max(before.last_event, last - _MAX_LINES), _MAX_LINES)
+
+    def _unreadable(self, number: int, error: Exception) -> CrawlView:
+        text = describe_unreadable(self.data, error if isinstance(error, CrawlError | OSError) else _fault(error))
+        return CrawlView(
+            self.name, self.data, number, time.monotonic(), _NOTHING,
+            line=empty_line(self.data, text), status=status_as_dict(EMPTY_SNAPSHOT), error=text,
+        )  # fmt: skip
+
+    def _follow_files(self) -> None:
+        """Open the database anew where another one stands in its place, or a copy of it was read."""
+        stamp = tuple(map(_identity, (self.data / CRAWL, self.data / STORE_FILE)))
+        if stamp != self._stamp:
+            self._forget()
+            self._stamp = stamp
+
+    def _forget(self) -> None:
+        try:
+            self._source.close()
+        finally:
+            self._source, self._stamp = DataSource(self.data), None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file it is; None: there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _fault(error: Exception) -> CrawlError:
+    return StorageError(f"a fault of the program: {reason_of(error)}")
+
+
+def log_message(lines: Sequence[dict[str, Any]]) -> bytes:
+    """A message with lines of the log; its id is that of the last one."""
+    if not lines:
+        return b""
+    return b"id: %d\nevent: log\ndata: %b\n\n" % (lines[-1]["id"], orjson.dumps(lines))
+
+
+class Crawls(Struct):
+    """The data dirs that are served, by name."""
+
+    watches: dict[str, Watch]
+    control: bool = False
+    channel: Channel = field(default_factory=lambda: Channel(None))
+    """Of the list of all."""
+
+    def __post_init__(self) -> None:
+        self.channel.read = self._update
+
+    def find(self, request: Request) -> Watch:
+        """The data dir that `?data=NAME` names; the only one without it. Raises UsageError."""
+        name = request.query_params.get("data")
+        if name is None and len(self.watches) == 1:
+            return next(iter(self.watches.values()))
+        if name is None:
+            raise UsageError("which data directory?", f"Add ?data=NAME, one of: {', '.join(self.watches)}.")
+        if name not in self.watches:
+            raise UsageError(f"no data directory '{name}'{suggest(name, list(self.watches))}", "GET / lists them.")
+        return self.watches[name]
+
+    async def views(self) -> list[CrawlView]:
+        return await asyncio.gather(*(watch.current() for watch in self.watches.values()))
+
+    def close(self) -> None:
+        self.channel.close()
+        for watch in self.watches.values():
+            watch.close()
+
+    async def _update(self) -> Update:
+        views = await self.views()
+        return Update(sum(view.number for view in views), {view.name: view.line for view in views})
+
+
+def name_folders(folders: Sequence[Path]) -> dict[str, Path]:
+    """The folders by their shortest distinct ends: `data`, or `north-data` and `south-data`."""
+    parts = [[part for part in folder.absolute().parts if part != "/"] or ["root"] for folder in folders]
+    size, names = 1, [each[-1] for each in parts]
+    while len(set(names)) < len(names) and size < max(map(len, parts)):
+        size += 1
+        names = ["-".join(each[-size:]) for each in parts]
+    return dict(zip(names, folders, strict=True))

@@ -1,0 +1,47 @@
+"""The file with the token of `serve`."""
+
+import pytest
+
+pytest.importorskip("prometheus_client", reason="the extra serve is missing")
+
+from console.web.token_file import load_token
+from engine.errors import StorageError, UsageError
+
+
+def test_a_token_is_made_once_for_its_owner_alone(tmp_path):
+    token, path = load_token(None, [tmp_path / "data"])
+    assert path == tmp_path / "data/serve.token"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(token) >= 32
+    assert load_token(None, [tmp_path / "data"]) == (token, path)
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["serve.token"]
+
+
+def test_of_several_data_dirs_the_one_that_has_a_token_counts(tmp_path):
+    for name in ("north", "south"):
+        (tmp_path / name).mkdir()
+    token, _ = load_token(None, [tmp_path / "south"])
+    assert load_token(None, [tmp_path / "north", tmp_path / "south"]) == (token, tmp_path / "south/serve.token")
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
+def test_a_file_that_others_may_read_or_change_is_refused(tmp_path, mode):
+    path = tmp_path / "token"
+    path.write_text("0123456789abcdef\n")
+    path.chmod(mode)
+    with pytest.raises(UsageError, match="others may read or change it"):
+        load_token(path, [])
+
+
+@pytest.mark.parametrize("content", ["", "short", "two words are no token at all", "0123456789abcdef\0"])
+def test_what_is_no_token_is_refused(tmp_path, content):
+    path = tmp_path / "token"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(UsageError, match="no token"):
+        load_token(path, [])
+
+
+def test_a_file_that_is_missing_is_named(tmp_path):
+    with pytest.raises(StorageError, match="No such file"):
+        load_token(tmp_path / "missing", [])
