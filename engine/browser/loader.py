@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from engine import urls
 from engine.browser.browsers import BrowserPool, BrowserUnavailable
+from engine.browser.far_ends import HostAccess
 from engine.browser.messages import BrowserCookie, NotRendered, Rendered, Visit
 from engine.browser.proxy import ForwardProxy, ProxyPass
 from engine.errors import UsageError
@@ -41,30 +42,33 @@ class BrowserLoader:
 
     async def load(
         self, rule: BrowserRule, url: str, request: OutgoingRequest, share: BodyShare, *,
-        admit: Callable[[], Awaitable[None]], judge: Judge, is_exempt: Callable[[str, int], bool],
-        verify: bool,
+        admit: Callable[[], Awaitable[None]], judge: Judge, find_access: Callable[[str], HostAccess],
+        sends_cookies: bool,
     ) -> FetchResponse:  # fmt: skip
         """Have a browser load a page. `url`: the request's URL with unexpanded variables.
 
-        `admit` is awaited once a browser has a place. `share` grows with the document. `is_exempt`: whether a host and
-        port may be at a guarded address. `verify`: whether certificates must be valid.
+        `admit` is awaited once a browser has a place. `share` grows with the document. `find_access`: what the
+        defs say of a host (`name:port`). `sends_cookies`: whether those of the site are sent and kept.
         Raises FetchFailed, NoRoom, and what `admit` and `judge` raise.
         """
         if request.method != "GET":
             raise _fail(f"it sends no {request.method}; give the page a group without `loader: browser`")
-        page = ProxyPass(self._settings.max_body * _WIRE_BODIES, is_exempt)
+        page = ProxyPass(self._settings.max_body * _WIRE_BODIES, find_access)
         response: FetchResponse | None = None
         try:
             async with self._pool.reserve() as browser:
                 await admit()
                 began = time.perf_counter()
-                answer = await browser.load(await self._describe(rule, request, page, verify=verify), judge)
+                answer = await browser.load(await self._describe(rule, request, page, sends_cookies), judge)
                 if isinstance(answer, NotRendered):
                     if answer.is_broken:
                         browser.kill("is replaced")
-                    raise self._explain(answer, page)
+                    raise self._explain(answer, request, page)
                 await share.grow(len(answer.body))
                 response = self._to_response(url, request, answer, page, time.perf_counter() - began)
+                if sends_cookies:
+                    set_cookies = _to_set_cookies(request, answer.cookies)
+                    response.changed_site = self._fetcher.keep_cookies(request, set_cookies)
                 return response
         except BrowserUnavailable as error:
             raise _fail(str(error), retryable=True) from error
@@ -84,9 +88,12 @@ class BrowserLoader:
         await self._pool.aclose()
         await self._proxy.aclose()
 
-    async def _describe(self, rule: BrowserRule, request: OutgoingRequest, page: ProxyPass, *, verify: bool) -> Visit:
-        headers = request.joined_headers()
-        self._fetcher.add_cookies(request)
+    async def _describe(
+        self, rule: BrowserRule, request: OutgoingRequest, page: ProxyPass, sends_cookies: bool
+    ) -> Visit:
+        headers, route = request.joined_headers(), page.find_access(urls.host_key(request.target)).route
+        if sends_cookies:
+            self._fetcher.add_cookies(request)
         return Visit(
             url=request.target,
             headers=tuple([(name, value) for name, value in headers.items() if name.lower() not in _OWN_HEADERS]),
@@ -97,10 +104,13 @@ class BrowserLoader:
             key=page.key,
             seconds=self._settings.deadline,
             max_body=self._settings.max_body,
-            verify=verify,
+            verify=route is None or route.tls is None or route.tls.verify,
         )
 
-    def _explain(self, answer: NotRendered, page: ProxyPass) -> FetchFailed:
+    def _explain(self, answer: NotRendered, request: OutgoingRequest, page: ProxyPass) -> FetchFailed:
+        failure = page.failures.get(urls.host_key(request.target))
+        if answer.is_unanswered and failure is not None:
+            return failure
         if page.is_used_up:
             return _fail(f"the page brought more than {page.limit:,} bytes ({_WIRE_BODIES} x max_body); see `block`")
         guarded = f" (the address guard refused {', '.join(page.refused[:3])})" if page.refused else ""
@@ -126,7 +136,6 @@ class BrowserLoader:
             retry_after=limit.wait,
             exceeds_rate=limit.is_exceeded,
             loaded_url=None if final in (None, request.target) else final,
-            changed_site=self._fetcher.keep_cookies(request, _to_set_cookies(request, answer.cookies)),
         )
 
 

@@ -99,6 +99,8 @@ class NotRendered(Struct, frozen=True, kw_only=True, tag="failed"):
 
     text: _Text
     retryable: bool = True
+    is_unanswered: bool = False
+    """Whether no answer came for the document."""
     is_late: bool = False
     """Whether it took longer than it may."""
     is_broken: bool = False

@@ -1,39 +1,40 @@
-"""The proxy through which browsers reach the network: it guards addresses and counts bytes."""
+"""The proxy through which browsers reach the network: counts bytes, opens what the defs allow."""
 
 import asyncio
 import base64
 import contextlib
 import hmac
 import secrets
-import socket
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from engine.http.address_guard import GuardedAddress, connect
-from engine.http.errors import NoFileLeft
+from engine.browser.far_ends import HEAD_BYTES, FarEnd, FarEnds, HostAccess
+from engine.http.errors import AddressRefused, FetchFailed, NoFileLeft
 from engine.http.transports.guard import Resolvers
+from engine.http.transports.proxies import PROXY_REFUSES, Proxy, ProxyFailed
 
-_HEAD_BYTES = 128 * 1024
 _PIECE_BYTES = 64 * 1024
 _HEAD_SECONDS = 30.0
-_CONNECT_SECONDS = 30.0
 _WANTED = b'Proxy-Authenticate: Basic realm="crawl"\r\n'
+_REFUSED = str(PROXY_REFUSES).encode()
 _HOP_HEADERS = frozenset({b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive"})
 
 
 class ProxyPass(Struct, eq=False):
-    """What one page may do: its key, the hosts that may be at guarded addresses, and its bytes."""
+    """What one page may do: its key, how it reaches hosts, and its bytes."""
 
     limit: int
     """Bytes that may come for it."""
-    is_exempt: Callable[[str, int], bool]
-    """Whether a host and port may be at a guarded address."""
+    find_access: Callable[[str], HostAccess]
+    """What the defs say of a host (`name:port`)."""
     key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     received: int = 0
     refused: list[str] = field(default_factory=list)
     """The hosts that the address guard refused."""
+    failures: dict[str, FetchFailed] = field(default_factory=dict)
+    """By host, why the last connection to it did not open."""
     streams: set[asyncio.StreamWriter] = field(default_factory=set)
 
     @property
@@ -75,14 +76,14 @@ class ForwardProxy:
     """On loopback, for one event loop. A request needs the key of an open pass."""
 
     def __init__(self, resolvers: Resolvers) -> None:
-        self._resolvers = resolvers
+        self._far_ends = FarEnds(resolvers)
         self._server: asyncio.Server | None = None
         self._passes: dict[str, ProxyPass] = {}
 
     async def open(self, page: ProxyPass) -> str:
         """Admit a page; returns the address of the proxy."""
         if self._server is None:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_HEAD_BYTES)
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=HEAD_BYTES)
         self._passes[page.key] = page
         host, port = self._server.sockets[0].getsockname()[:2]
         return f"http://{host}:{port}"
@@ -124,19 +125,26 @@ class ForwardProxy:
         if not host or (not is_tunnel and parts.scheme != b"http"):
             await _answer(writer, b"400 Bad Request")
             return
-        connected = await self._connect(page, host, port, writer)
-        if connected is None:
+        far = await self._open(page, f"[{host}]" if ":" in host else host, port, is_tunnel=is_tunnel)
+        if far is None:
+            if is_tunnel:  # of other requests, an answer would be that of the host
+                await _answer(writer, b"502 Bad Gateway")
             return
-        server_reader, server_writer = await asyncio.open_connection(sock=connected, limit=_HEAD_BYTES)
+        server_reader, server_writer = far.reader, far.writer
         page.streams.update((writer, server_writer))
         try:
             if is_tunnel:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 sending = asyncio.create_task(_copy(reader, server_writer))
             else:
-                server_writer.write(_origin_head(request, parts.path or b"/", parts.query))
+                server_writer.write(_request_head(request, parts.path or b"/", parts.query, far.forwarder))
                 await _copy_body(reader, server_writer, request.content_length)
-                writer.write(await _read_answer(server_reader))
+                answer = await _read_answer(server_reader)
+                if far.forwarder is not None and answer.split(b" ", 2)[1] == _REFUSED:
+                    self._far_ends.note_refusal(far)
+                    page.failures[f"{host}:{port}"] = _refused_by(far.forwarder)
+                    return
+                writer.write(answer)
                 sending = asyncio.create_task(_await_end(reader))
             receiving = asyncio.create_task(self._receive(page, server_reader, writer))
             try:
@@ -150,18 +158,16 @@ class ForwardProxy:
             page.streams.difference_update((writer, server_writer))
             server_writer.close()
 
-    async def _connect(
-        self, page: ProxyPass, host: str, port: int, writer: asyncio.StreamWriter
-    ) -> socket.socket | None:
-        exempt = page.is_exempt(host, port)
+    async def _open(self, page: ProxyPass, host: str, port: int, *, is_tunnel: bool) -> FarEnd | None:
+        key = f"{host}:{port}"
         try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                return await connect(self._resolvers.find(exempt=exempt), host, port, exempt=exempt)
-        except GuardedAddress:
-            page.refused.append(f"{host}:{port}")
-            await _answer(writer, b"403 Forbidden")
-        except (OSError, TimeoutError, NoFileLeft):
-            await _answer(writer, b"502 Bad Gateway")
+            return await self._far_ends.open(page.find_access(key), host, port, is_tunnel=is_tunnel)
+        except FetchFailed as failure:
+            page.failures[key] = failure
+            if isinstance(failure, AddressRefused):
+                page.refused.append(key)
+        except NoFileLeft as error:
+            page.failures[key] = FetchFailed(str(error), kind="connection", retryable=True)
         return None
 
     async def _receive(self, page: ProxyPass, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -174,6 +180,10 @@ class ForwardProxy:
             await writer.drain()
 
 
+def _refused_by(proxy: Proxy) -> FetchFailed:
+    return FetchFailed(f"proxy {proxy}: {ProxyFailed.by_status(PROXY_REFUSES)}", kind="proxy", retryable=True)
+
+
 def _parse(head: bytes) -> _Request:
     """Raises ValueError."""
     first, *lines = head[:-4].split(b"\r\n")
@@ -182,10 +192,12 @@ def _parse(head: bytes) -> _Request:
     return _Request(method, target, [(name, value.strip()) for name, _, value in pairs])
 
 
-def _origin_head(request: _Request, path: bytes, query: bytes) -> bytes:
-    """The head for the server: one request a connection, so that each is judged."""
-    target = path + (b"?" + query if query else b"")
+def _request_head(request: _Request, path: bytes, query: bytes, forwarder: Proxy | None) -> bytes:
+    """The head for the server, or for a proxy: one request a connection, so that each is judged."""
+    target = path + (b"?" + query if query else b"") if forwarder is None else request.target
     lines = [name + b": " + value for name, value in request.headers if name.lower() not in _HOP_HEADERS]
+    if forwarder is not None and forwarder.authorization:
+        lines.append(b"Proxy-Authorization: " + forwarder.authorization.encode())
     return b"\r\n".join([request.method + b" " + target + b" HTTP/1.1", *lines, b"Connection: close", b"", b""])
 
 

@@ -30,9 +30,10 @@ _TEXT_CHARACTERS = 300
 class _Failed(Exception):
     """The page could not be used."""
 
-    def __init__(self, text: str, *, retryable: bool = True) -> None:
+    def __init__(self, text: str, *, retryable: bool = True, is_unanswered: bool = False) -> None:
         super().__init__(text)
         self.retryable = retryable
+        self.is_unanswered = is_unanswered
 
 
 class PageVisit:
@@ -68,7 +69,7 @@ class PageVisit:
         except TimeoutError:
             return NotRendered(text=f"timeout after {self._visit.seconds:g} s", is_late=True)
         except _Failed as failure:
-            return NotRendered(text=str(failure), retryable=failure.retryable)
+            return NotRendered(text=str(failure), retryable=failure.retryable, is_unanswered=failure.is_unanswered)
         except RenderedTooLarge as error:
             return NotRendered(text=str(error), retryable=False)
         except BrowserError as error:
@@ -152,7 +153,7 @@ class PageVisit:
                 return None
             if "ERR_ABORTED" in str(error):  # a download, or a status without a document
                 raise _Failed("the browser shows no document of this URL", retryable=False) from error
-            raise _Failed(_describe(error)) from error
+            raise _Failed(_describe(error), is_unanswered=True) from error
 
     def _left(self) -> Rendered:
         return Rendered(url=self._visit.url, status=302, headers=(), leads_to=self._leads_to)

@@ -93,6 +93,10 @@ class SocketStream(GuardedStream):
         end_in_order(self._socket)
         self._socket.close()
 
+    def detach(self) -> socket.socket:
+        """The socket, which is the caller's from now on."""
+        return self._socket
+
     def get_extra_info(self, info: str) -> Any:
         """For `is_readable`: whether bytes, or the end, can be read now."""
         if info != "is_readable":

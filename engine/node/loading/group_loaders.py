@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from engine import urls
+from engine.browser.far_ends import HostAccess
 from engine.browser.loader import BrowserLoader
 from engine.http.byte_budget import BodyShare
 from engine.http.decompress import body_too_large
@@ -89,12 +90,12 @@ class GroupLoaders:
     async def render(
         self, rule: BrowserRule, job: LeasedJob, url: str, request: OutgoingRequest, share: BodyShare, *,
         again: bool, on_send: Callable[[], None], judge: Callable[[str], Awaitable[bool]],
-        is_exempt: Callable[[str, int], bool],
+        find_access: Callable[[str], HostAccess],
     ) -> LoadOutcome:  # fmt: skip
         """Have a browser load a page, as `load` does.
 
-        `judge`: whether the page may go on to a further document of its host. `is_exempt`: whether a host and port may
-        be at a guarded address.
+        `judge`: whether the page may go on to a further document of its host. `find_access`: what the defs say of a
+        host (`name:port`).
         """
         must_wait = not self._browser.has_free()
         if must_wait:
@@ -104,11 +105,10 @@ class GroupLoaders:
             await self._take_turn(job, must_wait=must_wait, again=again)
             on_send()
 
-        route = job.plan.rule.route
         try:
             response = await self._browser.load(
-                rule, url, request, share, admit=admit, judge=judge, is_exempt=is_exempt,
-                verify=route is None or route.tls is None or route.tls.verify,
+                rule, url, request, share, admit=admit, judge=judge, find_access=find_access,
+                sends_cookies=job.plan.rule.jar_mode != "off",
             )  # fmt: skip
         except FetchFailed as failure:
             return LoadOutcome((), failure=failure)

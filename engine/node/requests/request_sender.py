@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import Struct, field
 
 from engine import urls
+from engine.browser.far_ends import HostAccess
 from engine.files.local_file import read_file
 from engine.http.byte_budget import BodyShare
 from engine.http.challenge import REFUSAL_STATUSES, find_challenge
@@ -213,7 +214,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             outcome = await self.group_loaders.render(
                 loader, job, url, outgoing, attempt.share, again=again, on_send=on_send,
                 judge=partial(self._may_go_on, job, attempt),
-                is_exempt=lambda host, port: self.named_hosts.is_exempt(f"{host}:{port}", job.defs_version),
+                find_access=partial(self._find_access, job),
             )  # fmt: skip
         else:
             outcome = await self.group_loaders.load(
@@ -226,6 +227,11 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             attempt.requests -= 1
             return None
         return self.count_response(job, attempt, sent_at, outcome.response)
+
+    def _find_access(self, job: LeasedJob, host_key: str) -> HostAccess:
+        """What the defs say of a host that a page in a browser asks for something."""
+        rule = self.def_cache.plan(job, host_key).rule
+        return HostAccess(self.named_hosts.is_exempt(host_key, job.defs_version), rule.route)
 
     async def _may_go_on(self, job: LeasedJob, attempt: Attempt, url: str) -> bool:
         """Whether a page in a browser may go on to a document of its host, after its turn."""
