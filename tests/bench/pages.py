@@ -56,6 +56,37 @@ def small_page(number: int, count: int) -> bytes:
     ).encode()
 
 
+SCRIPT = """\
+fetch('/api/' + location.pathname.split('/').pop()).then(answer => answer.json()).then(items => {
+    for (const item of items)
+        list.insertAdjacentHTML('beforeend', `<li class=item><b>${item.name}</b> <i>${item.price}</i></li>`);
+});
+"""
+"""Writes the rows of a page, from JSON that it asks for."""
+STYLE = "body { font: 16px sans-serif } .item { display: flex; padding: 4px } .detail { margin: 8px }"
+ITEMS = 10
+
+
+def items(number: int) -> list[dict[str, str]]:
+    """What a page of the scripted site offers."""
+    return [{"name": f"Item {number}-{n}", "price": f"{number}.{n}0"} for n in range(ITEMS)]
+
+
+def scripted_page(number: int, *, by_script: bool) -> bytes:
+    """A page of about 8 kB, whose items its script writes, or which has them."""
+    rows = (
+        ""
+        if by_script
+        else "".join(f"<li class=item><b>{i['name']}</b> <i>{i['price']}</i></li>" for i in items(number))
+    )
+    script = '<script src="/site.js"></script>' if by_script else ""
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Shelf {number}</title>'
+        f'<link rel="stylesheet" href="/site.css"></head>\n<body><h1>Shelf {number}</h1>\n'
+        f'<ul id="list">{rows}</ul>{script}\n{_filler(7_000)}'
+    ).encode()
+
+
 @lru_cache(maxsize=1)
 def _navigation(count: int) -> str:
     return "".join(f'<a href="{path_of(n)}">Part {n}</a>\n' for n in range(min(10, count)))

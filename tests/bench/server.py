@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import uvloop
 
-from tests.bench.pages import number_of, page, small_page
+from tests.bench.pages import SCRIPT, STYLE, items, number_of, page, scripted_page, small_page
 
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n"
 
@@ -144,6 +144,24 @@ def of_small_pages(count: int) -> Callable[[str], bytes]:
     return respond
 
 
+def of_scripted_pages(every: int) -> Callable[[str], bytes]:
+    """Responds with pages of which each `every`-th has its rows by a script."""
+
+    def respond(path: str) -> bytes:
+        folder, _, name = path[1:].partition("/")
+        if path == "/site.js":
+            return _response(SCRIPT.encode(), "text/javascript")
+        if path == "/site.css":
+            return _response(STYLE.encode(), "text/css")
+        if not name.isdecimal():
+            return _NOT_FOUND
+        if folder == "api":
+            return _response(json.dumps(items(int(name))).encode(), "application/json")
+        return _response(scripted_page(int(name), by_script=int(name) % every == 0), "text/html; charset=utf-8")
+
+    return respond
+
+
 async def serve(
     respond: Callable[[str], bytes],
     addresses: list[tuple[str, int]],
@@ -173,6 +191,7 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--size", type=int, default=28_000, metavar="BYTES")
     parser.add_argument("--small", action="store_true", help="pages of 3 kB, which cost the server little")
+    parser.add_argument("--scripted", type=int, metavar="N", help="pages of which each N-th has its rows by a script")
     parser.add_argument("--latency", type=float, default=0.0, metavar="MS")
     parser.add_argument("--versions", action="store_true", help="give each page an ETag; answer 304 to who names it")
     parser.add_argument("--cookie", action="store_true", help="set a new cookie with each answer")
@@ -180,6 +199,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.root:
         respond = of_folder(options.root)
+    elif options.scripted:
+        respond = of_scripted_pages(options.scripted)
     else:
         respond = of_small_pages(options.pages) if options.small else of_pages(options.pages, options.size)
     addresses = [(text.rpartition(":")[0], int(text.rpartition(":")[2])) for text in options.listen]

@@ -151,6 +151,14 @@ def small_pages(pages: int) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
+def scripted_site(every: int) -> Iterator[Site]:
+    """Pages of 8 kB by our own server; each `every`-th has its rows by a script."""
+    name = "rows by a script" if every == 1 else f"rows by a script in each {every}th page"
+    with _server(name, ["--scripted", str(every)]) as site:
+        yield site
+
+
+@contextlib.contextmanager
 def slow_site(latency: float, *, hosts: int = 100, pages: int = 50, size: int = 8_000) -> Iterator[Site]:
     """A site of many hosts with `pages` pages each, every page answered after `latency` seconds."""
     arguments = ["--pages", str(pages), "--size", str(size), "--latency", str(latency * 1000)]
