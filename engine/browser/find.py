@@ -8,7 +8,10 @@ from engine.model.definition import Definitions
 from engine.runtime.extras import require_extra
 from engine.settings import Settings
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "microsoft-edge")
+_NAMES = (
+    "chromium-headless-shell", "chrome-headless-shell",  # they make no window for a page, which costs most of its time
+    "chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "microsoft-edge",
+)  # fmt: skip
 
 
 def require_browser(definitions: Definitions, settings: Settings) -> None:
@@ -28,6 +31,7 @@ def find_browser(settings: Settings) -> str:
         return path
     path = next((found for name in _NAMES if (found := shutil.which(name))), None)
     if path is None:
-        text = f"no browser is on PATH ({os.environ.get('PATH', '')}): looked for {', '.join(_NAMES[:4])}"
-        raise UsageError(text, "Install Chromium (Debian: apt-get install chromium), or set browser to its path.")
+        text = f"no browser is on PATH ({os.environ.get('PATH', '')}): looked for {', '.join(_NAMES[:5])}"
+        package = "Debian: apt-get install chromium-headless-shell"
+        raise UsageError(text, f"Install Chromium ({package}), or set browser to its path.")
     return path

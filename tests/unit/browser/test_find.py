@@ -1,0 +1,38 @@
+"""Which program of the machine is the browser, and what is said without one."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.browser import find
+from engine.errors import UsageError
+from engine.settings import Settings
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(find, "require_extra", lambda *_: None)
+    return tmp_path
+
+
+def put(folder: Path, name: str) -> str:
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+    return str(folder / name)
+
+
+def test_a_browser_without_windows_comes_first(folder: Path) -> None:
+    full = put(folder, "chromium")
+    assert find.find_browser(Settings()) == full
+    shell = put(folder, "chromium-headless-shell")
+    assert find.find_browser(Settings()) == shell
+    assert find.find_browser(Settings(browser="chromium")) == full
+
+
+@pytest.mark.parametrize(("browser", "wanted"), [(None, "Install Chromium"), ("/no/such", "Set browser to the path")])
+def test_without_a_browser_it_is_said_what_to_do(folder: Path, browser: str | None, wanted: str) -> None:
+    with pytest.raises(UsageError) as told:
+        find.find_browser(Settings(browser=browser))
+    assert wanted in str(told.value.remedy)
+    assert str(browser or folder) in told.value.message
