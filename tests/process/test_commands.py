@@ -34,6 +34,7 @@ ELSEWHERE = {
     "extract": ["--defs", "defs", "--data", "data"],
     "init": ["new"],
     "job": ["1", "--data", "data"],
+    "schedule": ["shop", "--at", "03:30", "--cron", "--defs", "defs"],
     "schema": [],
     "series": ["book", "isbn", "--key", "isbn", "--data", "data"],
     "shell": ["PAGE", "--defs", "defs"],

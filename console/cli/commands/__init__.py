@@ -7,6 +7,7 @@ from engine.installed import NameTable
 
 COMMANDS = {
     "run": ("work.run:run", "Resume the unfinished run, else start a new one."),
+    "schedule": ("work.schedule:schedule", "Start the crawl at times: systemd, cron or Kubernetes."),
     "check": ("defs.check:check", "Validate defs."),
     "plan": ("defs.plan:plan", "Show what publishing the defs on disk would change."),
     "steps": ("defs.steps:steps", "Show the steps of the tasks, and the classes that defs may name."),
@@ -54,6 +55,11 @@ COMMANDS = {
 
 EXAMPLES = {
     "run": ("run --no-ui -o books.csv", "run --fresh --max-pages 20"),
+    "schedule": (
+        'schedule shop --at "Mon 03:30" --systemd --install',
+        "schedule shop --at 03:30 --cron",
+        "schedule --list",
+    ),
     "check": ("check", "check defs/books.yml --json"),
     "plan": ("plan", "plan --full"),
     "steps": ("steps books/list", "steps --available"),

@@ -82,7 +82,7 @@ def _look(what: str, run_ids: Sequence[str], limit: int | None, as_json: bool, d
                 shown = latest(db) if run is None else find_run(db, run)
                 view = snapshot.read(db, run=shown.seq) if shown is not None else view
     if as_json:
-        listed = {"runs": [_run_as_dict(past) for past in past_runs]}
+        listed = {"runs": [run_as_dict(past) for past in past_runs]}
         write_json(listed if what == "list" else snapshot.build_report(view, exit_code=None))
     elif past_runs:
         write_lines(*_table(past_runs))
@@ -161,7 +161,7 @@ def _named_runs(db: "Database", data: Path, run_ids: Sequence[str]) -> "list[Run
     return measure_runs(db, data, [past for past in reversed(list_runs(db)) if past.seq in wanted])
 
 
-def _run_as_dict(past: "PastRun") -> dict[str, Any]:
+def run_as_dict(past: "PastRun") -> dict[str, Any]:
     from engine.extract.page.context import format_utc
 
     return {
