@@ -9,7 +9,6 @@ import argparse
 import csv
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -18,6 +17,8 @@ from statistics import median
 
 from msgspec import Struct
 
+from engine.browser.find import find_browser
+from engine.settings import Settings
 from tests.bench.crawlers import FOLDER, PROJECT, console
 from tests.bench.measure import Measured, measure, parts_table
 from tests.bench.pages import items
@@ -117,15 +118,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.browsers", description=__doc__)
     parser.add_argument("--pages", type=int, default=1_000)
     parser.add_argument("--at-once", type=int, default=4, help="pages of a browser at once")
+    parser.add_argument("--browser", metavar="PROGRAM", help="default: that of crawl-console")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=("scrapy", "when"), help="one comparison")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append results as JSON lines")
     options = parser.parse_args()
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        parser.error("no Chromium is on PATH")
+    chromium = find_browser(Settings(browser=options.browser))
     contest = Contest(pages=options.pages, at_once=options.at_once, chromium=chromium)
-    print(f"{machine_line()}\nload {os.getloadavg()[0]:.2f}")
+    print(f"{machine_line()}\n{chromium}, load {os.getloadavg()[0]:.2f}")
     comparisons = {
         "scrapy": (1, {"crawl-console": contest.ours(ALL), "scrapy-playwright": contest.scrapy}),
         "when": (SPARSE, {"when: missing": contest.ours(WHEN), "all rendered": contest.ours(ALL)}),

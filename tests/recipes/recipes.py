@@ -14,7 +14,7 @@ from tests.recipes.catalogue import API_PAGE, DEPARTMENTS, PER_PAGE, Product, pa
 from tests.recipes.shop import Shop
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAPTERS = ("returning", "shapes", "inside", "values")
+CHAPTERS = ("returning", "shapes", "inside", "values", "browser")
 DOCUMENTS = [ROOT / "docs" / "recipes.md", *(ROOT / "docs" / "recipes" / f"{name}.md" for name in CHAPTERS)]
 SPIDERS = ROOT / "tests" / "bench" / "spiders"
 ADDRESS = "https://shop.example"

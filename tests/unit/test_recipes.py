@@ -8,14 +8,14 @@ from tests.recipes.inside import INSIDE_RECIPES
 from tests.recipes.line_counts import count_python_lines, count_yaml_lines
 from tests.recipes.member_recipes import MEMBER_RECIPES
 from tests.recipes.recipes import DOCUMENTS, RECIPES, SPIDERS, Recipe
+from tests.recipes.scripted import BROWSER_RECIPES
 from tests.recipes.shapes import SHAPE_RECIPES
 from tests.recipes.values import VALUE_RECIPES
 
 
 def test_each_section_is_a_recipe_with_a_spider():
-    headings = [
-        recipe.heading for recipe in (*RECIPES, *MEMBER_RECIPES, *SHAPE_RECIPES, *INSIDE_RECIPES, *VALUE_RECIPES)
-    ]
+    chapters = (RECIPES, MEMBER_RECIPES, SHAPE_RECIPES, INSIDE_RECIPES, VALUE_RECIPES, BROWSER_RECIPES)
+    headings = [recipe.heading for chapter in chapters for recipe in chapter]
     assert [
         title for page in DOCUMENTS for title in re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
     ] == headings
