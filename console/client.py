@@ -285,7 +285,9 @@ def acknowledge(data: Path, added: Collection[str], removed: Collection[str] = (
         runs.acknowledge(db, run.seq, added, removed)
 
 
-def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+def send_command(
+    data: Path, name: str, arguments: dict[str, Any], given_by: str | None = None
+) -> tuple[bool, str]:  # fmt: skip
     """Send a command to the supervisor and wait for its answer: whether it succeeded, and the supervisor's sentence.
 
     Raises SupervisorNotRunning if no supervisor is alive or answers in time.
@@ -299,7 +301,7 @@ def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool
     db = connect(data / CRAWL)
     try:
         with db.transaction():
-            command = commands.submit(db, view.epoch.epoch, name, arguments, time.time())
+            command = commands.submit(db, view.epoch.epoch, name, arguments, time.time(), given_by)
         deadline = time.monotonic() + _REPLY_TIMEOUT
         while time.monotonic() < deadline:
             state, answer = commands.get_answer(db, command)

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from console.web import answers
+from console.web import answers, control
 from console.web.access import Access, Gate, refuse
 from console.web.answers import crawls_of
 from console.web.watch import Crawls
@@ -46,12 +46,14 @@ ROUTES = [
     Route("/", crawl_list),
     Mount("/static", StaticFiles(directory=_FOLDER / "static")),
 ]
+CONTROL_ROUTES = [Route("/commands/{name}", control.command, methods=["POST"])]
+"""With `--control` alone."""
 
 
 def create_app(crawls: Crawls, access: Access) -> Starlette:
     """The application for these data dirs."""
     app = Starlette(
-        routes=ROUTES,
+        routes=[*ROUTES, *(CONTROL_ROUTES if crawls.control else [])],
         middleware=[Middleware(Gate, access=access)],
         exception_handlers={HTTPException: _refused, CrawlError: _failed, Exception: _fault},
     )

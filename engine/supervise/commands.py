@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import orjson
 from msgspec import Struct
 
-from engine.errors import UsageError, plural, suggest
+from engine.errors import UsageError, one_line, plural, suggest
 from engine.model import bounds
 from engine.model.bounds import describe_bounds, is_within
 from engine.model.node import NodeRange, Role
@@ -213,7 +213,8 @@ class CommandHandlers(Struct):
             done, text = self._unrecorded[command.id]
             with self.run.db.transaction():
                 commands.end(self.run.db, command.id, done=done, answer=text, now=time.time())
-                self.run.log("INFO", "command", f"{_event_name(command)}: {text}")
+                by = f" ({one_line(command.given_by)[:_MAX_QUOTED]})" if command.given_by is not None else ""
+                self.run.log("INFO", "command", f"{_event_name(command)}{by}: {text}")
             del self._unrecorded[command.id]
 
     def _handle(self, control: RunControl, command: Command) -> _Answer | None:

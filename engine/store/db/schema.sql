@@ -410,7 +410,8 @@ CREATE TABLE commands (
     state      TEXT NOT NULL DEFAULT 'NEW' CHECK (state IN ('NEW','DONE','REFUSED','EXPIRED')),
     answer     TEXT,
     given_at   REAL NOT NULL,
-    ended_at   REAL
+    ended_at   REAL,
+    given_by   TEXT                                -- who gave it over HTTP; null: a local command or console
 );
 CREATE INDEX commands_new ON commands(supervisor) WHERE state = 'NEW';
 

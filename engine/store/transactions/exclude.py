@@ -1,8 +1,8 @@
 """Takes queued jobs out of a run, or back in, by order of an operator; and takes back a retry."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -13,8 +13,7 @@ from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
 from engine.store.read import browse
 from engine.store.tables.job import jobs
-from engine.store.tables.run import checkpoints, events
-from engine.store.tables.run.events import Event
+from engine.store.tables.run import checkpoints, commands
 from engine.store.transactions.retry import ensure_accepting
 
 _EXCLUDED = "excluded by an operator"
@@ -63,8 +62,9 @@ class Exclusion(NamedTuple):
 
 
 def exclude(
-    db: Database, run: int, job_filter: JobFilter, on_batch: Callable[[int], None] = lambda _: None
-) -> Exclusion:
+    db: Database, run: int, job_filter: JobFilter, on_batch: Callable[[int], None] = lambda _: None,
+    given_by: str | None = None,
+) -> Exclusion:  # fmt: skip
     """Skip the queued pages that match, batch by batch as they are found. `on_batch` gets the number of each batch.
 
     Jobs that a node holds continue, and links found later are not excluded. Raises UsageError if a pattern is too slow,
@@ -83,7 +83,8 @@ def exclude(
         for chunk in browse.iter_ids(db, run, job_filter):
             on_batch(_in_batches(db, chunk, work))
     finally:
-        _log(db, run, len(excluded), f"exclude: {plural(len(excluded), 'job')} SKIPPED ({job_filter.text})")
+        text = f"{plural(len(excluded), 'job')} SKIPPED ({job_filter.text})"
+        _log(db, run, len(excluded), text, "exclude", {"match": job_filter.text}, given_by)
     return Exclusion(excluded, reason)
 
 
@@ -98,7 +99,7 @@ def readmit(db: Database, run: int, exclusion: Exclusion) -> int:
         return count
 
     count = _in_batches(db, exclusion.ids, work)
-    _log(db, run, count, f"undo: {plural(count, 'job')} READY again ({exclusion.reason})")
+    _log(db, run, count, f"{plural(count, 'job')} READY again ({exclusion.reason})")
     return count
 
 
@@ -119,7 +120,7 @@ def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: flo
         return len(ids)
 
     count = _in_batches(db, ended, work)
-    _log(db, run, count, f"undo: the retry of {plural(count, 'job')} is taken back")
+    _log(db, run, count, f"the retry of {plural(count, 'job')} is taken back")
     return count
 
 
@@ -146,10 +147,13 @@ def _in_batches(db: Database, items: Sequence[_T], work: Callable[[Sequence[_T]]
     )
 
 
-def _log(db: Database, run: int, count: int, text: str) -> None:
+def _log(
+    db: Database, run: int, count: int, text: str, name: str = "undo",
+    arguments: Mapping[str, str] = MappingProxyType({}), given_by: str | None = None,
+) -> None:  # fmt: skip
     def add() -> None:
         with db.transaction():
-            events.add(db, run, [Event(time.time(), "INFO", "operator", "command", text)])
+            commands.log_done(db, run, name, text, arguments, given_by)
 
     if count:
         retry_busy(add)

@@ -4,7 +4,6 @@ Each batch is one transaction that first checks that the run accepts work: jobs 
 would be lost.
 """
 
-import time
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -22,8 +21,7 @@ from engine.store.pages import documents
 from engine.store.read import browse
 from engine.store.read.sent_request import SentRequest
 from engine.store.tables.job import jobs, results, step_values
-from engine.store.tables.run import checkpoints, events, runs, supervisors
-from engine.store.tables.run.events import Event
+from engine.store.tables.run import checkpoints, commands, runs, supervisors
 from engine.store.tables.run.runs import Run
 from engine.store.transactions import logins, robots, statistics, supersede
 
@@ -61,7 +59,7 @@ class _EndedJob(NamedTuple):
     root_url: str
 
 
-def retry(db: Database, run: int, job_filter: JobFilter) -> int:
+def retry(db: Database, run: int, job_filter: JobFilter, given_by: str | None = None) -> int:
     """Make the jobs that match READY again, as new; returns how many. A filter without a state selects FAILED ones.
 
     Their pages are fetched again. A DONE run is reopened, for the next `run` to resume.
@@ -70,12 +68,13 @@ def retry(db: Database, run: int, job_filter: JobFilter) -> int:
     """
     job_filter = retry_filter(job_filter)
     chosen = [job for chunk in browse.iter_ids(db, run, job_filter) for job in chunk]
-    return retry_jobs(db, run, chosen, job_filter.matched_states, job_filter.text)
+    return retry_jobs(db, run, chosen, job_filter.matched_states, job_filter.text, given_by)
 
 
 def retry_jobs(
-    db: Database, run: int, chosen: list[int], states: frozenset[str] = frozenset(RETRYABLE_STATES), text: str = ""
-) -> int:
+    db: Database, run: int, chosen: list[int], states: frozenset[str] = frozenset(RETRYABLE_STATES), text: str = "",
+    given_by: str | None = None,
+) -> int:  # fmt: skip
     """Retry jobs by id; those that are no longer in one of the states are skipped. Raises as `retry` does."""
     _check_latest(db, run)
     count, remaining = 0, iter(chosen)
@@ -88,11 +87,11 @@ def retry_jobs(
                 raise UsageError(f"{retry_message(count)}; then {error.message}", error.remedy) from error
             raise
     if count:
-        message = f"retry: {retry_message(count)}" + (f" ({text})" if text else "")
+        message = retry_message(count) + (f" ({text})" if text else "")
         with db.transaction():
             if is_document_lost:
                 statistics.recount(db, run)  # nothing else knows what to subtract from the sums
-            events.add(db, run, [Event(time.time(), "INFO", "operator", "command", message)])
+            commands.log_done(db, run, "retry", message, {"match": text}, given_by)
     return count
 
 

@@ -16,8 +16,7 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
 from engine.store.tables.job import sequences
-from engine.store.tables.run import checkpoints, events, supervisors, versions
-from engine.store.tables.run.events import Event
+from engine.store.tables.run import checkpoints, commands, supervisors, versions
 from engine.store.tables.run.runs import Run
 from engine.store.transactions.retry import ensure_accepting
 from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
@@ -45,12 +44,18 @@ class PostedSeeds(Struct):
 class SeedPoster:
     """Posts seeds into one group of a run, batch by batch; each batch is one transaction that checks the run."""
 
-    def __init__(self, db: Database, run: Run, group: str, settings: Settings) -> None:
-        """`settings`: for a run that no supervisor of this version has begun. Raises UsageError on an unknown group."""
+    def __init__(
+        self, db: Database, run: Run, group: str, settings: Settings, *, given_by: str | None = None
+    ) -> None:  # fmt: skip
+        """`settings`: for a run that no supervisor of this version has begun. Raises UsageError on an unknown group.
+
+        `given_by`: who posts them over HTTP. Their hosts then do not count as named, and files give no job.
+        """
         self._db = db
         db.resize_cache(LIST_CACHE_KB)
         self._run = run
         self._group = group
+        self._given_by = given_by
         self._settings = _read_settings(db) or settings
         self._wal_guard = WalGuard(db.path)
         self._version = 0
@@ -79,9 +84,9 @@ class SeedPoster:
 
     def log(self) -> None:
         """Record the posted URLs in the run's events."""
-        text = f"seed: {plural(self.result.created, 'job')} added to {self._group}"
+        text = f"{plural(self.result.created, 'job')} added to {self._group}"
         with self._db.transaction():
-            events.add(self._db, self._run.seq, [Event(time.time(), "INFO", "operator", "command", text)])
+            commands.log_done(self._db, self._run.seq, "seed", text, {"group": self._group}, self._given_by)
 
     def _add(self, seeds: list[Seed]) -> int:
         """Create the jobs of a batch; returns the number of new ones."""
@@ -91,7 +96,9 @@ class SeedPoster:
                 ensure_accepting(db, run)
                 if versions.current(db, run) == self._version:
                     before = sequences.count(db, run)
-                    self._jobs.readmit(self._jobs.add(self._group, Locator(name=self._group), seeds, JobKind.PAGE))
+                    seeded_hosts = self._jobs.add(self._group, Locator(name=self._group), seeds, JobKind.PAGE)
+                    if self._given_by is None:
+                        self._jobs.readmit(seeded_hosts)
                     created = sequences.count(db, run) - before
                     if created:
                         checkpoints.reopen(db, run)
@@ -124,7 +131,7 @@ class SeedPoster:
             problem = urls.describe_unusable(url, self._base)
         elif userinfo and "@" in url:
             problem = f"a password cannot be posted: write the URL in the defs: {shown}"
-        elif urls.is_file_url(full) and not self._settings.allow_file:
+        elif urls.is_file_url(full) and not (self._settings.allow_file and self._given_by is None):
             problem = f"{FILES_NOT_ALLOWED}: {shown}"
         else:
             return Seed(urls.without_credentials(full) if userinfo else full, userinfo)

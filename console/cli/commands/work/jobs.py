@@ -27,7 +27,7 @@ from engine.store.db.filter import FILTER_STATES, RETRYABLE_STATES
 from engine.urls import without_credentials
 
 if TYPE_CHECKING:
-    from engine.store.db.connector import Database
+    from console.crawl.orders import Done
     from engine.store.read.browse import JobLine
     from engine.store.tables.run.runs import Run
     from engine.supervise.seeding.posted_seeds import PostedSeeds
@@ -108,29 +108,20 @@ def _line(line: "JobLine", why: str) -> str:
 @common_options("data")
 def retry(states: Sequence[str], match: str | None, as_json: bool, run_id: str | None, data: Path) -> int:
     """Make failed jobs READY again; a DONE run is reopened. Only the latest run can be resumed."""
-    from console.client import open_latest_run
-    from console.filter_syntax import job_filter
-    from engine.store.transactions.retry import retry, retry_message
+    from console.crawl.orders import retry_jobs
+    from engine.store.transactions.retry import retry_message
 
-    filter_ = job_filter(match, [state.lower() for state in states] or ["failed"])
-    with open_latest_run(data, run_id=run_id, write=True) as (db, run):
-        count = retry(db, run.seq, filter_)
-        if as_json:
-            write_json({"run": run.id, "retried": count})
-        else:
-            write_lines(retry_message(count))
-        if count:
-            _refresh_state(db, run)
+    done = retry_jobs(data, match, states, run_id=run_id)
+    if as_json:
+        write_json(done.answer)
+    else:
+        write_lines(retry_message(done.answer["retried"]))
+    _tell_waiting(done)
     return 0
 
 
-def _refresh_state(db: "Database", run: "Run") -> None:
-    """Without a supervisor, write the state file again and say that `run` works the new jobs."""
-    from console.client import has_supervisor
-    from engine.supervise.checkpoints.state_file import StateFile
-
-    if not has_supervisor(db):
-        StateFile(db, run).refresh()
+def _tell_waiting(done: "Done") -> None:
+    if done.waits:
         write_stderr("`crawl-console run` works them")
 
 
@@ -141,26 +132,17 @@ def _refresh_state(db: "Database", run: "Run") -> None:
 @common_options("data")
 def exclude(match: str | None, dry_run: bool, as_json: bool, data: Path) -> int:
     """Skip the queued pages that match; pages that a node holds are finished."""
-    from console.client import open_latest_run
-    from console.filter_syntax import job_filter
-    from engine.store.read.browse import count_jobs
-    from engine.store.transactions.exclude import exclude, queued_filter
+    from console.crawl.orders import exclude_jobs
 
-    if not match:
-        raise UsageError("exclude: no --match", "Say which queued jobs, as in --match '/calendar/'.")
-    filter_ = queued_filter(job_filter(match))
-    with open_latest_run(data, write=not dry_run) as (db, run):
-        if dry_run:
-            count = count_jobs(db, run.seq, filter_)
-        else:
-            with show_count("jobs excluded") as on_batch:
-                count = len(exclude(db, run.seq, filter_, on_batch).ids)
-        if as_json:
-            write_json({"run": run.id, "excluded": count, "dry_run": dry_run})
-        elif dry_run:
-            write_lines(f"{plural(count, 'queued job')} would be excluded")
-        else:
-            write_lines(f"{plural(count, 'job')} excluded")
+    with show_count("jobs excluded", shown=not dry_run) as on_batch:
+        done = exclude_jobs(data, match, dry_run=dry_run, on_batch=on_batch)
+    count = done.answer["excluded"]
+    if as_json:
+        write_json(done.answer)
+    elif dry_run:
+        write_lines(f"{plural(count, 'queued job')} would be excluded")
+    else:
+        write_lines(f"{plural(count, 'job')} excluded")
     return 0
 
 
@@ -177,27 +159,27 @@ def seed(
 
     A DONE run is reopened, and the next `run` works the new jobs.
     """
-    from console.client import open_latest_run
+    from console.crawl.orders import seed_urls
     from engine.settings import load_settings
-    from engine.supervise.seeding.posted_seeds import SeedPoster
+    from engine.store.tables.run.runs import Run
+    from engine.supervise.seeding.posted_seeds import PostedSeeds
 
     settings = load_settings(assigned)
     if not urls and not lists:
         raise UsageError("no URL is given", "Write `seed GROUP URL…`, `--from FILE`, or `-` for stdin.")
-    with open_latest_run(data, write=True) as (db, run):
-        poster = SeedPoster(db, run, group, settings)
-        result = poster.result
-        try:
-            with show_count("URLs read") as on_batch:
-                poster.post(_read_seeds(urls, lists), on_batch)
-        finally:
-            if result.created:
-                poster.log()
+    seeds = _read_seeds(urls, lists)
+    ended: list[tuple[Run, PostedSeeds]] = []
+    try:
+        with show_count("URLs read") as on_batch:
+            done = seed_urls(
+                data, group, seeds, settings, on_batch=on_batch, on_end=lambda *end: ended.append(end)
+            )  # fmt: skip
+    finally:
+        for run, result in ended:
             _report_seeds(run, group, result, as_json)
-        if result.created:
-            _refresh_state(db, run)
-        if result.unusable:
-            return 1 if result.created or result.known else 2
+    _tell_waiting(done)
+    if done.answer["unusable"]:
+        return 1 if done.answer["created"] or done.answer["known"] else 2
     return 0
 
 

@@ -39,3 +39,4 @@ CREATE TABLE double_rows (
 );
 CREATE INDEX double_rows_job ON double_rows(job);
 CREATE INDEX double_rows_key ON double_rows(run, key);
+ALTER TABLE commands ADD COLUMN given_by TEXT;

@@ -1,15 +1,26 @@
 """Writes the table `commands`: orders of an operator to the running supervisor."""
 
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 from msgspec import Struct
 
 from engine.store.db.connector import Database
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
 
-_SUBMIT = "INSERT INTO commands (supervisor, name, arguments, given_at) VALUES (?, ?, ?, ?) RETURNING id"
+_SUBMIT = """
+INSERT INTO commands (supervisor, name, arguments, given_at, given_by) VALUES (?, ?, ?, ?, ?) RETURNING id
+"""
+_RECORD = """
+INSERT INTO commands (supervisor, name, arguments, state, answer, given_at, ended_at, given_by)
+VALUES ((SELECT max(epoch) FROM supervisors), ?, ?, 'DONE', ?, ?, ?, ?)
+"""
 _NEW = """
-SELECT id, CAST(name AS BLOB), coalesce(substr(CAST(arguments AS BLOB), 1, ?), x'') FROM commands
+SELECT id, CAST(name AS BLOB), coalesce(substr(CAST(arguments AS BLOB), 1, ?), x''), given_by FROM commands
 WHERE supervisor = ? AND state = 'NEW' ORDER BY id LIMIT +?
 """
 _END = "UPDATE commands SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state = 'NEW'"
@@ -26,17 +37,32 @@ class Command(Struct, frozen=True):
     name: str
     arguments: bytes
     """JSON, if it is valid."""
+    given_by: str | None = None
+    """Who gave it over HTTP; None: a command or a console of this machine."""
 
 
-def submit(db: Database, supervisor: int, name: str, arguments: dict[str, Any], now: float) -> int:
+def submit(
+    db: Database, supervisor: int, name: str, arguments: dict[str, Any], now: float, given_by: str | None = None
+) -> int:  # fmt: skip
     """Submit a command to the supervisor with that epoch; returns the command's id."""
-    return int(db.value(_SUBMIT, (supervisor, name, orjson.dumps(arguments).decode(), now)))
+    return int(db.value(_SUBMIT, (supervisor, name, orjson.dumps(arguments).decode(), now, given_by)))
+
+
+def log_done(
+    db: Database, run: int, name: str, answer: str, arguments: Mapping[str, Any] = MappingProxyType({}),
+    given_by: str | None = None,
+) -> None:  # fmt: skip
+    """Record in the open transaction what an operator did without a supervisor: an event, and a command over HTTP."""
+    now = time.time()
+    events.add(db, run, [Event(now, "INFO", given_by or "operator", "command", f"{name}: {answer}")])
+    if given_by is not None:
+        db.execute(_RECORD, (name, orjson.dumps(dict(arguments)).decode(), answer, now, now, given_by))
 
 
 def list_new(db: Database, supervisor: int, *, limit: int, max_bytes: int) -> list[Command]:
     """The oldest new commands for this supervisor. `max_bytes`: where longer arguments are cut off."""
     rows = db.all(_NEW, (max_bytes, supervisor, limit))
-    return [Command(id_, name.decode("utf-8", "replace"), arguments) for id_, name, arguments in rows]
+    return [Command(id_, name.decode("utf-8", "replace"), arguments, by) for id_, name, arguments, by in rows]
 
 
 def end(db: Database, command: int, *, done: bool, answer: str, now: float) -> None:

@@ -1,0 +1,108 @@
+"""Carries out the commands of operators, with the checks and the words of the command line."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from console.client import send_command
+from console.crawl import orders
+from console.web.access import refuse, who_asks
+from console.web.answers import crawls_of
+from engine.errors import UsageError, suggest
+
+_SENT = ("pause", "resume", "cancel", "drain", "kill", "host", "scale", "reload")
+"""Commands that the supervisor carries out; it checks their arguments."""
+_AT_ONCE = asyncio.Semaphore(4)
+"""A command may wait for its supervisor."""
+
+Order = Callable[[Path, dict[str, Any], str], tuple[int, dict[str, Any]]]
+"""Gets the data dir, the arguments, and who gave it; returns the status of the answer, and the answer."""
+
+
+class _Retry(Struct, forbid_unknown_fields=True):
+    match: str | None = None
+    state: list[Literal["failed", "skipped", "done", "incomplete"]] = []
+    run: str | None = None
+
+
+class _Exclude(Struct, forbid_unknown_fields=True):
+    match: str
+    dry_run: bool = False
+
+
+class _Seed(Struct, forbid_unknown_fields=True):
+    group: str
+    urls: list[str]
+
+
+async def command(request: Request) -> Response:
+    """`{"ok", "text"}`, or the object that the command prints with `--json`."""
+    name, watch = request.path_params["name"], crawls_of(request).find(request)
+    order = ORDERS.get(name)
+    if order is None:
+        return refuse(
+            404, f"no command '{name[:60]}'{suggest(name, list(ORDERS))}", f"Use one of: {', '.join(ORDERS)}."
+        )
+    arguments = await _read_arguments(request)
+    async with _AT_ONCE:
+        status, answer = await run_in_threadpool(order, watch.data, arguments, who_asks(request.scope))
+    return JSONResponse(answer, status)
+
+
+async def _read_arguments(request: Request) -> dict[str, Any]:
+    """The body, a JSON object; empty: no arguments. Raises UsageError."""
+    body = await request.body()
+    if body and request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise UsageError("the arguments are not JSON", "Send them with `Content-Type: application/json`.")
+    try:
+        return msgspec.json.decode(body or b"{}", type=dict[str, Any])
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(f"the arguments are not a JSON object: {error}", 'Send for example {"node": "n1"}.') from error
+
+
+def _send(name: str, data: Path, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
+    done, text = send_command(data, name, arguments, given_by)
+    return 200 if done else 409, {"ok": done, "text": text}
+
+
+def _retry(data: Path, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
+    order = _convert("retry", arguments, _Retry)
+    return 200, orders.retry_jobs(data, order.match, order.state, run_id=order.run, given_by=given_by).answer
+
+
+def _exclude(data: Path, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
+    order = _convert("exclude", arguments, _Exclude)
+    return 200, orders.exclude_jobs(data, order.match, dry_run=order.dry_run, given_by=given_by).answer
+
+
+def _seed(data: Path, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
+    from engine.settings import load_settings
+
+    order = _convert("seed", arguments, _Seed)
+    if not order.urls:
+        raise UsageError("no URL is given", 'Send {"group": …, "urls": ["https://…"]}.')
+    seeds = ((f"urls[{number}]", url) for number, url in enumerate(order.urls))
+    answer = orders.seed_urls(data, order.group, seeds, load_settings({}), given_by=given_by).answer
+    return 200 if answer["created"] or answer["known"] else 409, answer
+
+
+def _convert(name: str, arguments: dict[str, Any], kind: type[Any]) -> Any:
+    try:
+        return msgspec.convert(arguments, kind)
+    except msgspec.ValidationError as error:
+        takes = ", ".join(field.name for field in msgspec.structs.fields(kind))
+        raise UsageError(f"{name}: {error}", f"It takes {takes}.") from error
+
+
+ORDERS: Mapping[str, Order] = MappingProxyType(
+    {**{name: partial(_send, name) for name in _SENT}, "retry": _retry, "exclude": _exclude, "seed": _seed}
+)
