@@ -12,6 +12,7 @@ from engine.errors import UsageError, plural, suggest
 from engine.http.errors import FILES_NOT_ALLOWED
 from engine.model.job import JobKind
 from engine.model.locator import Locator
+from engine.model.variables import decode_variables, has_secrets
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
@@ -49,7 +50,7 @@ class SeedPoster:
     ) -> None:  # fmt: skip
         """`settings`: for a run that no supervisor of this version has begun. Raises UsageError on an unknown group.
 
-        `given_by`: who posts them over HTTP. Their hosts then do not count as named, and files give no job.
+        `given_by`: who posts them over HTTP. Their hosts then do not count as named; files and variables give no job.
         """
         self._db = db
         db.resize_cache(LIST_CACHE_KB)
@@ -131,6 +132,8 @@ class SeedPoster:
             problem = urls.describe_unusable(url, self._base)
         elif userinfo and "@" in url:
             problem = f"a password cannot be posted: write the URL in the defs: {shown}"
+        elif self._given_by is not None and has_secrets(decode_variables(full)):
+            problem = f"a variable cannot be posted over HTTP: write the URL in the defs: {shown}"
         elif urls.is_file_url(full) and not (self._settings.allow_file and self._given_by is None):
             problem = f"{FILES_NOT_ALLOWED}: {shown}"
         else:

@@ -1,0 +1,213 @@
+"""`serve`: what it answers of data dirs in any state, over a port and over a Unix socket."""
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from .library import Library
+from .project import Project, until
+from .site import Site
+from .web_server import WebServer
+
+pytestmark = pytest.mark.timeout(90)
+
+
+@pytest.fixture
+def library(project: Project, site: Site) -> Library:
+    library = Library(site, shelves=2, books=3)
+    project.write(library.defs())
+    return library
+
+
+@pytest.fixture
+def serve(project: Project) -> Iterator[WebServer]:
+    server = WebServer(project)
+    yield server
+    server.stop()
+
+
+def error_of(server: WebServer) -> str:
+    answer = server.client.get("/status.json")
+    return answer.json()["error"] if answer.status_code == 503 else ""
+
+
+@pytest.mark.quick
+def test_it_says_what_status_says(project: Project, library: Library, serve: WebServer) -> None:
+    """Before the data dir has a run, during it, and after it; the server neither ends nor is started again."""
+    assert serve.status()["state"] is None
+    assert (serve.client.get("/health").status_code, serve.client.get("/health").text) == (503, "there is no run yet\n")
+    library.set_delay(0.3)
+    running = project.start(nodes=1)
+    assert until(lambda: serve.status()["jobs"]["done"] >= 1 or running.exited), running.err
+    assert serve.client.get("/health").text == "ok\n"
+    library.set_delay(0)
+    assert running.wait().code == 0
+    assert until(lambda: serve.status()["stage"] == "SHUTDOWN_COMPLETE")
+    time.sleep(1.1)
+    shown, expected = serve.status(), project.status()
+    assert shown == expected
+    assert serve.client.get("/health").status_code == 200
+    project.assert_integrity()
+
+
+def test_health_tells_a_run_that_failed(project: Project, library: Library, site: Site, serve: WebServer) -> None:
+    project.write(library.defs() + "\n")
+    project.crawl("--min-rows", "1000", nodes=1, code=1)
+    assert until(lambda: serve.client.get("/health").text == "the last run ended with failures\n")
+
+
+def test_a_dead_supervisor_is_no_health(project: Project, library: Library, serve: WebServer) -> None:
+    library.set_delay(1)
+    running = project.start(nodes=1)
+    assert until(lambda: serve.client.get("/health").status_code == 200)
+    running.process.kill()
+    running.process.wait()
+    assert until(lambda: serve.client.get("/health").text == "the supervisor is gone, and the run has not ended\n")
+    assert serve.status()["supervisor"] is None
+
+
+def test_several_data_dirs(project: Project, library: Library, tmp_path: Path) -> None:
+    project.crawl(nodes=1)
+    later = tmp_path / "later"
+    server = WebServer(project, data=(project.data, later))
+    lines = server.status()
+    assert {name: line["error"] for name, line in lines.items()} == {"data": None, "later": "no such directory"}
+    assert lines["data"]["done"] == server.status(data="data")["jobs"]["done"]
+    missing = server.client.get("/status.json", params={"data": "dat"})
+    assert (missing.status_code, missing.json()["error"]) == (400, "no data directory 'dat' (did you mean 'data'?)")
+    assert server.client.get("/events", params={"data": "nope"}).status_code == 400
+    shutil.copytree(project.data, later)
+    assert until(lambda: server.status()["later"]["state"] == "DONE")
+    server.stop()
+
+
+def test_a_data_dir_that_moves_is_damaged_or_is_of_another_version(
+    project: Project, library: Library, serve: WebServer, tmp_path: Path
+) -> None:
+    project.crawl(nodes=1)
+    run = project.status()["run"]
+    assert until(lambda: serve.status()["run"] == run)
+    project.data.rename(tmp_path / "moved")
+    assert until(lambda: error_of(serve) == "no such directory")
+    shutil.copytree(tmp_path / "moved", project.data)
+    assert until(lambda: not error_of(serve))
+    assert serve.status()["run"] == run
+    for number, expected in ((7, "made by an older version"), (99, "made by a newer version")):
+        with closing(sqlite3.connect(project.data / "crawl.db")) as db:
+            db.execute(f"PRAGMA user_version = {number}")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert until(lambda: expected in error_of(serve)), error_of(serve)  # noqa: B023
+    shutil.rmtree(project.data)
+    project.data.mkdir()
+    (project.data / "crawl.db").write_bytes(os.urandom(50_000))
+    assert until(lambda: bool(error_of(serve)) and "version" not in error_of(serve))
+    shutil.rmtree(project.data)
+    shutil.copytree(tmp_path / "moved", project.data)
+    assert until(lambda: not error_of(serve))
+    assert serve.status()["run"] == run
+    assert not serve.running.exited
+
+
+def test_events_resume_where_a_client_left(project: Project, library: Library, serve: WebServer) -> None:
+    project.crawl(nodes=1)
+    ids = [id_ for (id_,) in project.query("SELECT id FROM events ORDER BY id")]
+    after = ids[len(ids) // 2]
+    messages = []
+    with serve.client.stream("GET", "/events", headers={"Last-Event-ID": str(after)}) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        for line in answer.iter_lines():
+            messages.append(line)
+            if line.startswith('data: {"run"'):
+                break
+    log = json.loads(next(line for line in messages if line.startswith("data: [")).removeprefix("data: "))
+    assert [line["id"] for line in log] == [id_ for id_ in ids if id_ > after]
+    assert f"id: {ids[-1]}" in messages
+    status = json.loads(messages[-1].removeprefix("data: "))
+    assert status.pop("error") is None
+    assert status == project.status()
+
+
+def test_a_unix_socket_is_for_its_owner_and_needs_no_token(project: Project, library: Library, tmp_path: Path) -> None:
+    project.crawl(nodes=1)
+    path = tmp_path / "s.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))  # as after a crash: a file, and nobody who listens
+    server = WebServer(project, "--socket", str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://anything") as local:
+        assert local.get("/status.json").json() == server.status()
+        assert local.post("/commands/pause").status_code == 404
+    second = project.start_command("serve", "--port", "0", "--socket", str(path), "--data", str(project.data)).wait()
+    assert second.code == 2
+    assert "another process serves it" in second.err
+    assert path.exists()
+    server.stop()
+    assert not path.exists()
+    (tmp_path / "file").write_text("x")
+    wrong = project.start_command("serve", "--port", "0", "--socket", str(tmp_path / "file")).wait()
+    assert (wrong.code, (tmp_path / "file").read_text()) == (2, "x")
+    deep = project.start_command("serve", "--port", "0", "--socket", str(tmp_path / ("x" * 200))).wait()
+    assert (deep.code, "Traceback" in deep.err) == (2, False)
+
+
+def test_bad_addresses_are_told(project: Project, serve: WebServer) -> None:
+    port = serve.url.rpartition(":")[2]
+    taken = project.start_command("serve", "--port", port, "--data", str(project.data)).wait()
+    assert (taken.code, f"port {port} of 127.0.0.1 is in use" in taken.err) == (2, True)
+    for bind in ("nowhere.invalid", "203.0.113.1", ""):
+        wrong = project.start_command("serve", "--port", "0", "--bind", bind, "--data", str(project.data)).wait()
+        assert (wrong.code, "Traceback" in wrong.err) == (2, False), wrong.err
+    readable = project.folder / "token"
+    readable.write_text("0123456789abcdef")
+    readable.chmod(0o644)
+    refused = project.start_command("serve", "--port", "0", "--token-file", str(readable)).wait()
+    assert refused.code == 2
+    assert "others may read" in refused.err
+
+
+def test_other_machines_are_warned_of_and_reach_it_by_its_names(project: Project) -> None:
+    server = WebServer(project, "--bind", "0.0.0.0", "--allow-host", "Board.Example")
+    assert "not encrypted" in server.running.err
+    url = server.url.replace("0.0.0.0", "127.0.0.1")
+    for host, status in (("board.example", 200), ("127.0.0.1", 200), ("evil.example", 403)):
+        answer = server.client.get(f"{url}/status.json", headers={"Host": host})
+        assert answer.status_code == status, host
+    server.stop()
+
+
+def test_many_clients_that_never_read_or_never_ask(project: Project, library: Library, serve: WebServer) -> None:
+    """They hold no memory, and the others get their answers meanwhile."""
+    project.crawl(nodes=1)
+    port = int(serve.url.rpartition(":")[2])
+    before = memory_of(serve.running.pid)
+    request = f"GET /events?after=1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {serve.token}\r\n\r\n".encode()
+    clients = []
+    try:
+        for number in range(300):
+            client = socket.create_connection(("127.0.0.1", port))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.sendall(request if number % 3 else b"GET /status.json HTTP/1.1\r\nHost: loc")
+            clients.append(client)
+        for _ in range(5):
+            assert serve.client.get("/health").status_code == 200
+            assert serve.status()["state"] == "DONE"
+        assert memory_of(serve.running.pid) - before < 40_000_000
+        silent = clients[0]
+        silent.settimeout(20)
+        assert silent.recv(1000) == b"", "it never finished its request"
+    finally:
+        for client in clients:
+            client.close()
+
+
+def memory_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
