@@ -22,6 +22,7 @@ from engine.browser.messages import (
     decode_answer,
     encode,
 )
+from engine.model.step import RENDERED_FILES
 from engine.processes.launcher import Launcher, TemplateLink, TemplateLost
 from engine.processes.orders import ProcessKind
 from engine.processes.pool import Claim, Pool
@@ -48,7 +49,9 @@ class BrowserProcess(Worker):
 
     def __init__(self, launcher: Launcher, settings: Settings, profiles: Path) -> None:
         """Start it. Raises TemplateLost, OSError."""
-        super().__init__(launcher, _KIND, max_bytes=settings.max_body + OTHER_BYTES, is_serial=False)
+        super().__init__(
+            launcher, _KIND, max_bytes=(1 + len(RENDERED_FILES)) * settings.max_body + OTHER_BYTES, is_serial=False
+        )
         self._max_body = settings.max_body
         self.profiles = profiles
         self.pages = 0

@@ -1,14 +1,17 @@
 """Loads pages in a browser, and turns what they became into responses."""
 
+import hashlib
 import time
 from collections.abc import Awaitable, Callable
+
+from msgspec import field
 
 from engine import urls
 from engine.browser.browsers import BrowserPool, BrowserUnavailable
 from engine.browser.far_ends import HostAccess
-from engine.browser.messages import BrowserCookie, NotRendered, Rendered, Visit
+from engine.browser.messages import BrowserCookie, MadeFile, NotRendered, Rendered, Visit
 from engine.browser.proxy import ForwardProxy, ProxyPass
-from engine.errors import UsageError
+from engine.errors import UsageError, one_line
 from engine.http.byte_budget import BodyShare
 from engine.http.client import Fetcher
 from engine.http.errors import FetchFailed
@@ -21,10 +24,19 @@ from engine.settings import Settings
 
 _WIRE_BODIES = 5
 """Bodies of `max_body` that a page may bring with all it loads."""
+FILE_HEADER = "crawl-console-file-"
+"""Begins the headers of the stored document that name its files."""
 _OWN_HEADERS = frozenset({"user-agent", "accept", "accept-encoding", "cookie", "host"})
 """The browser sets them itself."""
 Judge = Callable[[str], Awaitable[bool]]
 """Whether a page may go on to a further document of its host; waits for its turn."""
+
+
+class RenderedResponse(FetchResponse):
+    """The page that a browser loaded, with the files that it made."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    """By the names of RENDERED_FILES; their headers say what they are."""
 
 
 class BrowserLoader:
@@ -54,7 +66,7 @@ class BrowserLoader:
         if request.method != "GET":
             raise _fail(f"it sends no {request.method}; give the page a group without `loader: browser`")
         page = ProxyPass(self._settings.max_body * _WIRE_BODIES, find_access)
-        response: FetchResponse | None = None
+        response: RenderedResponse | None = None
         try:
             async with self._pool.reserve() as browser:
                 await admit()
@@ -104,6 +116,7 @@ class BrowserLoader:
             key=page.key,
             seconds=self._settings.deadline,
             max_body=self._settings.max_body,
+            max_file=self._settings.max_file,
             verify=route is None or route.tls is None or route.tls.verify,
         )
 
@@ -118,16 +131,20 @@ class BrowserLoader:
 
     def _to_response(
         self, url: str, request: OutgoingRequest, answer: Rendered, page: ProxyPass, seconds: float
-    ) -> FetchResponse:
+    ) -> RenderedResponse:
         written = answer.leads_to.encode("utf-8", "replace") or None
         location, problem = redirect_target(answer.status, written, request.target)
         limit = read_rate_limit(answer.status, answer.headers)
         final = None if answer.leads_to else urls.normalize(answer.url)
-        return FetchResponse(
+        files = _split_files(answer)
+        body = files.pop("")
+        headers = [pair for pair in answer.headers if not pair[0].startswith(FILE_HEADER)]
+        headers += [_describe_file(one, files.get(one.name, b"")) for one in answer.files]
+        return RenderedResponse(
             url=urls.without_credentials(url),
             status=answer.status,
-            headers=answer.headers,
-            body=b"" if written else answer.body,
+            headers=tuple(headers),
+            body=b"" if written else body,
             received=page.received,
             elapsed=seconds,
             content_type=dict(answer.headers).get("content-type", ""),
@@ -136,7 +153,25 @@ class BrowserLoader:
             retry_after=limit.wait,
             exceeds_rate=limit.is_exceeded,
             loaded_url=None if final in (None, request.target) else final,
+            files=files,
         )
+
+
+def _split_files(answer: Rendered) -> dict[str, bytes]:
+    """The bytes of the files by name, and of the document by an empty one."""
+    start = len(answer.body) - sum(one.size for one in answer.files)
+    parts = {"": answer.body[:start] if answer.files else answer.body}
+    for one in answer.files:
+        if not one.problem:
+            parts[one.name] = answer.body[start : start + one.size]
+        start += one.size
+    return parts
+
+
+def _describe_file(made: MadeFile, content: bytes) -> tuple[str, str]:
+    """The header by which the stored document knows a file: its hash and size, or why there is none."""
+    text = made.problem or f"{hashlib.sha256(content).hexdigest()} {made.size}"
+    return f"{FILE_HEADER}{made.name}", one_line(text)
 
 
 def _fail(text: str, *, retryable: bool = False) -> FetchFailed:

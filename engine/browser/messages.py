@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from engine.http.response import check_headers, check_status
-from engine.model.step import BrowserRule
+from engine.model.step import RENDERED_FILES, BrowserRule
 from engine.processes.frames import InvalidAnswer
 
 _Text = Annotated[str, Meta(max_length=64 * 1024)]
@@ -47,6 +47,7 @@ class Visit(Struct, frozen=True, kw_only=True, tag="visit"):
     """The key of this page at the proxy."""
     seconds: float
     max_body: int
+    max_file: int
     verify: bool
     """Whether the certificates of servers must be valid."""
 
@@ -79,8 +80,18 @@ class BrowserReady(Struct, frozen=True, tag="ready"):
     version: _Text
 
 
+class MadeFile(Struct, frozen=True):
+    """A file of a page. Its bytes come behind the document and the files before it."""
+
+    name: _Text
+    """As in RENDERED_FILES."""
+    size: int = 0
+    problem: _Text = ""
+    """Why there is none."""
+
+
 class Rendered(Struct, frozen=True, kw_only=True, tag="rendered"):
-    """The document of a page; its bytes come beside."""
+    """The document of a page; its bytes come beside, with those of its files."""
 
     url: _Text
     status: int
@@ -89,6 +100,7 @@ class Rendered(Struct, frozen=True, kw_only=True, tag="rendered"):
     cookies: Annotated[tuple[BrowserCookie, ...], Meta(max_length=_MAX_COOKIES)] = ()
     leads_to: _Text = ""
     """Where the page is left for, before it could be used: a redirect."""
+    files: Annotated[tuple[MadeFile, ...], Meta(max_length=len(RENDERED_FILES))] = ()
     memory: int = 0
     """Bytes that the browser and its driver have now; 0: unknown."""
     body: bytes = b""
@@ -123,7 +135,8 @@ def decode_answer(header: memoryview, body: memoryview, max_body: int) -> Answer
         answer = _answers.decode(header)
         if not isinstance(answer, Rendered):
             return answer
-        if len(body) > max_body:
+        sizes = [one.size for one in answer.files]
+        if min(sizes, default=0) < 0 or max(len(body) - sum(sizes), *sizes, 0) > max_body or sum(sizes) > len(body):
             raise InvalidAnswer("a document over the limit")
         check_status(answer.status)
         return msgspec.structs.replace(answer, headers=check_headers(answer.headers), body=bytes(body))

@@ -8,12 +8,13 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
 from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Response
 from playwright.async_api import Error as BrowserError
 from playwright.async_api import TimeoutError as BrowserTimeout
 
 from engine.browser.document import Captures, RenderedTooLarge, to_pattern, write_document
-from engine.browser.messages import BrowserCookie, NotRendered, Rendered, Visit
+from engine.browser.messages import BrowserCookie, MadeFile, NotRendered, Rendered, Visit
 from engine.model.step import BLOCKED_WORDS, BrowserAction
 
 _VIEWPORT = (1280, 720)
@@ -135,7 +136,28 @@ class PageVisit:
             leaving.cancel()
         rule = self._visit.rule
         body = await write_document(page.main_frame, self._captures, frames=rule.frames)
-        return await self._rendered(context, page, response, body)
+        rendered = await self._rendered(context, page, response, body)
+        made = [await self._make_file(page, name) for name in rule.files]
+        files = tuple([one for one, _ in made])
+        return replace(rendered, files=files, body=b"".join([body, *[content for _, content in made]]))
+
+    async def _make_file(self, page: Page, name: str) -> tuple[MadeFile, bytes]:
+        """A file of the page. One that the browser cannot make leaves the page as it is."""
+        limit = max(100.0, (self._ends_at - monotonic()) * 1000)
+        try:
+            if name == "pdf":
+                content = await page.pdf(print_background=True)
+            else:
+                content = await page.screenshot(full_page=True, animations="disabled", timeout=limit)
+        except BrowserTimeout as error:
+            raise _Failed(f"{name}: timeout") from error
+        except BrowserError as error:
+            await page.evaluate("0")  # if the page has gone, it is loaded again
+            return MadeFile(name, problem=_describe(error)), b""
+        most, setting = min((self._visit.max_file, "max_file"), (self._visit.max_body, "max_body"))
+        if len(content) > most:
+            return MadeFile(name, problem=f"it has {len(content):,} bytes, more than {most:,} ({setting})"), b""
+        return MadeFile(name, len(content)), content
 
     async def _use(self, page: Page) -> None:
         """Wait for what the page must reach, and act on it."""

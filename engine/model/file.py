@@ -2,16 +2,18 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import orjson
 from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from engine.late_regex import late_regex
-from engine.model.definition import DataDef, Field
+from engine.model.definition import DataDef, Field, TaskGroup
+from engine.model.step import RENDERED_FILES
 
 FILES_FOLDER = "files"
 """The folder of the files in the output folder of a run."""
@@ -257,8 +259,35 @@ def _is_binary(head: bytes) -> bool:
     return head.startswith(b"%pdf") or b"\0" in head
 
 
+def add_rendered_fields(data_defs: Iterable[DataDef], groups: Iterable[TaskGroup]) -> tuple[DataDef, ...]:
+    """The dataDefs with a field for each file that the browser of a group makes of their pages."""
+    made: dict[str, set[str]] = {}
+    for group in groups:
+        names = () if group.loader is None else group.loader.browser.files
+        for task in group.tasks if names else ():
+            made.setdefault(task.data_def, set()).update(names)
+    return tuple([_add_rendered(one, made.get(one.name, ())) for one in data_defs])
+
+
+def _add_rendered(data_def: DataDef, names: Collection[str]) -> DataDef:
+    if not names or not data_def.fields or data_def.axis is not None:
+        return data_def
+    wanted = [name for name in RENDERED_FILES if name in names]
+    fields = [Field(name=name, type="file", value=f"{name}:", place=data_def.place) for name in wanted]
+    return replace(data_def, fields=(*data_def.fields, *fields))
+
+
+def list_rendered_fields(data_def: DataDef) -> tuple[str, ...]:
+    """Those fields of a dataDef."""
+    return tuple([field.name for field in data_def.fields if _is_rendered(field)])
+
+
+def _is_rendered(field: Field) -> bool:
+    return field.type == "file" and field.name in RENDERED_FILES and field.value == f"{field.name}:"
+
+
 def list_file_fields(data_def: DataDef) -> tuple[FieldPath, ...]:
-    """The fields of the type `file` of a dataDef, nested ones included."""
+    """The fields of a dataDef that name files to download, nested ones included."""
     return tuple(_iter_file_fields(data_def.fields, ()))
 
 
@@ -298,7 +327,7 @@ def _iter_file_fields(fields: Sequence[Field], path: FieldPath) -> Iterator[Fiel
     for field in fields:
         if field.fields:
             yield from _iter_file_fields(field.fields, (*path, field.name))
-        elif field.type == "file":
+        elif field.type == "file" and not _is_rendered(field):
             yield (*path, field.name)
 
 

@@ -157,6 +157,8 @@ class HostPlan(Struct, eq=False):
     """Whether documents are kept beyond the end of the run; None: all groups keep theirs."""
     file_fields: Mapping[str, tuple[FieldPath, ...]] = {}
     """The fields that name files, by dataDef."""
+    rendered_fields: Mapping[str, tuple[str, ...]] = {}
+    """Those with files that a browser made of the page."""
     has_loader: bool = False
     """Whether a plugin loads its pages."""
     plain_hosts: frozenset[str] = frozenset()

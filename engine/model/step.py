@@ -47,6 +47,10 @@ BLOCKED_WORDS: Mapping[str, str] = MappingProxyType(
 """What DevTools call the words of `block`."""
 
 
+RENDERED_FILES: Mapping[str, str] = MappingProxyType({"screenshot": "image/png", "pdf": "application/pdf"})
+"""What a browser makes a file of, by the name of its key and of its column, with the content type."""
+
+
 class Viewport(Struct, frozen=True, kw_only=True):
     """The window of a browser, in CSS pixels."""
 
@@ -125,6 +129,10 @@ class BrowserRule(Struct, frozen=True, kw_only=True):
     viewport: Annotated[Viewport | None, DefKey("The size of the window; default 1280 by 720.")] = None
     locale: Annotated[LocaleName | None, DefKey("The language of the browser.", examples=("en-GB",))] = None
     timezone: Annotated[Text | None, DefKey("The time zone of the browser.", examples=("Europe/London",))] = None
+    screenshot: Annotated[
+        bool, DefKey("Whether rows have a picture of their whole page, in the column `screenshot`; default false.")
+    ] = False
+    pdf: Annotated[bool, DefKey("Whether rows have their page as PDF, in the column `pdf`; default false.")] = False
     frames: Annotated[bool, DefKey("Whether frames of the same site become parts of the page; default false.")] = False
     capture: Annotated[
         Mapping[str, Capture],
@@ -133,6 +141,11 @@ class BrowserRule(Struct, frozen=True, kw_only=True):
             examples=({"items": {"url": "*/api/items*"}},),
         ),
     ] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files that it makes of a page."""
+        return tuple([name for name in RENDERED_FILES if getattr(self, name)])
 
 
 class GroupLoading(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from engine import urls
 from engine.extract.records import RecordExtractor
 from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
-from engine.model.file import FieldPath, list_file_fields
+from engine.model.file import FieldPath, list_file_fields, list_rendered_fields
 from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
 from engine.model.host import RetryRule
 from engine.model.job import HostPlan, JobKind, LeasedJob
@@ -78,6 +78,11 @@ class DefsVersion:
     def file_fields(self) -> dict[str, tuple[FieldPath, ...]]:
         """The fields of the type `file` by dataDef; dataDefs without such fields are left out."""
         return {one.name: paths for one in self.definitions.data_defs if (paths := list_file_fields(one))}
+
+    @cached_property
+    def rendered_fields(self) -> dict[str, tuple[str, ...]]:
+        """The fields with files of rendered pages, by dataDef."""
+        return {one.name: names for one in self.definitions.data_defs if (names := list_rendered_fields(one))}
 
     @cached_property
     def priorities(self) -> dict[str, int]:
@@ -164,6 +169,7 @@ class DefCache:
             retry=rule.retry or RetryRule(),
             keeps_documents=None if version.keeps_all_documents or job.kind is not JobKind.PAGE else group.documents,
             file_fields=version.file_fields,
+            rendered_fields=version.rendered_fields,
             has_loader=job.kind is JobKind.PAGE
             and (group.loader is not None or any(step.kind == "loader" for task in group.tasks for step in task.chain)),
             plain_hosts=version.plain_hosts,

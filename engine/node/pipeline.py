@@ -39,6 +39,7 @@ from engine.node.handlers.page_stages import (
     ReadBody,
 )
 from engine.node.handlers.render import RenderPage
+from engine.node.handlers.rendered_files import KeepRendered
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.handlers.sitemap_job import SitemapHandler
@@ -115,7 +116,8 @@ class Pipeline:
         judge = JudgeStatus(revalidation, outcomes)
         read, extract = ReadBody(db_access, outcomes), Extract(page_extractor, outcomes)
         refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
-        finish = CheckReplaced(outcomes), HoldFiles(FileRows(def_cache)), Finish(outcomes)
+        keep_rendered = KeepRendered(file_parts, db_access, outcomes)
+        finish = CheckReplaced(outcomes), keep_rendered, HoldFiles(FileRows(def_cache)), Finish(outcomes)
         download = FileHandler(
             fetch(stay, keep_login, keep_body, lease_again, obey_robots), file_parts, outcomes, db_access
         )

@@ -29,6 +29,7 @@ from engine.defs.yaml.sources import resolve_beside
 from engine.model.axis import AxisTable
 from engine.model.declaration import TypeHint
 from engine.model.definition import DataDef, Definitions, Expectation, Field, HostRule, Task, TaskGroup
+from engine.model.file import add_rendered_fields
 from engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate, TextSource
 from engine.model.locator import Locator, LocatorGroup, SitemapRules
@@ -102,7 +103,7 @@ class _Builder(Struct):
         return Definitions(
             locator_groups=_by_name(term.locator_groups),
             task_groups=_by_name(term.task_groups),
-            data_defs=_by_name(term.data_defs),
+            data_defs=add_rendered_fields(_by_name(term.data_defs), term.task_groups),
             expectations=_by_name(self.expectations),
             hosts=tuple(replace(host, name=canonical_host(host.name) or host.name) for host in _by_name(term.hosts)),
             appenders=(_by_name(term.appenders) or (AppenderDef(name="rows"),)) + self.sources.step_outputs,

@@ -10,7 +10,7 @@ from engine.defs.yaml.node import YamlNode
 from engine.errors import suggest
 from engine.extract.select.selector_syntax import selector_problem, split_capture
 from engine.late_regex import late_regex
-from engine.model.step import BLOCKED_WORDS, REQUIRED_FIELDS, BrowserAction
+from engine.model.step import BLOCKED_WORDS, RENDERED_FILES, REQUIRED_FIELDS, BrowserAction
 from engine.model.stored_form import SourcePosition
 from engine.runtime.extras import has_extra, install_hint
 
@@ -40,6 +40,7 @@ def check(root: YamlNode, chains: Chains, problems: Problems) -> None:
         browser = loader.get("browser")
         if browser is not None:
             _check_rule(browser, problems)
+            _check_files(root, group.node, browser, problems)
     if has_browser:
         _check_hosts(root, problems)
     _check_captures(root, problems)
@@ -64,6 +65,22 @@ def _check_rule(rule: YamlNode, problems: Problems) -> None:
     if zone is not None and not _is_zone(zone):
         message = f"'{zone}' is no time zone; write one such as Europe/London"
         problems.add(rule.key_place("timezone"), "unknown-value", message)
+
+
+def _check_files(root: YamlNode, group: YamlNode, browser: YamlNode, problems: Problems) -> None:
+    """Check that the dataDefs of a group have room for the files of its pages."""
+    wanted = [name for name in RENDERED_FILES if browser.text_of(name) == "true"]
+    data_defs = {name: entry.node for name, entry in root.entries_of("dataDefs")}
+    for name in wanted:
+        used = {one: data_defs[one] for _, task in iter_tasks(group) if (one := data_def_of(task)) in data_defs}
+        for one, data_def in used.items():
+            field = next((entry for field_name, entry in data_def.entries_of("fields") if field_name == name), None)
+            if field is not None:
+                message = f"`{name}` of the browser gives '{one}' a column of this name; call the field otherwise"
+                problems.add(field.place, "conflict", message)
+        if used and not any(data_def.get("fields") for data_def in used.values()):
+            message = f"`{name}` gives rows a file, and no dataDef of the group has `fields`; add some, or remove it"
+            problems.add(browser.key_place(name), "no-effect", message)
 
 
 def _check_action(action: YamlNode, problems: Problems) -> None:

@@ -67,7 +67,7 @@ class FileHandler(PageStage, frozen=True):
         except PartInUse:
             raise NoRoom from None  # an interrupted attempt is still ending
         except (OSError, StorageError) as error:
-            outcome = self._disk_failed(job, error)
+            outcome = disk_failed(self.outcomes, job, error)
         finally:
             is_over = outcome is not None and outcome.state not in OPEN_STATES and outcome.find(DownloadedFile) is None
             self.parts.close(job, discard=is_over)
@@ -147,12 +147,14 @@ class FileHandler(PageStage, frozen=True):
         outcome.release_when_settled(part.forget_note)
         return outcome
 
-    def _disk_failed(self, job: LeasedJob, error: Exception) -> JobOutcome:
-        text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        failure = FetchFailed(f"cannot write the file: {text}", kind="file", retryable=True)
-        outcome = self.outcomes.fetch_failed(job, job.url, failure)
-        outcome.remove(HostFailure)
-        return outcome
+
+def disk_failed(outcomes: OutcomeBuilder, job: LeasedJob, error: Exception) -> JobOutcome:
+    """The outcome of a job whose file cannot be written."""
+    text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    failure = FetchFailed(f"cannot write the file: {text}", kind="file", retryable=True)
+    outcome = outcomes.fetch_failed(job, job.url, failure)
+    outcome.remove(HostFailure)
+    return outcome
 
 
 class KeepFreshFile(PageStage, frozen=True):

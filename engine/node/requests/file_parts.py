@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from engine.files.file_download import FileDownload, FileLimits
 from engine.files.file_part import FilePart
-from engine.model.file import AnswerNote
+from engine.model.file import AnswerNote, StoredFile
 from engine.model.job import LeasedJob, file_key
 from engine.runtime.file_folder import FileFolder
 from engine.settings import Settings
@@ -46,6 +46,28 @@ class FileParts:
     def download(self, job: LeasedJob) -> FileDownload:
         """A request for the job's file, whose part is open."""
         return FileDownload(self._open[job.lease_key], job.url, self._limits, self._threads)
+
+    async def keep(self, name: str, stored: StoredFile, content: bytes | EarlierFile) -> bool:
+        """Give the run a whole file; False: that of an earlier run is missing or damaged.
+
+        `name`: of its part, in hex. Raises PartInUse, OSError.
+        """
+        return await self.run(partial(self._keep, FilePart(self._folder, name), stored, content))
+
+    def _keep(self, part: FilePart, stored: StoredFile, content: bytes | EarlierFile) -> bool:
+        part.open()
+        try:
+            if isinstance(content, EarlierFile):
+                if not part.hold(self._folder.output.parent / content.run / content.file.path, content.file):
+                    return False
+            else:
+                part.start(None)
+                part.write(content)
+            part.finish(stored)
+            part.forget_note()
+        finally:
+            part.close()
+        return True
 
     def close(self, job: LeasedJob, *, discard: bool) -> None:
         """Close the part after all pending writes; its content stays unless it is to be discarded."""

@@ -1,4 +1,4 @@
-"""Writes the table `files`: what jobs of the kind `file` downloaded."""
+"""Writes the table `files`: what jobs of the kind `file` downloaded, and what browsers made of pages."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -58,12 +58,18 @@ class RecordedFile(NamedTuple):
 
 
 class DownloadedFile(Served):
-    """What a job of the kind FILE downloaded."""
+    """What a job of the kind FILE downloaded, or a browser made of a page."""
 
     file: StoredFile
     at: float = 0.0
     """The Unix second in which its site last sent it, or said that it is unchanged."""
     answer: AnswerNote = NO_ANSWER
+    made_of: str = ""
+    """What a browser made of the page of a job, such as `screenshot`; empty: the job downloaded it."""
+
+    def key_for(self, url: str) -> bytes:
+        """By which it is found as the file of a URL."""
+        return file_key(f"{self.made_of}:{url}" if self.made_of else url)
 
 
 class EarlierFile(NamedTuple):
@@ -85,7 +91,7 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, DownloadedFile]]) -> 
         [
             (
                 commit.run, outcome.job.id, new.file.path, new.file.size, new.file.hash, new.file.type,
-                file_key(outcome.job.url), new.at, new.answer.to_text(),
+                new.key_for(outcome.job.url), new.at, new.answer.to_text(),
             )
             for outcome, new in made
         ],
