@@ -59,7 +59,7 @@ _WITHOUT_MEANING: Mapping[str, str] = {
     "scoopi.defs.effectiveSchema": "`crawl-console schema` prints the schema of the defs",
     "scoopi.poolsize.*": "a page goes through all its steps in one node; set `nodes` and `concurrency`",
     "scoopi.appender.queuesize": "rows wait in the database, not in memory",
-    "scoopi.webDriver.*": "pages are fetched without a browser; a loader of your own may use one",
+    "scoopi.webDriver.*": "`loader: browser` of a task group loads its pages by Chromium; see docs/defs/browser.md",
     "scoopi.highDate": "a stored page has no end date; `live` says how long it is used",
     "scoopi.dateParsePattern": "a converter names the patterns of the dates it reads",
     "scoopi.dateTimeParsePattern": "a converter names the patterns of the dates it reads",

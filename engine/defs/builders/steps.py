@@ -133,8 +133,8 @@ def _kind_of(name: str, class_name: str, node: YamlNode, catalog: Catalog, probl
     if class_name in STEP_CLASSES:
         if _is_dom_loader(node):
             message = (
-                "DomLoader: pages are fetched without a browser, so what their scripts would write is not there; "
-                "for a browser, write a loader of your own, see docs/loaders.md"
+                "DomLoader is PageLoader here, which uses no browser: write PageLoader, and where scripts write the "
+                "page, `loader: browser` in its task group, see docs/defs/browser.md"
             )
             problems.warn(place, "no-effect", message)
         return "built-in"

@@ -72,7 +72,7 @@ def test_a_setting_that_names_no_set_is_a_problem_of_the_task(tmp_path: Path) ->
 def test_a_browser_is_replaced_with_a_warning(tmp_path: Path) -> None:
     defs = loaded(tmp_path, LOADER.replace("PLUGINS", ""))
     [warning] = defs.warnings
-    assert "a.yml:3:63: warning no-effect DomLoader: pages are fetched without a browser" in str(warning)
+    assert "a.yml:3:63: warning no-effect DomLoader is PageLoader here, which uses no browser" in str(warning)
     [group] = defs.definitions.task_groups
     assert group.tasks[0].chain == ()
 
