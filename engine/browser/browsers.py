@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import logging
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
+from msgspec.structs import replace
+
+from engine.browser.far_ends import HostAccess
 from engine.browser.find import find_browser
 from engine.browser.messages import (
     OTHER_BYTES,
@@ -35,32 +39,51 @@ _KIND = ProcessKind("engine.browser.chromium:main", "browser", leads_session=Tru
 _MAX_PAGES = 500
 """After which a browser is replaced: what it leaks goes with it."""
 _LAUNCH_SECONDS = 30.0
-_MAX_LATE_PAGES = 2
-_SPARE_SECONDS = 10.0
-"""A browser that does not keep the deadline of a page itself is killed."""
+_SPARE_SECONDS = 20.0
+"""A browser that does not keep the deadline of a page itself, and then see to its own health, is killed."""
+_BOMB = 1.5
+"""Times `browser_memory`: beyond it, the largest page of a browser is ended."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds after a browser that did not start, in which none is started; doubled each time."""
+_log = logging.getLogger(__name__)
 
 
 class BrowserUnavailable(Exception):
     """No browser can be started. The message says why, and what to do."""
 
 
+class PageRules(Protocol):
+    """What the rules of the crawl say of the requests of a page. The methods raise what ends its job."""
+
+    def find_access(self, host_key: str) -> HostAccess:
+        """What the defs say of a host (`name:port`)."""
+
+    async def judge_document(self, url: str) -> Verdict:
+        """Whether the page may go on to a further document of its host; returns when it is its turn."""
+
+    async def judge_part(self, url: str) -> Verdict:
+        """Whether the page may ask for something else."""
+
+
 class BrowserProcess(Worker):
     """One browser with its driver."""
 
-    def __init__(self, launcher: Launcher, settings: Settings, profiles: Path) -> None:
+    def __init__(self, launcher: Launcher, settings: Settings, profiles: Path, executable: str) -> None:
         """Start it. Raises TemplateLost, OSError."""
         super().__init__(
             launcher, _KIND, max_bytes=(1 + len(RENDERED_FILES)) * settings.max_body + OTHER_BYTES, is_serial=False
         )
         self._max_body = settings.max_body
+        self._max_memory = settings.browser_memory
+        self._launch = Launch(
+            executable=executable, profiles=str(profiles), sandbox=settings.browser_sandbox, seconds=_LAUNCH_SECONDS,
+            memory=int(_BOMB * settings.browser_memory),
+        )  # fmt: skip
         self.profiles = profiles
         self.pages = 0
         """Those that it was given so far."""
         self.memory = 0
         """Bytes, after its last page."""
-        self.late_pages = 0
-        """In a row: a part of the browser may have died, and left it hanging."""
-        self._max_memory = settings.browser_memory
         self.launched: asyncio.Task[None] | None = None
 
     @property
@@ -70,80 +93,113 @@ class BrowserProcess(Worker):
 
     async def quit(self) -> None:
         """End the browser in order, so that its profile is deleted."""
-        with contextlib.suppress(WorkerEnded, TimeoutError):
-            async with asyncio.timeout(_QUIT_SECONDS):
-                await self.ask(Question[Answer](encode(Quit()), seconds=_QUIT_SECONDS, read=self.read))
-
-    async def launch(self, launch: Launch) -> None:
-        """Raises BrowserUnavailable."""
-        question = Question[Answer](encode(launch), seconds=launch.seconds + _SPARE_SECONDS, read=self.read)
         try:
-            answer = await self.ask(question)
+            with contextlib.suppress(WorkerEnded, TimeoutError):
+                async with asyncio.timeout(_QUIT_SECONDS):
+                    await self.ask(Question[Answer](encode(Quit()), seconds=_QUIT_SECONDS, read=self.read))
+        finally:
+            self.kill("is replaced")
+
+    async def launch(self) -> None:
+        """Raises BrowserUnavailable."""
+        seconds = self._launch.seconds + _SPARE_SECONDS
+        try:
+            answer = await self.ask(Question[Answer](encode(self._launch), seconds=seconds, read=self.read))
         except WorkerEnded as end:
             raise BrowserUnavailable(f"the browser does not start: {end}") from end
         if isinstance(answer, NotRendered):
             self.kill("does not start")
             raise BrowserUnavailable(answer.text)
 
-    async def load(self, visit: Visit, judge: Callable[[str], Awaitable[bool]]) -> Rendered | NotRendered:
-        """Raises WorkerEnded. `judge`: whether the page may go on to a further document of its host."""
-        question = _VisitQuestion(self, visit, judge)
+    async def load(
+        self, visit: Visit, rules: PageRules, admit: Callable[[], Awaitable[None]]
+    ) -> Rendered | NotRendered:
+        """`admit`: returns when the first request may be sent. Raises WorkerEnded, and what `rules` and it raise."""
+        question = _VisitQuestion(self, visit, rules, admit)
         try:
             answer = await self.ask(question)
         except asyncio.CancelledError:
             self.kill("is no longer needed")
             raise
         finally:
-            for task in question.decisions:
-                task.cancel()
+            question.close()
+        if question.failure is not None:
+            raise question.failure
         if not isinstance(answer, Rendered | NotRendered):
             self.kill("sent an invalid answer")
             return NotRendered(text="its browser sent an invalid answer")
-        if isinstance(answer, Rendered):
-            self.memory, self.late_pages = answer.memory, 0
-        elif answer.is_late:
-            self.late_pages += 1
-            if self.late_pages >= _MAX_LATE_PAGES:
-                self.kill("does not answer")
+        self.memory = answer.memory or self.memory
+        if isinstance(answer, NotRendered) and answer.is_broken:
+            self.kill("is replaced")
         return answer
 
     def read(self, header: memoryview, body: memoryview) -> Answer:
         """The answer in a frame. Raises InvalidAnswer."""
         return decode_answer(header, body, self._max_body)
 
+    def pause(self, question: Question[Answer], *, paused: bool) -> None:
+        """Stop the time of a question while it waits for a turn, or let it go on."""
+        self._pause(question, paused=paused)
+
 
 class _VisitQuestion(Question[Answer]):
-    """One page; whether it may go on to a further document is asked on the way."""
+    """One page; what it may ask for is asked on the way."""
 
-    def __init__(self, browser: BrowserProcess, visit: Visit, judge: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(
+        self, browser: BrowserProcess, visit: Visit, rules: PageRules, admit: Callable[[], Awaitable[None]]
+    ) -> None:
         super().__init__(encode(visit), seconds=visit.seconds + _SPARE_SECONDS)
         self._browser = browser
-        self._judge = judge
-        self.decisions: set[asyncio.Task[None]] = set()
+        self._rules = rules
+        self._admit = admit
+        self._is_admitted = False
+        self._waiting = 0
+        """Documents that wait for their turn."""
+        self._judging: set[asyncio.Task[None]] = set()
+        self.failure: Exception | None = None
+        """What a rule raised: the page ended without its document."""
 
     def read(self, header: memoryview, body: memoryview) -> Answer | None:
         answer = self._browser.read(header, body)
         if not isinstance(answer, May):
             return answer
-        task = asyncio.get_running_loop().create_task(self._decide(answer.url))
-        self.decisions.add(task)
-        task.add_done_callback(self.decisions.discard)
+        task = asyncio.get_running_loop().create_task(self._judge(answer))
+        self._judging.add(task)
+        task.add_done_callback(self._judging.discard)
         return None
 
-    async def _decide(self, url: str) -> None:
-        allowed = False
+    def close(self) -> None:
+        for task in self._judging:
+            task.cancel()
+
+    async def _judge(self, may: May) -> None:
+        verdict = Verdict("it cannot be judged")
+        self._waiting += may.is_document
         try:
-            allowed = await self._judge(url)
+            if not may.is_document:
+                verdict = await self._rules.judge_part(may.url)
+            elif self._is_admitted:
+                verdict = await self._rules.judge_document(may.url)
+            else:
+                self._is_admitted = True
+                await self._admit()
+                verdict = Verdict()
+        except Exception as error:
+            self.failure = self.failure or error
         finally:
-            self._browser.reply(self, encode(Verdict(allowed)))
+            self._waiting -= may.is_document
+            self._browser.reply(self, encode(replace(verdict, number=may.number)))
+            self._browser.pause(self, paused=self._waiting > 0)
 
 
 class _BrowserPages(Pool[BrowserProcess, Claim]):
     """A browser has places for several pages."""
 
-    def __init__(self, start: Callable[[Claim], BrowserProcess], places: int) -> None:
+    def __init__(self, start: Callable[[Claim], BrowserProcess], settings: Settings) -> None:
         super().__init__(start, is_reusable=lambda _: True)
-        self._places = places
+        self._places = settings.browser_pages
+        self.starts_at = 0.0
+        """By the clock of the loop; none is started before."""
 
     def choose(self, claim: Claim) -> BrowserProcess | Literal["start"] | None:
         """The browser with the fewest pages; a new one while there may be more."""
@@ -151,7 +207,8 @@ class _BrowserPages(Pool[BrowserProcess, Claim]):
         free = [one for one in open_ if len(one.claims) < self._places]
         if free:
             return min(free, key=lambda one: len(one.claims))
-        return "start" if len(open_) < claim.size else None
+        may_start = asyncio.get_running_loop().time() >= self.starts_at
+        return "start" if may_start and len(open_) < claim.size else None
 
 
 class BrowserPool:
@@ -162,8 +219,12 @@ class BrowserPool:
         self._launcher = Launcher(link, "browser")
         self._settings = settings
         self._folder = folder / BROWSERS / name
-        self._pool = _BrowserPages(self._start, settings.browser_pages)
+        self._pool = _BrowserPages(self._start, settings)
         self._started = 0
+        self._pause = 0.0
+        self._failure = ""
+        """Why the last browser did not start."""
+        self._endings: set[asyncio.Task[None]] = set()
 
     @property
     def pids(self) -> list[int]:
@@ -175,7 +236,9 @@ class BrowserPool:
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[BrowserProcess]:
-        """A browser with a place for one page; waits until one has it. Raises BrowserUnavailable."""
+        """A browser with a place for one page; waits until one has it. Raises BrowserUnavailable, UsageError."""
+        if self._failure and not any(one.is_open for one in self._pool.processes):
+            self._check_pause()
         async with self._pool.reserve(self._claim()) as browser:
             if browser.launched is None:
                 browser.launched = asyncio.create_task(self._launch(browser))
@@ -185,12 +248,14 @@ class BrowserPool:
                 yield browser
             finally:
                 if browser.is_worn and len(browser.claims) == 1:
-                    await browser.quit()
-                    browser.kill("is replaced")
+                    self._end(browser)
 
     async def aclose(self) -> None:
         """End the browsers in order."""
-        await asyncio.gather(*[one.quit() for one in self._pool.processes if one.is_open])
+        for one in self._pool.processes:
+            if one.is_open:
+                self._end(one)
+        await asyncio.gather(*self._endings, return_exceptions=True)
         self._pool.close()
         self._launcher.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -198,16 +263,44 @@ class BrowserPool:
     def _claim(self) -> Claim:
         return Claim(BROWSERS, size=self._settings.browsers)
 
+    def _end(self, browser: BrowserProcess) -> None:
+        task = asyncio.create_task(browser.quit())
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+
+    def _check_pause(self) -> None:
+        """Raise BrowserUnavailable if no browser may be started yet."""
+        left = self._pool.starts_at - asyncio.get_running_loop().time()
+        if left > 0:
+            raise BrowserUnavailable(f"{self._failure} (the next start is tried in {left:.0f} s)")
+
     def _start(self, _: Claim) -> BrowserProcess:
+        executable = find_browser(self._settings)
+        self._sweep()
         self._started += 1
         try:
-            return BrowserProcess(self._launcher, self._settings, self._folder / str(self._started))
+            return BrowserProcess(self._launcher, self._settings, self._folder / str(self._started), executable)
         except (TemplateLost, OSError) as error:
             raise BrowserUnavailable(f"no browser process can be started: {error}") from error
 
+    def _sweep(self) -> None:
+        """Delete the profiles of browsers that were killed."""
+        used = {one.profiles for one in self._pool.processes}
+        with contextlib.suppress(OSError):
+            for path in self._folder.iterdir():
+                if path not in used:
+                    shutil.rmtree(path, ignore_errors=True)
+
     async def _launch(self, browser: BrowserProcess) -> None:
-        launch = Launch(
-            executable=find_browser(self._settings), profiles=str(browser.profiles),
-            sandbox=self._settings.browser_sandbox, seconds=_LAUNCH_SECONDS,
-        )  # fmt: skip
-        await browser.launch(launch)
+        """Raises BrowserUnavailable: for all that wait, unless another browser runs."""
+        try:
+            await browser.launch()
+        except BrowserUnavailable as error:
+            self._pause = min(_LONGEST_PAUSE, 2 * self._pause) or _FIRST_PAUSE
+            self._pool.starts_at = asyncio.get_running_loop().time() + self._pause
+            self._failure = text = str(error)
+            _log.warning("browser: %s; the next start is tried in %g s", text, self._pause)
+            if not any(one.is_open for one in self._pool.processes):
+                self._pool.fail_waiting(lambda: BrowserUnavailable(text))
+            raise
+        self._pause, self._failure = 0.0, ""

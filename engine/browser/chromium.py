@@ -5,10 +5,14 @@ import contextlib
 import os
 import shutil
 import signal
+from collections.abc import Coroutine
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
-from playwright.async_api import Browser, Playwright, async_playwright
+from playwright.async_api import Browser, CDPSession, Playwright, async_playwright
 from playwright.async_api import Error as BrowserError
 
 from engine.browser.messages import (
@@ -35,16 +39,33 @@ _ARGUMENTS = (
     "--disable-quic",
     "--dns-prefetch-disable",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--disable-features=IsolateOrigins,site-per-process,WebRtcHideLocalIpsWithMdns",
+    # of several such options the last one alone counts: the first two lines are what playwright leaves out
+    "--disable-features=AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,HttpsUpgrades,"
+    "HttpsFirstBalancedModeAutoEnable,LensOverlay,MediaRouter,PaintHolding,OptimizationHints,PreconnectToSearch,"
+    "DialMediaRouteProvider,NetworkTimeServiceQuerying,IsolateOrigins,site-per-process,WebRtcHideLocalIpsWithMdns,"
+    "Prerender2,LocalNetworkAccessChecks",
     "--disable-site-isolation-trials",  # the requests of frames of other sites are judged with those of their page
+    "--disable-blink-features=SharedWorker,WebTransport",  # no page would see their requests
     "--deny-permission-prompts",
-    "--disable-background-networking",
     "--no-pings",
+    # the proxy of the node resolves all names, and carries what belongs to a page; all else leads nowhere
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--proxy-server=http://127.0.0.1:1",
+    "--proxy-bypass-list=<-loopback>",
 )
+_LEFT_OUT = ("--disable-popup-blocking",)
+"""Arguments of playwright: windows that scripts open are blocked before they load anything."""
+_WINDOWS = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True, "filter": [{"type": "page"}]}
+_HEALTH_SECONDS = 10.0
+"""A browser that opens no page within them is replaced."""
+_WATCH_SECONDS = 1.0
+"""Between two looks at its memory."""
 
 
 _SHORT = Path("/proc/self/cwd")
 """The folder of the profiles: Chromium has a socket in its TMPDIR, whose path may have 107 bytes."""
+_TEXT_CHARACTERS = 300
+_QUIT_SECONDS = 2.0
 _SANDBOX_MARKS = ("without --no-sandbox", "No usable sandbox", "SUID sandbox helper", "Operation not permitted (1)")
 """What Chromium writes where it cannot use its sandbox."""
 
@@ -58,9 +79,14 @@ class BrowserChild:
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
         self._profiles = ""
+        self._windows: CDPSession
+        """Hears of each new window."""
         self._agent = ""
         """The User-Agent of the browser."""
-        self._verdicts: dict[int, asyncio.Future[bool]] = {}
+        self._verdicts: dict[tuple[int, int], asyncio.Future[Verdict]] = {}
+        """By the numbers of the page and of its question."""
+        self._pages = 0
+        """Those that load."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
@@ -70,11 +96,15 @@ class BrowserChild:
                 question = decode_question(await self._reader.readexactly(header_size))
                 await self._reader.readexactly(body_size)
                 if isinstance(question, Verdict):
-                    self._verdicts.pop(number).set_result(question.allowed)
+                    if (asked := self._verdicts.pop((number, question.number), None)) is not None:
+                        asked.set_result(question)
                     continue
-                task = asyncio.create_task(self._answer(number, question))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._start(self._answer(number, question))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, number: int, question: Launch | Visit | Quit) -> None:
         if isinstance(question, Launch):
@@ -84,65 +114,139 @@ class BrowserChild:
         elif self._browser is None or not self._browser.is_connected():
             answer = NotRendered(text="the browser has ended", is_broken=True)
         else:
-            agent = f"{self._agent} {question.agent}"
-            answer = await PageVisit(self._browser, question, agent, lambda url: self._ask(number, url)).run()
-        if isinstance(answer, Rendered):
-            answer = replace(answer, memory=tree_bytes(os.getpid()))
+            answer = await self._load(self._browser, number, question)
         body = answer.body if isinstance(answer, Rendered) else b""
         self._writer.writelines(encode_frame(encode(answer), body, number))
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
 
-    async def _ask(self, number: int, url: str) -> bool:
-        self._verdicts[number] = asyncio.get_running_loop().create_future()
-        self._writer.writelines(encode_frame(encode(May(url)), b"", number))
-        return await self._verdicts[number]
+    async def _load(self, browser: Browser, number: int, visit: Visit) -> Rendered | NotRendered:
+        agent = f"{self._agent} {visit.agent}"
+        self._pages += 1
+        try:
+            answer = await PageVisit(browser, visit, agent, partial(self._ask, number)).run()
+        except Exception as error:  # of playwright itself: the page costs its job alone
+            answer = NotRendered(text=f"{type(error).__name__}: {error}"[:_TEXT_CHARACTERS], is_broken=True)
+        finally:
+            self._pages -= 1
+        if isinstance(answer, NotRendered) and answer.is_broken:
+            answer = replace(answer, is_broken=not await _is_well(browser))
+        return replace(answer, memory=tree_bytes(os.getpid()))
+
+    async def _ask(self, number: int, may: May) -> Verdict:
+        asked: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._verdicts[number, may.number] = asked
+        self._writer.writelines(encode_frame(encode(may), b"", number))
+        try:
+            return await asked
+        finally:
+            self._verdicts.pop((number, may.number), None)
 
     async def _launch(self, launch: Launch) -> BrowserReady | NotRendered:
-        self._profiles = launch.profiles
-        Path(launch.profiles).mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.chdir(launch.profiles)
-        os.environ["TMPDIR"] = str(_SHORT if _SHORT.exists() else launch.profiles)
         try:
             async with asyncio.timeout(launch.seconds):
-                self._playwright = await async_playwright().start()
-                self._browser = await self._playwright.chromium.launch(
-                    executable_path=launch.executable, args=[*_ARGUMENTS], chromium_sandbox=launch.sandbox,
-                    handle_sigint=False, handle_sigterm=False, handle_sighup=False, timeout=launch.seconds * 1000,
-                )  # fmt: skip
+                opened = await self._open(launch)
         except TimeoutError:
             return NotRendered(text=f"the browser did not start within {launch.seconds:g} s", is_broken=True)
         except BrowserError as error:
             return NotRendered(text=describe_start(str(error)), is_broken=True)
-        context = await self._browser.new_context()
+        except OSError as error:
+            return NotRendered(text=f"the browser does not start: {error.filename}: {error.strerror}", is_broken=True)
+        self._start(self._watch_memory(launch.memory))
+        return BrowserReady(opened)
+
+    async def _open(self, launch: Launch) -> str:
+        """Start the browser, and try it; returns its version. Raises BrowserError, OSError."""
+        self._profiles = launch.profiles
+        Path(launch.profiles).mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chdir(launch.profiles)
+        # the reports of crashes lie in the folder of the configuration
+        os.environ["TMPDIR"] = os.environ["XDG_CONFIG_HOME"] = str(_SHORT if _SHORT.exists() else launch.profiles)
+        self._playwright = await async_playwright().start()
+        self._browser = browser = await self._playwright.chromium.launch(
+            executable_path=launch.executable, args=[*_ARGUMENTS], ignore_default_args=[*_LEFT_OUT],
+            chromium_sandbox=launch.sandbox, handle_sigint=False, handle_sigterm=False, handle_sighup=False,
+            timeout=launch.seconds * 1000,
+        )  # fmt: skip
+        self._windows = await browser.new_browser_cdp_session()
+        self._windows.on("Target.attachedToTarget", lambda event: self._start(self._judge_window(event)))
+        await self._windows.send("Target.setAutoAttach", _WINDOWS)
+        context = await browser.new_context()
         page = await context.new_page()
         own = str(await page.evaluate("navigator.userAgent"))
         await context.close()
         self._agent = own.replace("HeadlessChrome", "Chrome")
-        return BrowserReady(self._browser.version)
+        return browser.version
+
+    async def _judge_window(self, event: dict[str, Any]) -> None:
+        """Close a window that a page opened, before it asks for anything."""
+        info = event["targetInfo"]
+        with contextlib.suppress(BrowserError):
+            if info.get("openerId"):
+                await self._windows.send("Target.closeTarget", {"targetId": info["targetId"]})
+            else:
+                await self._windows.send("Target.detachFromTarget", {"sessionId": event["sessionId"]})
+
+    async def _watch_memory(self, limit: int) -> None:
+        """End the largest page where the browser has more memory than it may."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            if self._pages and tree_bytes(os.getpid()) > limit:
+                end_largest_page(os.getpid())
 
     async def _quit(self) -> BrowserReady:
-        with contextlib.suppress(BrowserError):
-            if self._browser is not None:
-                await self._browser.close()
+        with contextlib.suppress(BrowserError, TimeoutError):
+            async with asyncio.timeout(_QUIT_SECONDS):
+                if self._browser is not None:
+                    await self._browser.close()
         shutil.rmtree(self._profiles, ignore_errors=True)
         return BrowserReady("")
 
 
+async def _is_well(browser: Browser) -> bool:
+    """Whether a browser in which a page failed still opens pages."""
+    try:
+        async with asyncio.timeout(_HEALTH_SECONDS):
+            context = await browser.new_context()
+            page = await context.new_page()
+            await page.evaluate("1")
+            await context.close()
+    except (BrowserError, TimeoutError):
+        return False
+    return browser.is_connected()
+
+
 def tree_bytes(root: int) -> int:
-    """The resident memory of the processes below this one; 0 where /proc does not tell."""
-    parents: dict[int, tuple[int, int]] = {}
+    """The memory of a process and of those below it, what they share counted once; 0 where /proc does not tell."""
+    sizes = list(_list_memory(root).values())
+    return sum(own for own, _ in sizes) + max((shared for _, shared in sizes), default=0)
+
+
+def end_largest_page(root: int) -> None:
+    """Kill the process of pages that has the most memory."""
+    sizes = sorted(_list_memory(root).items(), key=lambda item: -item[1][0])
+    for pid, _ in sizes:
+        with contextlib.suppress(OSError):
+            if b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+                return
+
+
+def _list_memory(root: int) -> dict[int, tuple[int, int]]:
+    """The bytes of a process and of those below it that are its own, and that it may share."""
+    children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            fields = entry.read_text().rpartition(")")[2].split()
-            parents[int(entry.parent.name)] = int(fields[1]), int(fields[21])
-    below, total = {root}, 0
-    for pid in sorted(parents):  # a child has a higher number, until they begin anew
-        parent, pages = parents[pid]
-        if parent in below:
-            below.add(pid)
-            total += pages
-    return total * os.sysconf("SC_PAGE_SIZE")
+            parent = int(entry.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry.parent.name))
+    found, open_, size = dict[int, tuple[int, int]](), [root], os.sysconf("SC_PAGE_SIZE")
+    while open_:
+        pid = open_.pop()
+        open_ += children.get(pid, ())
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            _, resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[:3])
+            found[pid] = (resident - shared) * size, shared * size
+    return found
 
 
 def describe_start(text: str) -> str:
@@ -151,6 +255,11 @@ def describe_start(text: str) -> str:
         return (
             "the browser cannot use its sandbox here, as for root or in a container: run as another user, or set "
             "browser_sandbox = false if you trust the sites"
+        )
+    if "Protocol error" in text:
+        return (
+            f"the browser does not understand the installed playwright ({version('playwright')}): update both "
+            f"(pip install -U playwright; apt-get upgrade chromium). It answered: {text.splitlines()[0][:200]}"
         )
     own = [line.partition("[err] ")[2] for line in text.splitlines() if "[err] " in line and "dbus" not in line]
     lines = own or [line.strip() for line in text.splitlines() if line.strip() and "===" not in line]

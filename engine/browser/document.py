@@ -1,14 +1,17 @@
 """Writes a rendered page down as HTML: shadow roots, frames and captured answers are parts of it."""
 
 import asyncio
+import contextlib
 import json
 import re
+from collections.abc import Sequence
 from html import escape
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from playwright.async_api import CDPSession, Request, Response
 from playwright.async_api import Error as BrowserError
-from playwright.async_api import Frame, Request, Response
 
 from engine.extract.documents.json_value import MISSING, parse_guarded_json, parse_json
 from engine.http.decode import decode
@@ -16,7 +19,7 @@ from engine.model.retry_policy import REDIRECT_STATUSES
 from engine.model.step import BrowserRule
 
 _SERIALIZE = """
-whole => {
+function (whole, limit) {
     const roots = [], collect = root => {
         for (const element of root.querySelectorAll('*'))
             if (element.shadowRoot) { roots.push(element.shadowRoot); collect(element.shadowRoot); }
@@ -25,13 +28,15 @@ whole => {
     for (const field of document.querySelectorAll('textarea')) field.textContent = field.value;
     const html = document.documentElement, part = whole ? html : document.body;
     const inner = part ? part.getHTML({shadowRoots: roots, serializableShadowRoots: true}) : '';
+    if (inner.length > limit) return null;
     if (!whole) return inner;
-    const shell = html.cloneNode(false).outerHTML, end = shell.lastIndexOf('</');
+    const shell = html ? html.cloneNode(false).outerHTML : '', end = shell.lastIndexOf('</');
     const doctype = document.doctype ? `<!DOCTYPE ${document.doctype.name}>` : '';
     return doctype + shell.slice(0, end) + inner + shell.slice(end);
 }
 """
-"""A function of a page that gives its document, or its body; open shadow roots as `<template shadowrootmode>`."""
+"""Gives the document of a page, or its body; null: it is too large. Open shadow roots become templates."""
+_SET_MARK = "function (name, value) { this.setAttribute(name, value); }"
 _FRAME = '<div data-frame="{url}">{text}</div>'
 """The body of a frame, behind its element."""
 _MARK = "data-frame-number"
@@ -136,9 +141,11 @@ def to_pattern(text: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
 
 
-async def write_document(frame: Frame, captures: Captures, *, frames: bool) -> bytes:
-    """The document of a main frame. `frames`: with those of its site. Raises BrowserError, RenderedTooLarge."""
-    html = await _write_frame(frame, _site(frame.url) if frames else None, whole=True)
+async def write_document(devtools: CDPSession, captures: Captures, *, frames: bool) -> bytes:
+    """The document of a page. `frames`: with those of its site. Raises BrowserError, RenderedTooLarge."""
+    tree = (await devtools.send("Page.getFrameTree"))["frameTree"]
+    site = _site(tree["frame"]["url"]) if frames else None
+    html = await _write_frame(devtools, tree, site, captures.max_body, whole=True)
     body, limit = (html + await captures.write()).encode("utf-8", "replace"), captures.max_body
     if max(len(body), len(html) + captures.size) > limit:
         parts = "the document" if not captures.size else f"the document ({len(html):,}) with its captured answers"
@@ -146,27 +153,54 @@ async def write_document(frame: Frame, captures: Captures, *, frames: bool) -> b
     return body
 
 
-async def _write_frame(frame: Frame, site: str | None, *, whole: bool) -> str:
+async def _write_frame(devtools: CDPSession, tree: Any, site: str | None, limit: int, *, whole: bool) -> str:
     """`site`: of the frames below that are parts of it; None: none is."""
-    children = [] if site is None else [one for one in frame.child_frames if _site(one.url) == site][:_MAX_FRAMES]
+    inner = [] if site is None else [one for one in tree.get("childFrames", ()) if _site(one["frame"]["url"]) == site]
+    children = inner[:_MAX_FRAMES]
+    world = await _open_world(devtools, tree)
     for number, child in enumerate(children):
-        element = await child.frame_element()
-        await element.evaluate(f"(element, number) => element.setAttribute('{_MARK}', number)", number)
-    texts = await asyncio.gather(*[_write_child(child, site) for child in children])
-    html = str(await frame.evaluate(_SERIALIZE, whole))
+        with contextlib.suppress(BrowserError):  # it has gone
+            owner = await devtools.send("DOM.getFrameOwner", {"frameId": child["frame"]["id"]})
+            place = {"backendNodeId": owner["backendNodeId"], "executionContextId": world}
+            element = (await devtools.send("DOM.resolveNode", place))["object"]
+            await _call(devtools, _SET_MARK, [_MARK, number], {"objectId": element["objectId"]})
+    texts = await asyncio.gather(*[_write_child(devtools, child, site, limit) for child in children])
+    html = await _call(devtools, _SERIALIZE, [whole, limit], {"executionContextId": world})
+    if html is None:
+        raise RenderedTooLarge(f"the document has more than {limit:,} bytes (max_body)")
+    html = str(html)
     for number, (child, text) in enumerate(zip(children, texts, strict=True)):
         mark = html.find(f'{_MARK}="{number}"')
         end = html.find("</iframe>", mark) + len("</iframe>") if mark >= 0 else 0
         if end > mark >= 0:
-            html = html[:end] + _FRAME.format(url=escape(child.url), text=text) + html[end:]
+            html = html[:end] + _FRAME.format(url=escape(child["frame"]["url"]), text=text) + html[end:]
     return html
 
 
-async def _write_child(frame: Frame, site: str | None) -> str:
+async def _write_child(devtools: CDPSession, tree: Any, site: str | None, limit: int) -> str:
     try:
-        return await _write_frame(frame, site, whole=False)
+        return await _write_frame(devtools, tree, site, limit, whole=False)
     except BrowserError:  # it has gone, or has no document
         return ""
+
+
+async def _open_world(devtools: CDPSession, tree: Any) -> int:
+    """A JavaScript world of ours in a frame: what the page has put in place of the browser's functions is not there."""
+    world = await devtools.send("Page.createIsolatedWorld", {"frameId": tree["frame"]["id"], "worldName": "crawl"})
+    return int(world["executionContextId"])
+
+
+async def _call(devtools: CDPSession, function: str, arguments: Sequence[Any], target: dict[str, Any]) -> Any:
+    given = [{"value": value} for value in arguments]
+    answer = await devtools.send(
+        "Runtime.callFunctionOn",
+        {"functionDeclaration": function, "arguments": given, "returnByValue": True, **target},
+    )
+    if (problem := answer.get("exceptionDetails")) is not None:
+        raise BrowserError(
+            f"the document cannot be written: {problem.get('exception', {}).get('description', '')[:_URL_CHARACTERS]}"
+        )
+    return answer["result"].get("value")
 
 
 def _site(url: str) -> str:

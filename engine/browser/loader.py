@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import field
 
 from engine import urls
-from engine.browser.browsers import BrowserPool, BrowserUnavailable
-from engine.browser.far_ends import HostAccess
+from engine.browser.browsers import BrowserPool, BrowserUnavailable, PageRules
 from engine.browser.messages import BrowserCookie, MadeFile, NotRendered, Rendered, Visit
 from engine.browser.proxy import ForwardProxy, ProxyPass
 from engine.errors import UsageError, one_line
@@ -28,8 +27,9 @@ FILE_HEADER = "crawl-console-file-"
 """Begins the headers of the stored document that name its files."""
 _OWN_HEADERS = frozenset({"user-agent", "accept", "accept-encoding", "cookie", "host"})
 """The browser sets them itself."""
-Judge = Callable[[str], Awaitable[bool]]
-"""Whether a page may go on to a further document of its host; waits for its turn."""
+_MAX_GUARDED = 3
+_MAX_NOTED = 1_000
+"""Refusals of parts that are remembered, so that each is told once."""
 
 
 class RenderedResponse(FetchResponse):
@@ -47,6 +47,7 @@ class BrowserLoader:
         self._proxy = ForwardProxy(fetcher.resolvers)
         self._fetcher = fetcher
         self._settings = settings
+        self._noted = set[tuple[str, str]]()
 
     def has_free(self) -> bool:
         """Whether a browser has a place at once."""
@@ -54,27 +55,29 @@ class BrowserLoader:
 
     async def load(
         self, rule: BrowserRule, url: str, request: OutgoingRequest, share: BodyShare, *,
-        admit: Callable[[], Awaitable[None]], judge: Judge, find_access: Callable[[str], HostAccess],
-        sends_cookies: bool,
+        admit: Callable[[], Awaitable[None]], rules: PageRules, sends_cookies: bool,
     ) -> FetchResponse:  # fmt: skip
         """Have a browser load a page. `url`: the request's URL with unexpanded variables.
 
-        `admit` is awaited once a browser has a place. `share` grows with the document. `find_access`: what the
-        defs say of a host (`name:port`). `sends_cookies`: whether those of the site are sent and kept.
-        Raises FetchFailed, NoRoom, and what `admit` and `judge` raise.
+        `admit`: returns when the request may be sent; awaited once a browser has a place. `share` grows with the
+        document. `sends_cookies`: whether those of the site are sent and kept.
+        Raises FetchFailed, NoRoom, and what `admit` and `rules` raise.
         """
         if request.method != "GET":
             raise _fail(f"it sends no {request.method}; give the page a group without `loader: browser`")
-        page = ProxyPass(self._settings.max_body * _WIRE_BODIES, find_access)
+        page = ProxyPass(self._settings.max_body * _WIRE_BODIES, rules.find_access)
         response: RenderedResponse | None = None
+        began = time.perf_counter()
+
+        async def begin() -> None:
+            nonlocal began
+            await admit()
+            began = time.perf_counter()
+
         try:
             async with self._pool.reserve() as browser:
-                await admit()
-                began = time.perf_counter()
-                answer = await browser.load(await self._describe(rule, request, page, sends_cookies), judge)
-                if isinstance(answer, NotRendered):
-                    if answer.is_broken:
-                        browser.kill("is replaced")
+                answer = await browser.load(await self._describe(rule, request, page, sends_cookies), rules, begin)
+                if page.is_used_up or isinstance(answer, NotRendered):
                     raise self._explain(answer, request, page)
                 await share.grow(len(answer.body))
                 response = self._to_response(url, request, answer, page, time.perf_counter() - began)
@@ -120,13 +123,13 @@ class BrowserLoader:
             verify=route is None or route.tls is None or route.tls.verify,
         )
 
-    def _explain(self, answer: NotRendered, request: OutgoingRequest, page: ProxyPass) -> FetchFailed:
+    def _explain(self, answer: Rendered | NotRendered, request: OutgoingRequest, page: ProxyPass) -> FetchFailed:
         failure = page.failures.get(urls.host_key(request.target))
-        if answer.is_unanswered and failure is not None:
+        if isinstance(answer, NotRendered) and answer.is_unanswered and failure is not None:
             return failure
-        if page.is_used_up:
+        if isinstance(answer, Rendered) or page.is_used_up:
             return _fail(f"the page brought more than {page.limit:,} bytes ({_WIRE_BODIES} x max_body); see `block`")
-        guarded = f" (the address guard refused {', '.join(page.refused[:3])})" if page.refused else ""
+        guarded = f" (the address guard refused {', '.join(page.refused[:_MAX_GUARDED])})" if page.refused else ""
         return _fail(f"{answer.text}{guarded}", retryable=answer.retryable)
 
     def _to_response(
@@ -154,7 +157,17 @@ class BrowserLoader:
             exceeds_rate=limit.is_exceeded,
             loaded_url=None if final in (None, request.target) else final,
             files=files,
+            notes=self._select_notes(urls.host_key(url), answer.notes, page),
         )
+
+    def _select_notes(self, host: str, notes: dict[str, str], page: ProxyPass) -> tuple[str, ...]:
+        """What the page was refused for a reason that was not told of a page of the host before."""
+        guarded = {place: f"the address guard refused {place}" for place in page.refused[:_MAX_GUARDED]}
+        given = {(host, reason): text for reason, text in {**guarded, **notes}.items()}
+        new = {key: text for key, text in given.items() if key not in self._noted}
+        if len(self._noted) < _MAX_NOTED:
+            self._noted.update(new)
+        return tuple(new.values())
 
 
 def _split_files(answer: Rendered) -> dict[str, bytes]:

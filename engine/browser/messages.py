@@ -12,8 +12,9 @@ from engine.http.response import check_headers, check_status
 from engine.model.step import RENDERED_FILES, BrowserRule
 from engine.processes.frames import InvalidAnswer
 
-_Text = Annotated[str, Meta(max_length=64 * 1024)]
-_MAX_COOKIES = 1_000
+MAX_TEXT = 64 * 1024
+MAX_COOKIES, MAX_NOTES = 1_000, 20
+_Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 OTHER_BYTES = 4_000_000
 """Bytes of an answer besides the document, at most."""
 
@@ -60,20 +61,32 @@ class Launch(Struct, frozen=True, kw_only=True, tag="launch"):
     """The folder of the profiles."""
     sandbox: bool
     seconds: float
+    memory: int
+    """Bytes that the browser may have while pages load; beyond them, its largest page is ended."""
 
 
 class Quit(Struct, frozen=True, tag="quit"):
     """End the browser in order, and answer with `BrowserReady`."""
 
 
-class May(Struct, frozen=True, tag="may"):
-    """The page, which has arrived, is about to leave for another document of its host. Answered by `Verdict`."""
+class May(Struct, frozen=True, kw_only=True, tag="may"):
+    """Whether a page may ask for a URL. Answered by `Verdict`."""
 
+    number: int
+    """Of the question, among those of its page."""
     url: _Text
+    is_document: bool
+    """Whether the page, which has arrived, is left for it: a document of its host, which waits for its turn."""
 
 
 class Verdict(Struct, frozen=True, tag="verdict"):
-    allowed: bool
+    """The answer to `May`."""
+
+    refusal: _Text = ""
+    """Why it may not; empty: it may."""
+    is_for_host: bool = False
+    """Whether that holds for all that the page asks of the host."""
+    number: int = 0
 
 
 class BrowserReady(Struct, frozen=True, tag="ready"):
@@ -97,10 +110,12 @@ class Rendered(Struct, frozen=True, kw_only=True, tag="rendered"):
     status: int
     headers: tuple[tuple[_Text, _Text], ...]
     """With names in lower case."""
-    cookies: Annotated[tuple[BrowserCookie, ...], Meta(max_length=_MAX_COOKIES)] = ()
+    cookies: Annotated[tuple[BrowserCookie, ...], Meta(max_length=MAX_COOKIES)] = ()
     leads_to: _Text = ""
     """Where the page is left for, before it could be used: a redirect."""
     files: Annotated[tuple[MadeFile, ...], Meta(max_length=len(RENDERED_FILES))] = ()
+    notes: Annotated[dict[_Text, _Text], Meta(max_length=MAX_NOTES)] = {}
+    """What the page was refused, by reason."""
     memory: int = 0
     """Bytes that the browser and its driver have now; 0: unknown."""
     body: bytes = b""
@@ -113,8 +128,7 @@ class NotRendered(Struct, frozen=True, kw_only=True, tag="failed"):
     retryable: bool = True
     is_unanswered: bool = False
     """Whether no answer came for the document."""
-    is_late: bool = False
-    """Whether it took longer than it may."""
+    memory: int = 0
     is_broken: bool = False
     """Whether the browser must be replaced."""
 

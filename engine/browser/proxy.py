@@ -17,6 +17,7 @@ from engine.http.transports.proxies import PROXY_REFUSES, Proxy, ProxyFailed
 
 _PIECE_BYTES = 64 * 1024
 _HEAD_SECONDS = 30.0
+_MAX_INTERIM = 20
 _WANTED = b'Proxy-Authenticate: Basic realm="crawl"\r\n'
 _REFUSED = str(PROXY_REFUSES).encode()
 _HOP_HEADERS = frozenset({b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive"})
@@ -125,12 +126,17 @@ class ForwardProxy:
         if not host or (not is_tunnel and parts.scheme != b"http"):
             await _answer(writer, b"400 Bad Request")
             return
+        if page.is_used_up:
+            return
         far = await self._open(page, f"[{host}]" if ":" in host else host, port, is_tunnel=is_tunnel)
         if far is None:
             if is_tunnel:  # of other requests, an answer would be that of the host
                 await _answer(writer, b"502 Bad Gateway")
             return
         server_reader, server_writer = far.reader, far.writer
+        if page.key not in self._passes:  # it was closed meanwhile
+            server_writer.close()
+            return
         page.streams.update((writer, server_writer))
         try:
             if is_tunnel:
@@ -203,8 +209,10 @@ def _request_head(request: _Request, path: bytes, query: bytes, forwarder: Proxy
 
 async def _read_answer(reader: asyncio.StreamReader) -> bytes:
     """The head of the final answer, which ends the connection: each request is judged anew."""
+    interim = 0
     while (head := await reader.readuntil(b"\r\n\r\n")).partition(b" ")[2].startswith(b"1"):
-        pass
+        if (interim := interim + 1) > _MAX_INTERIM:
+            raise ValueError("no final answer")
     first, *lines = head[:-4].split(b"\r\n")
     kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _HOP_HEADERS]
     return b"\r\n".join([first, *kept, b"Connection: close", b"", b""])

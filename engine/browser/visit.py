@@ -3,19 +3,20 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from time import monotonic
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
-from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Response
+from playwright.async_api import Browser, BrowserContext, Page, Response
 from playwright.async_api import Error as BrowserError
 from playwright.async_api import TimeoutError as BrowserTimeout
 
-from engine.browser.document import Captures, RenderedTooLarge, to_pattern, write_document
-from engine.browser.messages import BrowserCookie, MadeFile, NotRendered, Rendered, Visit
-from engine.model.step import BLOCKED_WORDS, BrowserAction
+from engine.browser.document import Captures, RenderedTooLarge, write_document
+from engine.browser.messages import MAX_COOKIES, MAX_TEXT, BrowserCookie, MadeFile, NotRendered, Rendered, Visit
+from engine.browser.traffic import Ask, PageTraffic
+from engine.http.response import check_headers
+from engine.model.step import BrowserAction
 
 _VIEWPORT = (1280, 720)
 _IDLE_SECONDS = 0.5
@@ -24,8 +25,16 @@ _SCROLL_SECONDS = 0.25
 _STILL = 4
 """So many times in a row nothing more came: that is the end."""
 _CLOSE_SECONDS = 5.0
-_MAX_REQUESTS = 2_000
 _TEXT_CHARACTERS = 300
+_STAGES = {"load": "its load event did not come", "idle": "it did not become idle"}
+_CRASHED = "the page crashed, or needed more memory than the browser has (browser_memory)"
+_FINAL = {
+    "ERR_ABORTED": "the browser shows no document of this URL: a file, or an answer without content",
+    "ERR_UNSAFE_PORT": "browsers refuse to use the port of this URL",
+    "ERR_TOO_MANY_REDIRECTS": "too many redirects",
+}
+"""What a further attempt would not change, by its code."""
+_CERTIFICATE = "TLS: invalid certificate: {}"
 
 
 class _Failed(Exception):
@@ -38,49 +47,62 @@ class _Failed(Exception):
 
 
 class PageVisit:
-    """One page. `ask` has the node decide on a further document."""
+    """One page. `ask` has the node judge its requests."""
 
-    def __init__(self, browser: Browser, visit: Visit, agent: str, ask: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(self, browser: Browser, visit: Visit, agent: str, ask: Ask) -> None:
         """`agent`: the User-Agent."""
         self._browser = browser
         self._visit = visit
         self._agent = agent
-        self._ask = ask
+        self._seconds = visit.seconds
+        """Without the waits for turns."""
         self._ends_at = monotonic() + visit.seconds
-        self._main_frame = ""
-        self._leads_to = ""
-        self._is_leaving = asyncio.Event()
-        self._may_go_on = False
-        """Whether actions run, which may lead to further documents."""
-        self._documents = 0
-        self._requests = 0
-        self._pending: set[str] = set()
-        self._last_request = monotonic()
+        self._limit = asyncio.timeout(visit.seconds)
+        self._stage = "no answer came"
+        """What the page has not done yet."""
+        self._traffic = PageTraffic(visit, ask, self._extend)
         self._captures = Captures(visit.rule, visit.max_body)
-        self._blocked_types = {BLOCKED_WORDS[word] for word in visit.rule.block if word in BLOCKED_WORDS}
-        self._blocked_urls = [to_pattern(word) for word in visit.rule.block if word not in BLOCKED_WORDS]
+        self._ended = asyncio.Event()
+        """Whether the page crashed, or closed itself."""
+        self._end = ""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Rendered | NotRendered:
+        """The document, or why there is none; `is_broken`: unless the browser is well."""
         context: BrowserContext | None = None
         try:
-            async with asyncio.timeout(self._visit.seconds):
+            async with self._limit:
                 context = await self._open()
                 return await self._load(context)
         except TimeoutError:
-            return NotRendered(text=f"timeout after {self._visit.seconds:g} s", is_late=True)
+            return self._fail(f"timeout after {self._seconds:g} s: {self._stage}", is_broken=True)
         except _Failed as failure:
-            return NotRendered(text=str(failure), retryable=failure.retryable, is_unanswered=failure.is_unanswered)
+            return self._fail(str(failure), retryable=failure.retryable, is_unanswered=failure.is_unanswered)
         except RenderedTooLarge as error:
-            return NotRendered(text=str(error), retryable=False)
+            return self._fail(str(error), retryable=False)
         except BrowserError as error:
-            return NotRendered(text=_describe(error), is_broken=not self._browser.is_connected())
+            return self._fail(self._end or _describe(error), is_broken=True)
         finally:
             self._captures.close()
+            self._traffic.close()
             for task in self._tasks:
                 task.cancel()
             if context is not None:
                 await self._close(context)
+
+    def _fail(self, text: str, **more: bool) -> NotRendered:
+        """`more`: as of NotRendered."""
+        return NotRendered(text="; ".join([text, *self._traffic.notes.values()])[:MAX_TEXT], **more)
+
+    def _extend(self, seconds: float) -> None:
+        """The page waited for its turn: that is not its time."""
+        self._ends_at += seconds
+        if (end := self._limit.when()) is not None:
+            self._limit.reschedule(end + seconds)
+
+    def _on_end(self, text: str) -> None:
+        self._end = self._end or text
+        self._ended.set()
 
     async def _open(self) -> BrowserContext:
         rule, visit = self._visit.rule, self._visit
@@ -107,42 +129,41 @@ class PageVisit:
 
     async def _load(self, context: BrowserContext) -> Rendered:
         page = await context.new_page()
-        context.on("page", lambda other: self._start(self._drop(other)) if other is not page else None)
         page.on("dialog", lambda dialog: self._start(_dismiss(dialog)))
         page.on("response", self._captures.take)
-        await page.route_web_socket(re.compile(""), self._on_socket)
+        page.on("crash", lambda _: self._on_end(_CRASHED))
+        page.on("close", lambda _: self._on_end("the page closed itself"))
         devtools = await context.new_cdp_session(page)
-        devtools.on("Fetch.requestPaused", lambda event: self._start(self._judge(devtools, event)))
-        devtools.on("Network.loadingFinished", lambda event: self._finished(event["requestId"]))
-        devtools.on("Network.loadingFailed", lambda event: self._finished(event["requestId"]))
-        devtools.on("Network.requestWillBeSent", lambda event: self._sent(event["requestId"]))
-        self._main_frame = (await devtools.send("Page.getFrameTree"))["frameTree"]["frame"]["id"]
-        await devtools.send("Network.enable")
-        await devtools.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+        await self._traffic.watch(page, devtools)
         response = await self._go(page)
         if response is None:
             return self._left()
         if not await self._is_html(response):
+            self._stage = "its end did not come"
             body = await response.body()
             return await self._rendered(context, page, response, body)
-        using, leaving = asyncio.create_task(self._use(page)), asyncio.create_task(self._is_leaving.wait())
+        works = [self._use(page), self._traffic.leaves.wait(), self._ended.wait()]
+        tasks = [asyncio.ensure_future(work) for work in works]
         try:
-            await asyncio.wait((using, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if self._leads_to:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if self._traffic.leads_to:
                 return self._left()
-            using.result()
+            if self._end:
+                raise _Failed(self._end)
+            tasks[0].result()
         finally:
-            using.cancel()
-            leaving.cancel()
-        rule = self._visit.rule
-        body = await write_document(page.main_frame, self._captures, frames=rule.frames)
+            for task in tasks:
+                task.cancel()
+        self._stage = "its scripts let nothing else run"
+        body = await write_document(devtools, self._captures, frames=self._visit.rule.frames)
         rendered = await self._rendered(context, page, response, body)
-        made = [await self._make_file(page, name) for name in rule.files]
+        made = [await self._make_file(page, name) for name in self._visit.rule.files]
         files = tuple([one for one, _ in made])
         return replace(rendered, files=files, body=b"".join([body, *[content for _, content in made]]))
 
     async def _make_file(self, page: Page, name: str) -> tuple[MadeFile, bytes]:
         """A file of the page. One that the browser cannot make leaves the page as it is."""
+        self._stage = f"its {name} was not made"
         limit = max(100.0, (self._ends_at - monotonic()) * 1000)
         try:
             if name == "pdf":
@@ -162,7 +183,7 @@ class PageVisit:
     async def _use(self, page: Page) -> None:
         """Wait for what the page must reach, and act on it."""
         await self._reach(page, self._visit.rule.wait or "load")
-        self._may_go_on = True
+        self._traffic.may_go_on = True
         for number, action in enumerate(self._visit.rule.actions, 1):
             await self._act(page, action, number)
 
@@ -171,14 +192,23 @@ class PageVisit:
         try:
             return await page.goto(self._visit.url, wait_until="commit")
         except BrowserError as error:
-            if self._leads_to:
+            if self._traffic.leads_to:
                 return None
-            if "ERR_ABORTED" in str(error):  # a download, or a status without a document
-                raise _Failed("the browser shows no document of this URL", retryable=False) from error
-            raise _Failed(_describe(error), is_unanswered=True) from error
+            if self._end:
+                raise _Failed(self._end) from error
+            text = _describe(error)
+            code = next((code for code in _FINAL if code in text), None)
+            if code is not None or text.startswith("net::ERR_CERT_"):
+                reason = _FINAL[code] if code else _CERTIFICATE.format(text.partition(" ")[0])
+                raise _Failed(reason, retryable=False) from error
+            raise _Failed(text, is_unanswered=True) from error
 
     def _left(self) -> Rendered:
-        return Rendered(url=self._visit.url, status=302, headers=(), leads_to=self._leads_to)
+        if len(self._traffic.leads_to) > MAX_TEXT:
+            raise _Failed("it leads to a URL that is too long", retryable=False)
+        return Rendered(
+            url=self._visit.url, status=302, headers=(), leads_to=self._traffic.leads_to, notes=self._traffic.notes
+        )
 
     async def _is_html(self, response: Response) -> bool:
         kind = (await response.header_value("content-type") or "text/html").partition(";")[0].strip().lower()
@@ -191,76 +221,24 @@ class PageVisit:
         kept = [pair for pair in headers if pair[0] not in ("content-encoding", "content-length", "content-type")]
         html = await self._is_html(response)
         kind = "text/html; charset=utf-8" if html else dict(headers).get("content-type", "text/html")
+        if not page.url.startswith(("http:", "https:")) or len(page.url) > MAX_TEXT:
+            raise _Failed(f"it became {page.url[:100]}, which is no page of the web", retryable=False)
+        try:
+            given = check_headers((*kept, ("content-type", kind)))
+        except ValueError as error:
+            raise _Failed(str(error), retryable=False) from error
         return Rendered(
-            url=page.url, status=response.status, headers=(*kept, ("content-type", kind)),
-            cookies=tuple([_to_cookie(one) for one in await context.cookies()]),
-            body=body,
+            url=page.url, status=response.status, headers=given, body=body, notes=self._traffic.notes,
+            cookies=tuple([_to_cookie(one) for one in (await context.cookies())[:MAX_COOKIES]]),
         )  # fmt: skip
-
-    async def _judge(self, devtools: CDPSession, event: dict[str, Any]) -> None:
-        """Let one request go on, or not. Each hop of a redirect comes here."""
-        url, kind = event["request"]["url"], event.get("resourceType", "")
-        is_document = kind == "Document" and event.get("frameId") == self._main_frame
-        reason = None
-        if is_document:
-            reason = await self._judge_document(url)
-        elif self._is_blocked(url, kind):
-            reason = "BlockedByClient"
-        with contextlib.suppress(BrowserError):
-            if reason is None:
-                await devtools.send("Fetch.continueRequest", self._continue(event, url))
-            else:
-                await devtools.send("Fetch.failRequest", {"requestId": event["requestId"], "errorReason": reason})
-
-    def _continue(self, event: dict[str, Any], url: str) -> dict[str, Any]:
-        """The request, with the headers of its host where it goes to that."""
-        if not self._visit.headers or urlsplit(url)[:2] != urlsplit(self._visit.url)[:2]:
-            return {"requestId": event["requestId"]}
-        own = {name.lower() for name, _ in self._visit.headers}
-        sent = [(name, value) for name, value in event["request"]["headers"].items() if name.lower() not in own]
-        pairs = [{"name": name, "value": value} for name, value in (*sent, *self._visit.headers)]
-        return {"requestId": event["requestId"], "headers": pairs}
-
-    async def _judge_document(self, url: str) -> str | None:
-        """Why the page is not left for this document now: the node follows it as a redirect, by its rules."""
-        self._documents += 1
-        if self._documents == 1:
-            return None
-        if self._may_go_on and _host(url) == _host(self._visit.url) and await self._ask(url):
-            return None
-        self._leads_to = self._leads_to or url
-        self._is_leaving.set()
-        return "Aborted"
-
-    def _is_blocked(self, url: str, kind: str) -> bool:
-        self._requests += 1
-        return (
-            self._requests > _MAX_REQUESTS
-            or kind in self._blocked_types
-            or not url.startswith(("http:", "https:", "data:", "blob:", "about:"))
-            or any(pattern.fullmatch(url) for pattern in self._blocked_urls)
-        )
-
-    def _on_socket(self, route: Any) -> None:
-        if any(pattern.fullmatch(route.url) for pattern in self._blocked_urls):
-            self._start(_quietly(route.close()))
-        else:
-            route.connect_to_server()
-
-    def _sent(self, number: str) -> None:
-        self._pending.add(number)
-        self._last_request = monotonic()
-
-    def _finished(self, number: str) -> None:
-        self._pending.discard(number)
-        self._last_request = monotonic()
 
     async def _reach(self, page: Page, state: str) -> None:
         """Wait for a selector, `idle`, so many seconds, or an event of the page."""
+        self._stage = _STAGES.get(state, f"{state} did not come")
         if state == "load":
             await page.wait_for_load_state("load")
         elif state == "idle":
-            while self._pending or monotonic() - self._last_request < _IDLE_SECONDS:
+            while self._traffic.pending or monotonic() - self._traffic.last_request < _IDLE_SECONDS:
                 await asyncio.sleep(0.05)
         elif _is_number(state):
             await asyncio.sleep(float(state))
@@ -268,6 +246,7 @@ class PageVisit:
             await page.wait_for_selector(state, state="attached")
 
     async def _act(self, page: Page, action: BrowserAction, number: int) -> None:
+        self._stage = f"action {number} ({_title(action)}) was not done"
         left = max(0.1, self._ends_at - monotonic())
         # what may be missing is waited for, for a part of the time that the page has left
         limit = min(left / 4, 3.0) if action.optional else left
@@ -306,17 +285,13 @@ class PageVisit:
             await page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
             await self._settle()
             now = await page.evaluate("document.documentElement.scrollHeight")
-            still = still + 1 if now == height and not self._pending else 0
+            still = still + 1 if now == height and not self._traffic.pending else 0
             height = now
         if until != "end":
             raise _Failed(f"{until} did not come")
 
     async def _settle(self) -> None:
         await asyncio.sleep(_SCROLL_SECONDS)
-
-    async def _drop(self, page: Page) -> None:
-        """Close a window that the page opened."""
-        await _quietly(page.close())
 
     def _start(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -331,10 +306,6 @@ async def _dismiss(dialog: Any) -> None:
 async def _quietly(work: Awaitable[Any]) -> None:
     with contextlib.suppress(BrowserError):
         await work
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).netloc.lower()
 
 
 def _is_number(text: str) -> bool:

@@ -62,6 +62,8 @@ class FetchResponse(Struct):
     """The `Authorization` by which the same request answers the challenge of this response, once."""
     loaded_url: str | None = None
     """The URL that a plugin loader was led to, normalized, without credentials; None: it is `url`."""
+    notes: tuple[str, ...] = ()
+    """What a browser was refused for the page."""
     cookie_header: str = ""
     """The cookies of its request."""
     changed_site: str = ""

@@ -14,6 +14,7 @@ from engine.errors import CrawlError
 from engine.http.byte_budget import ByteBudget
 from engine.http.client import Fetcher
 from engine.http.cookies import SessionCookies
+from engine.model.host import product_token
 from engine.model.node import Role
 from engine.node.capacity import ActiveJobs, Capacity, Intake
 from engine.node.commit_queue import CommitQueue
@@ -34,6 +35,7 @@ from engine.node.pipeline import Pipeline
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
 from engine.node.requests.request_sender import RequestSender
+from engine.node.requests.robots_cache import RobotsCache
 from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
@@ -178,6 +180,7 @@ def _build_pipeline(
         def_cache=def_cache,
         fetcher=fetcher,
         db_access=db_access,
+        robots_cache=RobotsCache(db_access, product_token(settings.user_agent), extraction_pool),
         named_hosts=NamedHosts(run=node.run.seq, base_url=node.run.base_url, db_access=db_access, def_cache=def_cache),
         host_gates=host_gates,
         group_loaders=GroupLoaders(
@@ -203,7 +206,6 @@ def _build_pipeline(
             db_access=db_access,
             answer_budget=answer_budget,
         ),
-        extraction_pool=extraction_pool,
         login_page_reader=LoginPageReader(extraction_pool, answer_budget),
         byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
     )

@@ -50,6 +50,10 @@ class DbAccess:
         """The host's robots.txt; None: not read yet; OFF: it does not apply."""
         return hosts.get_robots(self._reader, host)
 
+    def find_host(self, run: int, key: str) -> int | None:
+        """The id of a host (`name:port`); None: no job of the run was there."""
+        return hosts.find(self._reader, run, key)
+
     def is_named_host(self, run: int, key: str) -> bool:
         """Whether a locator of the run names this host (`name:port`)."""
         return hosts.is_named(self._reader, run, key)

@@ -12,7 +12,6 @@ from engine.model.host import product_token
 from engine.model.job import HostPlan, JobKind, JobState, LeasedJob
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import ExtractionUnavailable
-from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.handlers.file_job import FileHandler, KeepFreshFile
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.follow_refresh import FollowRefresh
@@ -40,7 +39,6 @@ from engine.node.handlers.page_stages import (
 )
 from engine.node.handlers.render import RenderPage
 from engine.node.handlers.rendered_files import KeepRendered
-from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.node.handlers.visited_page import PageStage, VisitedPage
@@ -85,7 +83,6 @@ class Pipeline:
         sender: RequestSender,
         shared_jars: SharedJars,
         page_extractor: PageExtractor,
-        extraction_pool: ExtractionPool,
         byte_budget: ByteBudget,
         login_page_reader: LoginPageReader,
     ) -> None:
@@ -100,7 +97,7 @@ class Pipeline:
             source=node.name, max_attempts=settings.max_attempts, max_repeats=settings.max_repeats
         )
         redirect_rule, agent = RedirectRule(sender.named_hosts), product_token(settings.user_agent)
-        self.robots_cache = robots_cache = RobotsCache(db_access, agent, extraction_pool)
+        self.robots_cache = robots_cache = sender.robots_cache
 
         start = StartChain(settings.max_redirects, def_cache.query_stripper, sender.cookie_header)
         wait = WaitForTurn(sender)

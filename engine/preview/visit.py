@@ -48,6 +48,7 @@ from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
 from engine.node.requests.request_sender import Attempt, RequestSender
+from engine.node.requests.robots_cache import RobotsCache
 from engine.preview.extraction_client import TrialDocument
 from engine.processes.launcher import OwnTemplate
 from engine.robots.host_policy import resolve_host_policy
@@ -130,6 +131,7 @@ class _Visit:
             def_cache=def_cache,
             fetcher=fetcher,
             db_access=db_access,
+            robots_cache=_NoRobots(),
             named_hosts=named_hosts,
             host_gates=gates,
             group_loaders=GroupLoaders(
@@ -275,6 +277,9 @@ class _NoStore(DbAccess):
         self._exempt = {urls.host_key(start_url)} if urls.is_http_url(start_url) else set[str]()
         self._find_hosts = partial(locator_hosts, definitions, settings.base_url)
 
+    def find_host(self, run: int, key: str) -> int | None:  # noqa: ARG002
+        return None
+
     def is_named_host(self, run: int, key: str) -> bool:  # noqa: ARG002
         return key in self._exempt or key in self._find_hosts()
 
@@ -286,6 +291,13 @@ class _NoStore(DbAccess):
 
     def page_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:  # noqa: ARG002
         return {}
+
+
+class _NoRobots(RobotsCache):
+    """The store knows no host, so that nothing is asked of it."""
+
+    def __init__(self) -> None:
+        pass
 
 
 class _OneVersion(DefCache):

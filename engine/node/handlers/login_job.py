@@ -24,12 +24,12 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from engine.node.handlers.login_page import LoginPageReader, is_same_page
-from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import RedirectRule
 from engine.node.requests.request_sender import Attempt, RequestSender
+from engine.node.requests.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.robots.host_policy import resolve_host_policy
 from engine.settings import Settings
 from engine.store.pages.body import Body

@@ -1,17 +1,15 @@
 """Asks the robots.txt of a host whether a URL may be fetched now."""
 
-from functools import partial
-
 from engine import urls
 from engine.http.errors import AddressRefused, FetchFailed
 from engine.http.redirects import RedirectChain
 from engine.http.request import expand_url
 from engine.model.job import JobState, LeasedJob
 from engine.node.handlers.hop_rules import Hop
-from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
+from engine.node.requests.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.robots import RobotsWanted
 
@@ -31,18 +29,10 @@ class ObeyRobots(PageStage, frozen=True):
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         assert page.chain is not None
-        page.attempt.may_fetch = partial(self._allows, job)
         return await self._refuse(job, page.chain) or page
 
     async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
         return await self._refuse(job, hop.chain)
-
-    async def _allows(self, job: LeasedJob, url: str) -> bool:
-        """For a document to which a page in a browser goes on."""
-        try:
-            return await self.robots_cache.find_refusal(job.host, job.defs_version, url) is None
-        except (RobotsPending, RobotsGuarded):
-            return False
 
     async def _refuse(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
         try:

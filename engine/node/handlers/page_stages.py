@@ -111,6 +111,8 @@ class Extract(PageStage, frozen=True):
             return page.complete(self.outcomes.unsupported(job, f"not a page: {error}", page.url, page.hops))
         except UnreadablePage as error:
             return page.complete(self.outcomes.unreadable(job, str(error), page.url, page.hops))
+        if page.response is not None and page.response.notes:
+            page.extraction.notes = (*page.response.notes, *page.extraction.notes)
         if job.kind is JobKind.EXTRACT:
             page.add(OldRows(self.page_extractor.unchanged_data_defs(job)))
         return page

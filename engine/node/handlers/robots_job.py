@@ -8,9 +8,9 @@ from engine.http.response import FetchResponse
 from engine.http.robots_request import robots_text
 from engine.model.job import JobState, LeasedJob
 from engine.model.retry_policy import classify_status
-from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
+from engine.node.requests.robots_cache import RobotsCache
 from engine.robots.content_signal import read_content_signal
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run.events import Event

@@ -1,12 +1,12 @@
 """Loads pages through plugin loaders, and turns their results into responses."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from engine import urls
-from engine.browser.far_ends import HostAccess
+from engine.browser.browsers import PageRules
 from engine.browser.loader import BrowserLoader
 from engine.http.byte_budget import BodyShare
 from engine.http.decompress import body_too_large
@@ -89,14 +89,9 @@ class GroupLoaders:
 
     async def render(
         self, rule: BrowserRule, job: LeasedJob, url: str, request: OutgoingRequest, share: BodyShare, *,
-        again: bool, on_send: Callable[[], None], judge: Callable[[str], Awaitable[bool]],
-        find_access: Callable[[str], HostAccess],
+        again: bool, on_send: Callable[[], None], rules: PageRules,
     ) -> LoadOutcome:  # fmt: skip
-        """Have a browser load a page, as `load` does.
-
-        `judge`: whether the page may go on to a further document of its host. `find_access`: what the defs say of a
-        host (`name:port`).
-        """
+        """Have a browser load a page, as `load` does. Raises what `rules` raise, too."""
         must_wait = not self._browser.has_free()
         if must_wait:
             self._host_gates.exit(job)
@@ -107,7 +102,7 @@ class GroupLoaders:
 
         try:
             response = await self._browser.load(
-                rule, url, request, share, admit=admit, judge=judge, find_access=find_access,
+                rule, url, request, share, admit=admit, rules=rules,
                 sends_cookies=job.plan.rule.jar_mode != "off",
             )  # fmt: skip
         except FetchFailed as failure:

@@ -1,7 +1,6 @@
 """Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
 
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -9,6 +8,7 @@ from msgspec import Struct, field
 
 from engine import urls
 from engine.browser.far_ends import HostAccess
+from engine.browser.messages import Verdict
 from engine.files.local_file import read_file
 from engine.http.byte_budget import BodyShare
 from engine.http.challenge import REFUSAL_STATUSES, find_challenge
@@ -24,10 +24,12 @@ from engine.model.retry_policy import MAX_WAIT, host_backoff
 from engine.model.step import BrowserRule, StepResult
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
+from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.host_gate import HostBackingOff, HostGate, HostGates
 from engine.node.loading.group_loaders import GroupLoader, GroupLoaders
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
+from engine.node.requests.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.runtime.clock import store_time
 from engine.settings import Settings
 from engine.store.tables.host.answers import LAST_ANSWERS
@@ -59,8 +61,6 @@ class Attempt(Struct, eq=False):
     """The rest of the host after an answer."""
     changed_sites: set[str] = field(default_factory=set)
     """Sites with changed cookies that nodes share."""
-    may_fetch: Callable[[str], Awaitable[bool]] | None = None
-    """Whether robots.txt allows a URL of the host; None: it allows all."""
     renders: bool = False
     """Whether its page needs a browser after all."""
     loaded: tuple[StepResult, ...] = ()
@@ -74,6 +74,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
     def_cache: DefCache
     fetcher: Fetcher
     db_access: DbAccess
+    robots_cache: RobotsCache
     named_hosts: NamedHosts
     host_gates: HostGates
     group_loaders: GroupLoaders
@@ -213,8 +214,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         if isinstance(loader, BrowserRule):
             outcome = await self.group_loaders.render(
                 loader, job, url, outgoing, attempt.share, again=again, on_send=on_send,
-                judge=partial(self._may_go_on, job, attempt),
-                find_access=partial(self._find_access, job),
+                rules=RenderedPage(self, job, attempt),
             )  # fmt: skip
         else:
             outcome = await self.group_loaders.load(
@@ -227,18 +227,6 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             attempt.requests -= 1
             return None
         return self.count_response(job, attempt, sent_at, outcome.response)
-
-    def _find_access(self, job: LeasedJob, host_key: str) -> HostAccess:
-        """What the defs say of a host that a page in a browser asks for something."""
-        rule = self.def_cache.plan(job, host_key).rule
-        return HostAccess(self.named_hosts.is_exempt(host_key, job.defs_version), rule.route)
-
-    async def _may_go_on(self, job: LeasedJob, attempt: Attempt, url: str) -> bool:
-        """Whether a page in a browser may go on to a document of its host, after its turn."""
-        if attempt.may_fetch is not None and not await attempt.may_fetch(url):
-            return False
-        await self.begin_turn(job, attempt, further=True)
-        return True
 
     def count_response(
         self, job: LeasedJob, attempt: Attempt, sent_at: float, response: FetchResponse
@@ -339,6 +327,39 @@ class JobTurn(Struct):
 
     def end(self, response: FetchResponse) -> None:
         self.sender.count_response(self.job, self.attempt, self.sent_at, response)
+
+
+class RenderedPage(Struct):
+    """What the rules of the crawl say of the requests of a page in a browser (see PageRules)."""
+
+    sender: RequestSender
+    job: LeasedJob
+    attempt: Attempt
+
+    def find_access(self, host_key: str) -> HostAccess:
+        rule = self.sender.def_cache.plan(self.job, host_key).rule
+        return HostAccess(self.sender.named_hosts.is_exempt(host_key, self.job.defs_version), rule.route)
+
+    async def judge_document(self, url: str) -> Verdict:
+        """Raises HostBackingOff, RequestLimitReached."""
+        if (verdict := await self.judge_part(url)).refusal:
+            return verdict
+        await self.sender.begin_turn(self.job, self.attempt, further=True)
+        return Verdict()
+
+    async def judge_part(self, url: str) -> Verdict:
+        job, robots_cache = self.job, self.sender.robots_cache
+        host = self.sender.db_access.find_host(job.run, urls.host_key(url))
+        if host is None:
+            return Verdict(is_for_host=True)
+        try:
+            robots = await robots_cache.rules(host, job.defs_version)
+            if robots is None or robots.allows_all or not robots.readable:
+                return Verdict(is_for_host=True)
+            refusal = await robots_cache.find_refusal(host, job.defs_version, url)
+        except (RobotsPending, RobotsGuarded, ExtractionUnavailable):
+            return Verdict(is_for_host=True)
+        return Verdict(refusal.reason if refusal is not None and refusal.by_rule else "")
 
 
 def _sends_cookies(job: LeasedJob, jar_mode: CookieJarMode) -> bool:

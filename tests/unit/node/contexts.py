@@ -8,6 +8,7 @@ from engine.http.byte_budget import ByteBudget
 from engine.node.node_context import NodeContext
 from engine.node.pipeline import Pipeline
 from engine.node.requests.request_sender import RequestSender
+from engine.node.requests.robots_cache import RobotsCache
 from engine.settings import Settings
 
 
@@ -25,12 +26,13 @@ def pipeline_of(
     """A pipeline over these parts, and no others."""
     node = node_context(def_cache=def_cache or Mock())
     sender = RequestSender(
-        settings=node.settings, def_cache=node.def_cache, fetcher=Mock(), db_access=db_access or Mock(),
-        named_hosts=Mock(), host_gates=Mock(), group_loaders=Mock(), file_parts=Mock(),
+        settings=node.settings, def_cache=node.def_cache, fetcher=Mock(), db_access=(store := db_access or Mock()),
+        robots_cache=RobotsCache(store, "us", Mock()), named_hosts=Mock(), host_gates=Mock(), group_loaders=Mock(),
+        file_parts=Mock(),
     )  # fmt: skip
     return Pipeline(
-        node, sender=sender, shared_jars=Mock(), page_extractor=page_extractor or Mock(), extraction_pool=Mock(),
-        byte_budget=byte_budget, login_page_reader=Mock(),
+        node, sender=sender, shared_jars=Mock(), page_extractor=page_extractor or Mock(), byte_budget=byte_budget,
+        login_page_reader=Mock(),
     )  # fmt: skip
 
 

@@ -22,9 +22,9 @@ from engine.node.handlers.hop_rules import (
 )
 from engine.node.handlers.obey_robots import ObeyRobots
 from engine.node.handlers.page_fetch import Fetch
-from engine.node.handlers.robots_cache import Refusal, RobotsPending
 from engine.node.handlers.visited_page import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
+from engine.node.requests.robots_cache import Refusal, RobotsPending
 from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.logins import LoginNews
 from tests.unit.node.leased_jobs import change, leased, visited

@@ -18,13 +18,13 @@ from engine.node.handlers.hop_rules import (
 )
 from engine.node.handlers.obey_robots import ObeyRobots
 from engine.node.handlers.page_fetch import Fetch, StartChain
-from engine.node.handlers.robots_cache import RobotsGuarded, RobotsPending
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from engine.node.requests.request_sender import Attempt
+from engine.node.requests.robots_cache import RobotsGuarded, RobotsPending
 from engine.settings import Settings
 from engine.store.tables.host.hosts import Backoff
 from engine.store.tables.outcome import JobOutcome

@@ -8,8 +8,8 @@ import pytest
 
 from engine.node.db_access import DbAccess
 from engine.node.extraction.request import ExtractionRequest
-from engine.node.handlers import robots_cache
-from engine.node.handlers.robots_cache import Refusal, RobotsCache, RobotsGuarded, RobotsPending
+from engine.node.requests import robots_cache
+from engine.node.requests.robots_cache import Refusal, RobotsCache, RobotsGuarded, RobotsPending
 from engine.robots.rules import HostRobots, parse_robots
 from engine.store.tables.host.hosts import GUARDED, StoredRobots
 from tests.unit.node.extraction.tasks import extraction_pool, limits

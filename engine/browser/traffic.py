@@ -1,0 +1,172 @@
+"""Judges each request of a page, of its frames and workers, at every redirect."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.async_api import CDPSession, Page
+from playwright.async_api import Error as BrowserError
+
+from engine.browser.document import to_pattern
+from engine.browser.messages import MAX_NOTES, MAX_TEXT, May, Verdict, Visit
+from engine.model.step import BLOCKED_WORDS
+
+_MAX_REQUESTS = 2_000
+_URL_CHARACTERS = 200
+_ANY = to_pattern("*")
+_NO_WINDOWS = "window.open = () => null"
+"""A window that a script opens asks for its document before it can be closed."""
+Ask = Callable[[May], Awaitable[Verdict]]
+"""Has the node judge a URL."""
+
+
+class PageTraffic:
+    """The requests of one page."""
+
+    def __init__(self, visit: Visit, ask: Ask, on_wait: Callable[[float], None]) -> None:
+        """`on_wait`: is told the seconds for which a document waited for its turn."""
+        self._visit = visit
+        self._ask = ask
+        self._on_wait = on_wait
+        self._main_frame = ""
+        self.leads_to = ""
+        """Another document, for which the page is left."""
+        self.leaves = asyncio.Event()
+        self.may_go_on = False
+        """Whether actions run, which may lead to further documents of the host."""
+        self.pending: set[str] = set()
+        self.last_request = monotonic()
+        self._documents = 0
+        self._requests = 0
+        self._asked = 0
+        self._open_hosts: set[str] = set()
+        """Of which every URL may be asked for."""
+        self._refused: dict[str, tuple[str, int]] = {}
+        """By reason: the first URL that was refused, and how many were."""
+        self._blocked_types = {BLOCKED_WORDS[word] for word in visit.rule.block if word in BLOCKED_WORDS}
+        self._blocked_urls = [to_pattern(word) for word in visit.rule.block if word not in BLOCKED_WORDS]
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What the page was refused, by reason."""
+        texts = {}
+        for reason, (url, count) in list(self._refused.items())[:MAX_NOTES]:
+            others = f" and {count - 1:,} more" if count > 1 else ""
+            texts[reason] = f"{reason}: the page was not given {url[:_URL_CHARACTERS]}{others}"
+        return texts
+
+    async def watch(self, page: Page, devtools: CDPSession) -> None:
+        """Judge what the page asks for from now on."""
+        await page.add_init_script(_NO_WINDOWS)
+        await page.route_web_socket(_ANY, self._judge_socket)
+        devtools.on("Fetch.requestPaused", lambda event: self._start(devtools, event))
+        devtools.on("Network.loadingFinished", lambda event: self._finished(event["requestId"]))
+        devtools.on("Network.loadingFailed", lambda event: self._finished(event["requestId"]))
+        devtools.on("Network.requestWillBeSent", lambda event: self._sent(event["requestId"]))
+        self._main_frame = (await devtools.send("Page.getFrameTree"))["frameTree"]["frame"]["id"]
+        await devtools.send("Network.enable")
+        await devtools.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, devtools: CDPSession, event: dict[str, Any]) -> None:
+        task = asyncio.ensure_future(self._judge(devtools, event))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _judge(self, devtools: CDPSession, event: dict[str, Any]) -> None:
+        """Let one request go on, or not. Each hop of a redirect comes here."""
+        asked, kind = event["request"], event.get("resourceType", "")
+        url, error = asked["url"], "BlockedByClient"
+        with contextlib.suppress(BrowserError, ValueError):  # ValueError: no URL that can be judged
+            if kind == "Document" and event.get("frameId") == self._main_frame:
+                error = "" if await self._may_leave_for(url, asked.get("method", "GET")) else "Aborted"
+            elif not self._is_blocked(url, kind) and not await self._is_refused(url):
+                error = ""
+        with contextlib.suppress(BrowserError):
+            if error:
+                await devtools.send("Fetch.failRequest", {"requestId": event["requestId"], "errorReason": error})
+            else:
+                await devtools.send("Fetch.continueRequest", self._continue(event, url))
+
+    def _continue(self, event: dict[str, Any], url: str) -> dict[str, Any]:
+        """The request, with the headers of its host where it goes to that."""
+        if not self._visit.headers or urlsplit(url)[:2] != urlsplit(self._visit.url)[:2]:
+            return {"requestId": event["requestId"]}
+        own = {name.lower() for name, _ in self._visit.headers}
+        sent = [(name, value) for name, value in event["request"]["headers"].items() if name.lower() not in own]
+        pairs = [{"name": name, "value": value} for name, value in (*sent, *self._visit.headers)]
+        return {"requestId": event["requestId"], "headers": pairs}
+
+    async def _may_leave_for(self, url: str, method: str) -> bool:
+        """Whether the page goes on to a document. The node follows all others as redirects, by its rules."""
+        self._documents += 1
+        # a form that is sent cannot be followed as a redirect
+        may_go_on = self.may_go_on or method != "GET" or self._documents == 1
+        if may_go_on and _host(url) == _host(self._visit.url):
+            began = monotonic()
+            verdict = await self._ask_node(url, is_document=True)
+            self._on_wait(monotonic() - began)
+            if not verdict.refusal:
+                return True
+        self.leads_to = self.leads_to or url
+        self.leaves.set()
+        return False
+
+    def _is_blocked(self, url: str, kind: str) -> bool:
+        self._requests += 1
+        if self._requests > _MAX_REQUESTS:
+            self._note(f"a page may have {_MAX_REQUESTS:,} requests", url)
+            return True
+        return (
+            kind in self._blocked_types
+            or not url.startswith(("http:", "https:", "data:", "blob:", "about:"))
+            or any(pattern.fullmatch(url) for pattern in self._blocked_urls)
+        )
+
+    async def _is_refused(self, url: str) -> bool:
+        """Whether the rules of the crawl keep the page from a part."""
+        if not url.startswith(("http:", "https:")) or _host(url) in self._open_hosts:
+            return False
+        verdict = await self._ask_node(url, is_document=False)
+        if verdict.refusal:
+            self._note(verdict.refusal, url)
+        elif verdict.is_for_host:
+            self._open_hosts.add(_host(url))
+        return bool(verdict.refusal)
+
+    async def _ask_node(self, url: str, *, is_document: bool) -> Verdict:
+        if len(url) > MAX_TEXT:
+            return Verdict("its URL is too long")
+        self._asked += 1
+        return await self._ask(May(number=self._asked, url=url, is_document=is_document))
+
+    def _note(self, reason: str, url: str) -> None:
+        first, count = self._refused.get(reason, (url, 0))
+        self._refused[reason] = first, count + 1
+
+    async def _judge_socket(self, route: Any) -> None:
+        is_blocked = any(pattern.fullmatch(route.url) for pattern in self._blocked_urls)
+        with contextlib.suppress(BrowserError):
+            if is_blocked or await self._is_refused(route.url.replace("ws", "http", 1)):
+                await route.close()
+            else:
+                route.connect_to_server()
+
+    def _sent(self, number: str) -> None:
+        self.pending.add(number)
+        self.last_request = monotonic()
+
+    def _finished(self, number: str) -> None:
+        self.pending.discard(number)
+        self.last_request = monotonic()
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.lower()
