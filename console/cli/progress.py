@@ -236,6 +236,7 @@ def report_lines(view: Snapshot) -> list[str]:
         f"{g['fetches']:>9}{_format_or_dash(g['fetch_ms'], '.1f'):>9}{format_size(g['bytes']):>10}{g['retries']:>9}"
         for g in metrics["groups"]
     ]
+    lines += [f"  {g['group']}: {g['browser']}" for g in metrics["groups"] if g["browser"]]
     totals = [
         f"{_format_or_dash(metrics['success'], '.1f')} % success" if any(view.rows.values()) else "no rows",
         f"{metrics['seconds']:.1f} s",

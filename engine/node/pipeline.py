@@ -191,6 +191,7 @@ class Pipeline:
         stats = outcome.stats
         stats.requests, stats.responses = attempt.requests - attempt.reserved, attempt.responses
         stats.seconds, stats.received = attempt.seconds, attempt.received
+        stats.is_rendered = attempt.is_rendered
         if outcome.job.kind is not JobKind.ROBOTS:
             unanswered = attempt.requests - attempt.responses
             stats.answers = (*attempt.answers, *((NO_ANSWER, 0.0),) * unanswered)

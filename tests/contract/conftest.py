@@ -18,6 +18,7 @@ from tests.postgres_server import PostgresServer
 _OVER_BOTH = (
     "contract/store/db/test_named_rows.py",
     "contract/store/transactions/",
+    "contract/store/tables/run/test_metrics.py",
     "contract/store/test_state_machine.py",
     "contract/store/test_processes.py",
 )

@@ -53,6 +53,12 @@ def test_only_pages_that_lack_something_are_rendered(front: Front) -> None:
     ]
     assert front.site.count("/p/2") == 1
     assert front.site.count("/p/1") == 2
+    (group,) = front.project.status()["metrics"]["groups"]
+    assert (group["plain"], group["rendered"], group["browser"]) == (1, 5, "1 of 6 pages needed no browser")
+    assert "shop: 1 of 6 pages needed no browser" in front.done.err
+    front.write("{browser: {when: {missing: .item}, wait: '#ready'}}", fields="{name: {selector: b}}")
+    front.crawl("--set", "live=P1D")  # uses its stored pages
+    assert front.project.status()["metrics"]["groups"][0]["browser"] is None
 
 
 def test_required_fields_ask_for_a_browser(front: Front) -> None:
@@ -168,6 +174,8 @@ def test_kills_of_browsers_and_nodes_lose_nothing(front: Front) -> None:
         front.rows, key=lambda r: r["name"]
     )
     assert killed == 8
+    (group,) = front.project.status()["metrics"]["groups"]
+    assert (group["plain"], group["rendered"], group["browser"]) == (0, 40, "40 pages rendered")
     assert_nothing_left(front.project)
 
 

@@ -409,7 +409,7 @@ class NodesView(View):
     def action_pause(self) -> None:
         """Pause or resume the focused sequence; elsewhere the app pauses the run."""
         row = self.sequences.row
-        if self.screen.focused is self.sequences and row is not None:
+        if self.screen.focused is self.sequences and row is not None and row.subject is not None:
             self.console_app.actions.toggle_sequence(row.subject)
         else:
             raise SkipAction
@@ -428,10 +428,11 @@ class NodesView(View):
         """Show the jobs of a node or sequence, the log of appender or supervisor."""
         event.stop()
         subject = event.row.subject
-        if subject is None:
-            self._filter_log([event.row])
-            return
         is_node = event.table is self.nodes
+        if subject is None:
+            if is_node:
+                self._filter_log([event.row])
+            return
         self.console_app.navigation.push_jobs(
             node_filter(subject.id) if is_node else sequence_filter(subject.group, subject.host)
         )

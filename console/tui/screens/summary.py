@@ -45,6 +45,9 @@ def _lines(snapshot: Snapshot, run: Run, failures: Sequence[FailureGroup]) -> It
             "downloads " + "  ".join(f"{number:,} {name}" for name, number in snapshot.files.items() if number),
             "text",
         )
+    for group in snapshot.metrics["groups"]:
+        if group["browser"]:
+            yield f"browser   {group['group']}: {group['browser']}", "text"
     for name, extracted in snapshot.rows.items():
         rejected = snapshot.rejected.get(name, 0)
         yield f"rows      {extracted:,} {name}" + (f"  {rejected:,} rejected" if rejected else ""), "strong"

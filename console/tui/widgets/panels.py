@@ -1,6 +1,7 @@
 """Panels of the Nodes screen: sequences, outputs, hosts, alarms, and the plot of pages a second."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from console.crawl.source import PollResult
 from console.format import (
@@ -45,12 +46,18 @@ class SequencesTable(LineTable):
         run = poll.snapshot.run
         growing = set(run.judgement.growing) if run is not None and poll.is_live else ()
         ranked = sorted(poll.snapshot.sequences, key=_sequence_rank)
-        self.show_filtered([_sequence_row(s, goes_on=s.id in growing) for s in ranked])
+        rows = [_sequence_row(s, goes_on=s.id in growing) for s in ranked]
+        self.show_filtered(rows + [_browser_row(g) for g in poll.snapshot.metrics["groups"] if g["browser"]])
 
 
 def _sequence_rank(s: SequenceRow) -> tuple[bool, bool, int]:
     """What works first, then what waits, then what has ended; an order that does not change with every poll."""
     return s.paused or not s.taken, not (s.ready or s.delayed or s.taken), s.id
+
+
+def _browser_row(group: Mapping[str, Any]) -> Row:
+    """For how many pages of a group its browser was needed."""
+    return Row(f"browser {group['group']}", ((f"{group['group']}: {group['browser']}", "dim"),))
 
 
 def _sequence_row(s: SequenceRow, *, goes_on: bool) -> Row:

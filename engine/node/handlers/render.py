@@ -17,32 +17,37 @@ def renders_without(job: LeasedJob, page: VisitedPage) -> str:
 
 
 class RenderPage(PageStage, frozen=True):
-    """Asks for the page once more, by the browser and in a turn of its own."""
+    """Asks for the page once more where it needs the browser, and in a turn of its own. Notes what loaded it."""
 
     db_access: DbAccess
     again: tuple[PageStage, ...]
     """The stages from the wait for its host to the extraction."""
 
     def applies(self, plan: HostPlan) -> bool:
-        return plan.group.loader is not None and plan.group.loader.browser.when is not None
+        return plan.group.loader is not None
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
-        wanted, extraction = renders_without(job, page), page.extraction
-        if not wanted or extraction is None:
-            return page
-        result = extraction.result
-        lacks_rows = wanted == REQUIRED_FIELDS and (result.rejected or not any(texts for _, texts in result.rows))
-        if result.replaced_by != UNRENDERED and not lacks_rows:
-            return page
-        if job.terms.reserved:
-            if not await self.db_access.reserve_request(job):
-                return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
-            page.attempt.reserved += 1
-        page.attempt.share.release()
-        page.attempt.renders = True
-        page.response = page.document = page.content = page.extraction = None
-        for stage in self.again:
-            outcome = await stage.run(job, page)
-            if not isinstance(outcome, VisitedPage):
-                return outcome
+        if _needs_browser(job, page):
+            if job.terms.reserved:
+                if not await self.db_access.reserve_request(job):
+                    return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
+                page.attempt.reserved += 1
+            page.attempt.share.release()
+            page.attempt.renders = True
+            page.response = page.document = page.content = page.extraction = None
+            for stage in self.again:
+                outcome = await stage.run(job, page)
+                if not isinstance(outcome, VisitedPage):
+                    return outcome
+        if page.response is not None:
+            page.attempt.is_rendered = not renders_without(job, page)
         return page
+
+
+def _needs_browser(job: LeasedJob, page: VisitedPage) -> bool:
+    wanted, extraction = renders_without(job, page), page.extraction
+    if not wanted or extraction is None:
+        return False
+    result = extraction.result
+    lacks_rows = wanted == REQUIRED_FIELDS and (result.rejected or not any(texts for _, texts in result.rows))
+    return bool(result.replaced_by == UNRENDERED or lacks_rows)

@@ -63,6 +63,8 @@ class Attempt(Struct, eq=False):
     """Sites with changed cookies that nodes share."""
     renders: bool = False
     """Whether its page needs a browser after all."""
+    is_rendered: bool | None = None
+    """Whether a browser loaded its page; None: its group has no browser, or no page came yet."""
     loaded: tuple[StepResult, ...] = ()
     """Results of the plugin loader."""
 

@@ -347,6 +347,8 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0,
     noindex       INTEGER NOT NULL DEFAULT 0,      -- pages that say noindex
     requests      INTEGER NOT NULL DEFAULT 0,      -- sent for pages
+    plain         INTEGER NOT NULL DEFAULT 0,      -- pages of a group with a browser that were got without it
+    rendered      INTEGER NOT NULL DEFAULT 0,      -- pages that a browser loaded
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
 

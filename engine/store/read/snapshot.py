@@ -268,6 +268,8 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         if current.state is not RunState.DONE and (paused_count := sequences.count_paused(db, current.seq)):
             paused_names = tuple(sequences.list_paused(db, current.seq, _MAX_PAUSED_NAMES))
         (answers,) = db.rows(_HostAnswers, _ANSWERS, (current.seq,))
+        fetched = metrics.list_fetch_stats(db, current.seq)
+        rendered = any(of_group.rendered for of_group in fetched)
         return Snapshot(
             run=current,
             epoch=epoch,
@@ -286,10 +288,11 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             hosts=host_rows.list_hosts(db, current.seq, limit, answers.hosts),
             metrics=metrics.build_metrics(
                 totals,
-                metrics.list_fetch_stats(db, current.seq),
+                fetched,
                 {node.id: node.done + node.failed for node in nodes},
                 current.seconds,
                 current.takeovers,
+                metrics.list_asking_first(db, current.defs_version) if rendered else (),
             ),
             defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
             defs_saved=orjson.loads(supervisors.get_meta(db, "defs_saved") or "null"),

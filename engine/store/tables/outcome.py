@@ -39,6 +39,8 @@ class AttemptStats(Effect):
     """Whether the last answer refused the crawler."""
     noindex: bool = False
     """Whether the page asks not to be indexed."""
+    is_rendered: bool | None = None
+    """Whether a browser loaded the page; None: its group has no browser, or no page came."""
 
 
 _E = TypeVar("_E", bound=Effect)

@@ -100,12 +100,16 @@ def _add_fetch_stats(commit: Commit, made: Sequence[tuple[JobOutcome, AttemptSta
         retried = outcome.state is JobState.READY and outcome.attempts > 0
         requests = stats.requests - outcome.job.terms.reserved if outcome.job.kind is JobKind.PAGE else 0
         if stats.responses or retried or requests or stats.noindex:
-            new = stats.responses, stats.seconds, stats.received, retried, stats.noindex, requests
+            ended = outcome.state is not JobState.READY
+            new = (
+                stats.responses, stats.seconds, stats.received, retried, stats.noindex, requests,
+                ended and stats.is_rendered is False, ended and stats.is_rendered is True,
+            )  # fmt: skip
             for index, value in enumerate(new):
-                sums.setdefault(outcome.job.group, [0, 0.0, 0, 0, 0, 0])[index] += value
+                sums.setdefault(outcome.job.group, [0, 0.0, 0, 0, 0, 0, 0, 0])[index] += value
     metrics.add(
         commit.db, commit.run,
-        [FetchStats(group, int(n), s, int(b), int(r), int(i), int(q)) for group, (n, s, b, r, i, q) in sums.items()],
+        [FetchStats(group, int(n), seconds, *map(int, others)) for group, (n, seconds, *others) in sums.items()],
     )  # fmt: skip
 
 

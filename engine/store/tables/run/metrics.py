@@ -1,25 +1,35 @@
 """Writes the table `metrics` (cost of fetches by run and group), and builds the figures shown of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from engine.errors import plural
 from engine.store.db.connector import Database
 
 _ADD = """
-INSERT INTO metrics (run, grp, fetches, fetch_seconds, bytes, retries, noindex, requests) {values}
+INSERT INTO metrics (run, grp, fetches, fetch_seconds, bytes, retries, noindex, requests, plain, rendered) {values}
 ON CONFLICT (run, grp) DO UPDATE SET fetches = metrics.fetches + excluded.fetches,
     fetch_seconds = metrics.fetch_seconds + excluded.fetch_seconds, bytes = metrics.bytes + excluded.bytes,
     retries = metrics.retries + excluded.retries, noindex = metrics.noindex + excluded.noindex,
-    requests = metrics.requests + excluded.requests
+    requests = metrics.requests + excluded.requests,
+    plain = metrics.plain + excluded.plain, rendered = metrics.rendered + excluded.rendered
 """
 _LIST = """
-SELECT grp AS "group", fetches, fetch_seconds AS seconds, bytes, retries, noindex FROM metrics
+SELECT grp AS "group", fetches, fetch_seconds AS seconds, bytes, retries, noindex, 0 AS requests, plain, rendered
+FROM metrics
 WHERE run = ? AND fetches + retries + noindex > 0 ORDER BY grp
 """
+_ASKING_FIRST = """
+SELECT g.value ->> 'name' FROM def_versions v, json_each(v.definitions, '$.task_groups') g
+WHERE v.version = ? AND g.value ->> '$.loader.browser.when' IS NOT NULL
+"""
 _COUNT_REQUESTS = "SELECT total(requests) FROM metrics WHERE run = ? AND (CAST(? AS TEXT) IS NULL OR grp = ?)"
+
+_NEARLY_ALL, _MIN_ADVISED = 0.9, 20
+"""The share of rendered pages, of so many, from which asking for each without the browser first costs more."""
 
 
 class FetchStats(NamedTuple):
@@ -37,6 +47,9 @@ class FetchStats(NamedTuple):
     noindex: int = 0
     requests: int = 0
     """Requests sent for pages; negative: reserved ones that were not sent."""
+    plain: int = 0
+    """Of a group with a browser: pages that were got without it, and those that it loaded."""
+    rendered: int = 0
 
 
 class GroupTotals(Struct, frozen=True):
@@ -58,6 +71,11 @@ def list_fetch_stats(db: Database, run: int) -> list[FetchStats]:
     return db.rows(FetchStats, _LIST, (run,))
 
 
+def list_asking_first(db: Database, version: int | None) -> list[str]:
+    """The groups that ask for pages without their browser first, by a version of the defs."""
+    return db.column(_ASKING_FIRST, (version,))
+
+
 def count_noindex(db: Database, run: int) -> int:
     return int(db.value("SELECT total(noindex) FROM metrics WHERE run = ?", (run,)))
 
@@ -76,8 +94,12 @@ def build_metrics(
     jobs_by_node: Mapping[str, int],
     seconds: float,
     takeovers: int,
+    asking_first: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The object `metrics` of `status --json`. `seconds`: the run's duration. Shares and means of nothing are null."""
+    """The object `metrics` of `status --json`. Shares and means of nothing are null.
+
+    `seconds`: the run's duration. `asking_first`: groups that ask for pages without their browser first.
+    """
     done, failed = sum(t.done for t in totals), sum(t.failed for t in totals)
     stats_by_group = {s.group: s for s in stats}
     fetches, all_jobs = sum(s.fetches for s in stats), sum(jobs_by_node.values())
@@ -90,17 +112,33 @@ def build_metrics(
         "bytes": sum(s.bytes for s in stats),
         "retries": sum(s.retries for s in stats),
         "takeovers": takeovers,
-        "groups": [_group_item(t, stats_by_group.get(t.group) or FetchStats(t.group, 0, 0.0, 0, 0)) for t in totals],
+        "groups": [
+            _group_item(t, stats_by_group.get(t.group) or FetchStats(t.group, 0, 0.0, 0, 0), t.group in asking_first)
+            for t in totals
+        ],
         "shares": [
             {"node": node, "jobs": count, "share": _percent(count, all_jobs)} for node, count in jobs_by_node.items()
         ],
     }
 
 
-def _group_item(totals: GroupTotals, stats: FetchStats) -> dict[str, Any]:
+def _group_item(totals: GroupTotals, stats: FetchStats, asks_first: bool) -> dict[str, Any]:
     mean = _mean_ms(stats.fetches, stats.seconds)
     fetched = {"fetches": stats.fetches, "fetch_ms": mean, "bytes": stats.bytes, "retries": stats.retries}
-    return asdict(totals) | fetched
+    loaded = {"plain": stats.plain, "rendered": stats.rendered, "browser": describe_browser(stats, asks_first)}
+    return asdict(totals) | fetched | loaded
+
+
+def describe_browser(stats: FetchStats, asks_first: bool) -> str | None:
+    """For how many pages of a group its browser was needed, with advice; None: it has no browser, or no page yet."""
+    pages = stats.plain + stats.rendered
+    if not pages:
+        return None
+    if asks_first and pages >= _MIN_ADVISED and stats.rendered >= _NEARLY_ALL * pages:
+        return f"{stats.rendered:,} of {pages:,} pages rendered, each asked for twice: without `when`, once is enough"
+    if not stats.plain:
+        return f"{plural(pages, 'page')} rendered"
+    return f"{stats.plain:,} of {plural(pages, 'page')} needed no browser"
 
 
 def _percent(part: int, whole: int) -> float | None:
