@@ -26,6 +26,7 @@ summary_option = click.option("--json", "as_json", is_flag=True, help="Print a s
 lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 object_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
 base_url_option = click.option("--base-url", metavar="U", help="Base URL of relative locators.")
+browser_option = click.option("--browser", is_flag=True, help="Have Chromium or Chrome render the page of a URL.")
 match_option = click.option(
     "--match", metavar="FILTER", help="Only these: a regular expression for URL and reason, or terms as host:x age>5m."
 )

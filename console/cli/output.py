@@ -72,6 +72,21 @@ def show_count(what: str, *, shown: bool = True) -> Iterator[Callable[[int], Non
         click.echo("\r\x1b[K", err=True, nl=False)
 
 
+@contextlib.contextmanager
+def show_wait() -> Iterator[Callable[[str], None]]:
+    """A function that shows on a terminal what the command waits for, until the end of the block."""
+    in_place = sys.stderr.isatty()
+
+    def show(text: str) -> None:
+        if in_place:
+            click.echo(f"\r\x1b[K{clean(text)}", err=True, nl=False)
+
+    try:
+        yield show
+    finally:
+        show("")
+
+
 def open_stdout() -> BinaryIO:
     """Standard output for rows in UTF-8; on a terminal their lines are cleaned."""
     if not sys.stdout.isatty():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from console.cli.output import write_stderr
+from console.cli.output import show_wait, write_stderr
 from engine import urls
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
@@ -21,6 +21,7 @@ from engine.settings import Settings
 if TYPE_CHECKING:
     from engine.extract.page.context import Context
     from engine.preview.page_trial import PageTrial, TrialResult
+    from engine.preview.rendering import Rendering
 
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
@@ -46,17 +47,20 @@ class FoundPage(Struct, frozen=True, kw_only=True):
 
 
 def find_page(
-    source: str, url: str | None, data_def: str, definitions: Definitions, settings: Settings
-) -> FoundPage:  # fmt: skip
-    """The page of a URL or FILE, as a locator of the first group that uses the dataDef.
+    source: str, url: str | None, data_def: str, definitions: Definitions, settings: Settings, *, browser: bool = False
+) -> FoundPage:
+    """The page of a URL or FILE, as a locator of the first group that uses the dataDef. `browser`: as of read_source.
 
     Raises PageUnavailable, UsageError.
     """
     from engine.preview.page_trial import groups_using, locator_origin
 
     groups = groups_using(definitions, data_def)
-    document = read_source(source, url, definitions, settings, groups[0].name if groups else None)
+    group = groups[0].name if groups else None
+    document = read_source(source, url, definitions, settings, group, browser=browser)
     _require_ok(document)
+    if document.advice:
+        write_stderr(document.advice)
     origin = locator_origin(definitions, data_def, document.url, settings)
     return FoundPage(document=document, origin=origin, source=source)
 
@@ -95,18 +99,23 @@ def _require_ok(document: TrialDocument) -> None:
 
 
 def read_source(
-    source: str, url: str | None, definitions: Definitions, settings: Settings, group: str | None = None
+    source: str, url: str | None, definitions: Definitions, settings: Settings, group: str | None = None, *,
+    browser: bool = False,
 ) -> TrialDocument:  # fmt: skip
     """Fetch a URL, or read a file or stdin (`-`) with `url` as its address. Raises PageUnavailable, UsageError.
 
     A fetched page may have any status. `group`: the group whose loader fetches it; None: that of the URL's locator.
+    `browser`: whether a browser renders it, whatever the group says.
     """
     if urls.is_http_url(source):
         if url is not None:
             raise UsageError("--url is the address of a FILE", "Give the URL alone.")
         from engine.preview.visit import fetch_page  # a file does not need the HTTP client, which is slow to import
 
-        return fetch_page(source, definitions, settings, group)
+        with _shown_rendering(always=browser) as rendering:
+            return fetch_page(source, definitions, settings, group, rendering)
+    if browser:
+        raise UsageError(f"--browser loads a URL{urls.scheme_hint(source)}", "A FILE is used as it is.")
     body, address = _read_file(source, settings.max_body)
     if url is not None:
         address = urls.without_credentials(urls.normalize(url) or "")
@@ -116,6 +125,25 @@ def read_source(
             )
     kind = CONTENT_TYPES.get(Path(source).suffix.lower(), "")
     return TrialDocument(body=body, content_type=kind, url=address, fetched_at=time.time(), origin="file")
+
+
+def read_link(
+    url: str, start_url: str, definitions: Definitions, settings: Settings, *, browser: bool
+) -> TrialDocument:  # fmt: skip
+    """Fetch a page to which a link leads, as `fetch_linked_page` does."""
+    from engine.preview.visit import fetch_linked_page  # slow to import
+
+    with _shown_rendering(always=browser) as rendering:
+        return fetch_linked_page(url, start_url, definitions, settings, rendering)
+
+
+@contextlib.contextmanager
+def _shown_rendering(*, always: bool) -> Iterator["Rendering"]:
+    """How pages are loaded; a terminal shows that a browser starts, which takes a second."""
+    from engine.preview.rendering import Rendering
+
+    with show_wait() as show:
+        yield Rendering(always=always, on_start=lambda program: show(f"rendering by {program} …"))
 
 
 def find_start_url(source: str, document: TrialDocument) -> str:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import cast, get_args
 
 from console.cli.output import write_lines
-from console.cli.page_source import find_start_url, read_source, row_lines
+from console.cli.page_source import find_start_url, read_link, read_source, row_lines
 from console.format import plural
 from engine import urls
 from engine.defs.builders.table_settings import complete_tables
@@ -54,14 +54,17 @@ class SelectorShell:
 
     def __init__(
         self, defs: Path, settings: Settings, document: TrialDocument, *, start_url: str,
-        arguments: Mapping[str, str] = MappingProxyType({}),
+        arguments: Mapping[str, str] = MappingProxyType({}), browser: bool = False,
     ) -> None:  # fmt: skip
         """`start_url`: the page that the operator opened. `arguments`: the values of `-a`, for the defs.
+
+        `browser`: whether a browser renders each page that is opened.
 
         Raises PageUnavailable if the document is not text.
         """
         self._defs = defs
         self._arguments = arguments
+        self._browser = browser
         self._settings = settings
         self._mode = "css"
         self._attribute = "text"
@@ -274,12 +277,11 @@ class SelectorShell:
             link = self._links[int(where) - 1] if 0 < int(where) <= len(self._links) else ""
             if not link:
                 raise UsageError(f"match {where} has no link", "Select links first; give the number of one.")
-            from engine.preview.visit import fetch_linked_page  # slow to import
-
-            defs = self._load_definitions()
-            self._show(fetch_linked_page(self._absolute_url(link), self._start_url, defs, self._settings))
+            url, defs = self._absolute_url(link), self._load_definitions()
+            self._show(read_link(url, self._start_url, defs, self._settings, browser=self._browser))
         elif where:
-            document = read_source(where, None, self._load_definitions(), self._settings)
+            browser = self._browser and urls.is_http_url(where)
+            document = read_source(where, None, self._load_definitions(), self._settings, browser=browser)
             self._show(document)
             self._start_url = find_start_url(where, document)
         else:

@@ -20,9 +20,9 @@ def require_browser(definitions: Definitions, settings: Settings) -> None:
         find_browser(settings)
 
 
-def find_browser(settings: Settings) -> str:
-    """The path of the program. Raises UsageError, with what to do."""
-    require_extra("browser", "`loader: browser`")
+def find_browser(settings: Settings, user: str = "`loader: browser`") -> str:
+    """The path of the program. `user`: what needs it. Raises UsageError, with what to do."""
+    require_extra("browser", user)
     if settings.browser is not None:
         path = shutil.which(settings.browser)
         if path is None:

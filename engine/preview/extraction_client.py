@@ -57,6 +57,10 @@ class TrialDocument(Struct, frozen=True, kw_only=True):
     """For example `fetched`, `file`, `job 12`."""
     headers: tuple[tuple[str, str], ...] = ()
     """Of its answer, names in lower case."""
+    is_rendered: bool = False
+    """Whether a browser has just rendered it."""
+    advice: str = ""
+    """How its crawl would load it otherwise, with what to write."""
     refusal: str = ""
     """Why its answer refuses the crawler; empty for a page."""
 

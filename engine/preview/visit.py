@@ -4,7 +4,7 @@ A crawl spreads the hops of a page over leases, which keep each host's delay. He
 """
 
 import asyncio
-import tempfile
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from engine import urls
-from engine.browser.browsers import BrowserPool
+from engine.browser.browsers import BrowserPool, BrowserUnavailable
 from engine.browser.loader import BrowserLoader
 from engine.defs.url_patterns import expand
 from engine.errors import PageUnavailable, UsageError
@@ -26,7 +26,7 @@ from engine.http.redirects import RedirectRejected
 from engine.http.request import expand_url
 from engine.http.response import FetchResponse, redact_headers
 from engine.http.robots_request import ask_for_robots
-from engine.model.definition import Definitions
+from engine.model.definition import Definitions, TaskGroup
 from engine.model.job import JobKind, JobLineage, JobOrigin, JobState, LeasedJob, Request, StoredPage
 from engine.model.locator import Locator
 from engine.model.retry_policy import classify_status
@@ -50,6 +50,7 @@ from engine.node.requests.named_hosts import NamedHosts
 from engine.node.requests.request_sender import Attempt, RequestSender
 from engine.node.requests.robots_cache import RobotsCache
 from engine.preview.extraction_client import TrialDocument
+from engine.preview.rendering import ProfileFolder, Rendering, describe_rule, find_lack, remedy_of
 from engine.processes.launcher import OwnTemplate
 from engine.robots.host_policy import resolve_host_policy
 from engine.robots.rules import HostRobots, parse_robots
@@ -61,15 +62,18 @@ from engine.supervise.seeding.seed_reader import SeedReader
 _RUN = "try"
 """The run, as plugin loaders are told it."""
 _PLAIN = Request()
+_BY_RULES = Rendering()
 
 
-def fetch_page(url: str, definitions: Definitions, settings: Settings, group: str | None = None) -> TrialDocument:
+def fetch_page(
+    url: str, definitions: Definitions, settings: Settings, group: str | None = None, rendering: Rendering = _BY_RULES
+) -> TrialDocument:
     """Fetch a page, of whatever final status; the document's `url` is the final one, without credentials.
 
-    The plugin loader of `group` fetches it, if there is one; without a group, that of a locator with this URL.
+    The loader of `group` fetches it, if there is one; without a group, that of a locator with this URL.
     Applies the host rules of the defs: headers, cookies, and whether to obey robots.txt. The host of `url` may be at
     any address, as that of a locator; a redirect may lead to a public one, or to one that the defs name.
-    Raises PageUnavailable.
+    Raises PageUnavailable, and UsageError for a browser that is missing or does not start.
     """
     start = urls.normalize(url)
     if start is None:
@@ -84,21 +88,23 @@ def fetch_page(url: str, definitions: Definitions, settings: Settings, group: st
             request, method=locator.method, headers=tuple(locator.headers.items()),
             cookies=tuple(locator.cookies.items()), body=locator.body, content_type=locator.content_type,
         )  # fmt: skip
-    visit = _Visit(definitions, settings, start_url)
-    return asyncio.run(visit.fetch(start_url, JobOrigin.LOCATOR, group or "", request))
+    with _Visit(definitions, settings, start_url, rendering) as visit:
+        return visit.fetch(start_url, JobOrigin.LOCATOR, group or "", request)
 
 
-def fetch_linked_page(url: str, start_url: str, definitions: Definitions, settings: Settings) -> TrialDocument:
+def fetch_linked_page(
+    url: str, start_url: str, definitions: Definitions, settings: Settings, rendering: Rendering = _BY_RULES
+) -> TrialDocument:
     """Fetch a page that a link leads to, with no more trust than a crawl has: the site wrote the URL.
 
     `start_url`: where the operator began; its host may have any address, and `http:` may carry its credentials.
-    Empty: not a page of the web. Raises PageUnavailable.
+    Empty: not a page of the web. Raises PageUnavailable, UsageError.
     """
     normalized = urls.normalize(url)
     if normalized is None:
         raise PageUnavailable(f"{urls.without_credentials(url)}: not an http or https URL", "Open another link.")
-    visit = _Visit(definitions, settings, start_url)
-    return asyncio.run(visit.fetch(urls.without_credentials(normalized), JobOrigin.LINK))
+    with _Visit(definitions, settings, start_url, rendering) as visit:
+        return visit.fetch(urls.without_credentials(normalized), JobOrigin.LINK)
 
 
 def _find_locator(
@@ -114,18 +120,20 @@ def _find_locator(
 
 
 class _Visit:
-    def __init__(self, definitions: Definitions, settings: Settings, start_url: str) -> None:
+    def __init__(self, definitions: Definitions, settings: Settings, start_url: str, rendering: Rendering) -> None:
         """`start_url`: what the operator wrote, without credentials."""
         self._start_url = start_url
-        self._def_cache = def_cache = _OneVersion(definitions)
+        self._rendering = rendering
+        self._renders = False
+        """Whether the plain page was not enough."""
+        self._def_cache = def_cache = _OneVersion(definitions, rendering)
         self._template = OwnTemplate(["engine.node.loading.loader_child"])
         db_access, gates = _NoStore(definitions, settings, start_url), _OpenGates()
         named_hosts = NamedHosts(run=0, base_url=settings.base_url, db_access=db_access, def_cache=def_cache)
         pool, fetcher = LoaderPool(self._template, settings), Fetcher.from_settings(settings, connections=2)
-        self._profiles = tempfile.TemporaryDirectory(prefix="crawl-browser-")
-        browser = BrowserLoader(
-            BrowserPool(self._template, settings, Path(self._profiles.name), _RUN), fetcher, settings
-        )
+        self._profiles = ProfileFolder() if rendering.always or _has_browser(definitions) else None
+        folder = Path() if self._profiles is None else self._profiles.path
+        browser = BrowserLoader(BrowserPool(self._template, settings, folder, _RUN), fetcher, settings)
         self._sender = sender = RequestSender(
             settings=settings,
             def_cache=def_cache,
@@ -151,25 +159,61 @@ class _Visit:
             stages += [_ReadRefresh(), FollowRefresh(outcomes, (ask_robots, LeaseAgain(outcomes, always=True)))]
         self._stages = stages
 
-    async def fetch(self, url: str, origin: JobOrigin, group: str = "", request: Request = _PLAIN) -> TrialDocument:
-        """The page of a URL, wherever it leads. Raises PageUnavailable."""
-        lineage, shown = JobLineage(None, 0, group, self._start_url, origin, 0, 0), decode_variables(url)
+    def __enter__(self) -> "_Visit":
+        self._runner = asyncio.Runner()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the browser: an impatient Ctrl-C must not leave it."""
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN) if self._profiles is not None else None
+        try:
+            self._runner.run(self._sender.aclose())
+        finally:
+            self._runner.close()
+            self._template.close()
+            if self._profiles is not None:
+                self._profiles.close()
+            if before is not None:
+                signal.signal(signal.SIGINT, before)
+
+    def fetch(self, url: str, origin: JobOrigin, group: str = "", request: Request = _PLAIN) -> TrialDocument:
+        """The page of a URL, wherever it leads. Raises PageUnavailable, UsageError."""
+        lineage = JobLineage(None, 0, group, self._start_url, origin, 0, 0)
         job = LeasedJob(
             id=1, lease=1, run=0, sequence=0, host=0, kind=JobKind.PAGE, group=group, url=url, lineage=lineage,
             attempts=0, crashes=0, hops=0, target=None, request=request, defs_version=1,
         )  # fmt: skip
+        task_group, settings = self._def_cache.task_group(1, group), self._sender.settings
+        rule = None if task_group.loader is None else task_group.loader.browser
+        if rule is None:
+            return self._load(job, "")
+        if rule.when is None:
+            self._rendering.prepare(settings)
+            written = self._def_cache.definitions(1).task_group(group)
+            reason, advice = describe_rule(written, always=self._rendering.always)
+            return replace(self._load(job, reason), advice=advice)
+        document = self._load(job, "")
+        lacks, reason = find_lack(document, task_group, self._def_cache.definitions(1), settings)
+        if not lacks:
+            return replace(document, origin=f"{document.origin} ({reason})") if reason else document
+        self._rendering.prepare(settings)
+        self._renders = True
+        return self._load(job._replace(hops=self._page.hops, target=self._page.target), reason)
+
+    def _load(self, job: LeasedJob, reason: str) -> TrialDocument:
+        """Load a page. `reason`: why a browser renders it; empty: none does."""
+        shown = decode_variables(job.url)
         try:
-            page = await self._follow(job)
+            page = self._page = self._runner.run(self._follow(job))
         except FetchFailed as failure:
+            if isinstance(failure.__cause__, BrowserUnavailable):
+                raise UsageError(f"{shown}: {failure.reason}", remedy_of(failure.reason)) from failure
             remedy = failure.remedy or "Try again, or give a file."
             raise PageUnavailable(f"{shown}: {failure.reason}", remedy) from failure
         except NoFileLeft as error:
             raise PageUnavailable(f"{shown}: {error}", "Close other programs, or raise it.") from error
-        finally:
-            await self._sender.aclose()
-            self._template.close()
-            self._profiles.cleanup()
         assert page.response is not None
+        verb, why = ("rendered", f" ({reason})") if reason else ("fetched", "")
         return TrialDocument(
             body=page.response.body,
             content_type=page.content_type,
@@ -177,7 +221,8 @@ class _Visit:
             status=page.status,
             fetched_at=page.fetched_at,
             headers=redact_headers(page.response.headers),
-            origin=f"fetched in {page.attempt.seconds * 1000:.0f} ms",
+            origin=f"{verb} in {page.attempt.seconds * 1000:.0f} ms{why}",
+            is_rendered=bool(reason),
             refusal=page.response.refusal or "",
         )
 
@@ -187,6 +232,7 @@ class _Visit:
         while True:
             job = self._def_cache.plan_for(job, job.target or job.url)
             page = VisitedPage(attempt=_new_attempt(self._sender.settings))
+            page.attempt.renders = self._renders
             result: VisitedPage | JobOutcome = page
             for stage in self._stages:
                 result = await stage.run(job, page)
@@ -196,6 +242,10 @@ class _Visit:
             if isinstance(result, VisitedPage):
                 return result
             job = job._replace(hops=result.hops, target=result.target)
+
+
+def _has_browser(definitions: Definitions) -> bool:
+    return any(group.loader is not None for group in definitions.task_groups)
 
 
 def _new_attempt(settings: Settings) -> Attempt:
@@ -303,11 +353,15 @@ class _NoRobots(RobotsCache):
 class _OneVersion(DefCache):
     """The defs that are tried; no store has them."""
 
-    def __init__(self, definitions: Definitions) -> None:
+    def __init__(self, definitions: Definitions, rendering: Rendering) -> None:
         self._version = DefsVersion(definitions)
+        self._rendering = rendering
 
     def version(self, number: int) -> DefsVersion:  # noqa: ARG002
         return self._version
+
+    def task_group(self, version: int, name: str) -> TaskGroup:
+        return self._rendering.rule_for(super().task_group(version, name))
 
 
 class _OpenGates(HostGates):

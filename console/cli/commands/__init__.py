@@ -65,11 +65,15 @@ EXAMPLES = {
     "steps": ("steps books/list", "steps --available"),
     "try": (
         "try book https://shop.example/p/1",
-        "try book page.html --url https://shop.example/p/1",
+        "try book https://shop.example/p/1 --browser",
         "try book --job 17",
     ),
     "test": ("test", "test --record https://shop.example/p/1 --data-def book", "test book --update"),
-    "shell": ("shell https://shop.example/p/1", "shell page.html --url https://shop.example/p/1"),
+    "shell": (
+        "shell https://shop.example/p/1",
+        "shell --browser https://shop.example/p/1",
+        "shell page.html --url https://shop.example/p/1",
+    ),
     "status": ("status", "status --run 3fa2c1 --json", "status --all shops/*/data"),
     "runs": ("runs show 3fa2c1", "runs delete 3fa2c1", "runs prune --keep 10 --yes"),
     "serve": ("serve", "serve --data shops/north --data shops/south --port 8080 --control"),

@@ -11,6 +11,7 @@ from console.cli.options import (
     Number,
     arguments_option,
     base_url_option,
+    browser_option,
     common_options,
     complete_names,
     defs_option,
@@ -43,6 +44,7 @@ _ABSENT = "no such field"
     help="With --record: whose rows, if several give rows of the page.",
 )  # fmt: skip
 @click.option("--url", metavar="U", help="With --record FILE: the address of FILE.")
+@browser_option
 @click.option("--no-links", is_flag=True, help="With --record: leave out the links of the page.")
 @defs_option
 @arguments_option
@@ -51,13 +53,13 @@ _ABSENT = "no such field"
 @common_options("data", "assigned")
 def test(
     names: Sequence[str], update: bool, watch: bool, record: str | None, job: int | None, name: str | None,
-    data_def: str | None, url: str | None, no_links: bool, defs: Path, base_url: str | None, as_json: bool, data: Path,
-    assigned: dict[str, str], arguments: dict[str, str],
+    data_def: str | None, url: str | None, browser: bool, no_links: bool, defs: Path, base_url: str | None,
+    as_json: bool, data: Path, assigned: dict[str, str], arguments: dict[str, str],
 ) -> int:  # fmt: skip
     """Compare saved pages with their golden rows and links; no network. Exit 0: all equal, 1: differences."""
     if record is None and job is None:
-        if no_links or any(given is not None for given in (name, data_def, url)):
-            message = "--name, --data-def, --url and --no-links go with --record"
+        if no_links or browser or any(given is not None for given in (name, data_def, url)):
+            message = "--name, --data-def, --url, --browser and --no-links go with --record"
             raise UsageError(message, "Name the tests to run as arguments.")
         if update and watch:
             raise UsageError("--update and --watch exclude each other", "Give one of them.")
@@ -72,11 +74,14 @@ def test(
         raise UsageError("which page?", "Give exactly one of --record URL, --record FILE and --job ID.")
     if url is not None and job is not None:
         raise UsageError("--url is the address of a FILE", "A stored page has one.")
+    if browser and job is not None:
+        raise UsageError("--browser loads a URL", "A stored page is used as it is: give its URL to load it again.")
     if job is None:
         definitions, settings = load_defs(defs, assigned, arguments, base_url=base_url)
         return _record(
-            definitions, settings, defs, record, url, None, name, data_def, has_links=not no_links, as_json=as_json
-        )
+            definitions, settings, defs, record, url, None, name, data_def, has_links=not no_links, as_json=as_json,
+            browser=browser,
+        )  # fmt: skip
     from console.cli.page_source import find_stored_page
 
     page = find_stored_page(data, job)
@@ -136,6 +141,7 @@ def _run(
 def _record(
     definitions: "Definitions", settings: "Settings", defs: Path, source: str | None, url: str | None,
     page: "FoundPage | None", name: str | None, data_def: str | None, *, has_links: bool, as_json: bool,
+    browser: bool = False,
 ) -> int:  # fmt: skip
     from msgspec.structs import replace
 
@@ -152,7 +158,7 @@ def _record(
     folder = tests_folder(defs) / _check_name(name or chosen)
     if folder.exists():
         raise UsageError(f"{folder} exists", "Give another --name, or delete the folder.")
-    page = page or find_page(str(source), url, chosen, definitions, settings)
+    page = page or find_page(str(source), url, chosen, definitions, settings, browser=browser)
     origin = replace(page.origin, run_time=settings.run_time or page.origin.run_time)
     page = replace(page, document=freeze_document(page.document), origin=origin)
     with ExtractionClient(settings) as client:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from console.cli.options import arguments_option, common_options, defs_option, load_settings_of
+from console.cli.options import arguments_option, browser_option, common_options, defs_option, load_settings_of
 from console.cli.output import write_stderr
 from engine.errors import DefsError, UsageError
 
@@ -21,12 +21,13 @@ _USERINFO = re.compile(r"(https?:[/\\]+)[^/\\?#\s]*@", re.IGNORECASE)
 @click.command()
 @click.argument("source", metavar="URL|FILE")
 @click.option("--url", metavar="U", help="The address of FILE: its links resolve against it.")
+@browser_option
 @defs_option
 @arguments_option
 @common_options("assigned")
 def shell(
-    source: str, url: str | None, defs: Path, assigned: dict[str, str], arguments: dict[str, str]
-) -> int:  # fmt: skip
+    source: str, url: str | None, browser: bool, defs: Path, assigned: dict[str, str], arguments: dict[str, str]
+) -> int:
     """Type selectors and see what they match on a page."""
     from console.cli.page_source import find_start_url, read_source
     from console.cli.selector_shell import SelectorShell
@@ -43,8 +44,9 @@ def shell(
     except DefsError as error:
         write_stderr(f"warning: {error.problems[0]}; the defs are ignored")
         definitions = Definitions()
-    document = read_source(source, url, definitions, settings)
-    session = SelectorShell(defs, settings, document, start_url=find_start_url(source, document), arguments=arguments)
+    document = read_source(source, url, definitions, settings, browser=browser)
+    start_url = find_start_url(source, document)
+    session = SelectorShell(defs, settings, document, start_url=start_url, arguments=arguments, browser=browser)
     session.start()
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")  # the session reports a line that is not UTF-8

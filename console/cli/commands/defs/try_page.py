@@ -14,6 +14,7 @@ from console.cli.options import (
     Number,
     arguments_option,
     base_url_option,
+    browser_option,
     common_options,
     complete_names,
     defs_option,
@@ -24,6 +25,7 @@ from console.format import plural
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
+    from engine.model.definition import TaskGroup
     from engine.model.record import ExtractedLink
     from engine.preview.extraction_client import TrialDocument
     from engine.preview.page_trial import TrialResult
@@ -34,14 +36,15 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="URL|FILE", required=False)
 @click.option("--job", type=Number(), metavar="ID", help="Use the stored page of this job.")
 @click.option("--url", metavar="U", help="The address of FILE: its links resolve against it.")
+@browser_option
 @defs_option
 @arguments_option
 @base_url_option
 @click.option("--json", "as_json", is_flag=True, help="Print rows, links and rejections as one JSON object.")
 @common_options("data", "assigned")
 def try_(
-    data_def: str, source: str | None, job: int | None, url: str | None, defs: Path, base_url: str | None,
-    as_json: bool, data: Path, assigned: dict[str, str], arguments: dict[str, str],
+    data_def: str, source: str | None, job: int | None, url: str | None, browser: bool, defs: Path,
+    base_url: str | None, as_json: bool, data: Path, assigned: dict[str, str], arguments: dict[str, str],
 ) -> int:  # fmt: skip
     """Show the rows and links of one page; nothing is queued or stored."""
     from console.cli.page_source import find_page, find_stored_page, row_lines
@@ -53,12 +56,14 @@ def try_(
         raise UsageError("which dataDef?", f"It comes first: `crawl-console try DATADEF {data_def}`.")
     if (source is None) == (job is None):
         raise UsageError("which page?", "Give exactly one of URL, FILE and --job ID.")
+    if browser and job is not None:
+        raise UsageError("--browser loads a URL", "A stored page is used as it is: give its URL to load it again.")
     stored = None if job is None else find_stored_page(data, job)
     run_id = None if stored is None else stored.origin.run
     definitions, settings = load_defs(defs, assigned, arguments, data, run_id, base_url=base_url)
     definitions = complete_tables(definitions, settings)
     target = find_data_def(definitions, data_def)
-    page = stored or find_page(str(source), url, data_def, definitions, settings)
+    page = stored or find_page(str(source), url, data_def, definitions, settings, browser=browser)
     document = page.document
     with ExtractionClient(settings) as client:
         result = page.extract(PageTrial(definitions, target, client, explains_links=True), definitions, client)
@@ -72,7 +77,18 @@ def try_(
     write_stderr(*_summary_lines(document, result))
     if document.url.startswith("file:") and target.links and not result.links:
         write_stderr("relative links of a file need its address: give --url")
+    group = definitions.task_group(page.origin.group)
+    if target.columns and not result.rows and _may_lack_scripts(document, group, result.page.page_kind):
+        how = "add --browser" if job is None else "give its URL with --browser"
+        write_stderr(f"the page has scripts, which may write its rows: {how}")
     return code
+
+
+def _may_lack_scripts(document: "TrialDocument", group: "TaskGroup | None", kind: str) -> bool:
+    """Whether a browser might find more on a page that none has rendered."""
+    has_browser = document.is_rendered or (group is not None and group.loader is not None)
+    is_html = kind == "html" and document.url.startswith("http")
+    return is_html and not has_browser and b"<script" in document.body.lower()
 
 
 def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str, Any]:
@@ -98,7 +114,7 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
         "document": {
             "url": document.url, "status": document.status, "content_type": document.content_type,
             "kind": result.page.page_kind, "bytes": len(document.body),
-            "fetched_at": format_utc(document.fetched_at), "origin": document.origin,
+            "fetched_at": format_utc(document.fetched_at), "origin": document.origin, "rendered": document.is_rendered,
         },
     }  # fmt: skip
 
