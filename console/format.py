@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -144,6 +145,12 @@ def list_names(group: HostGroup, most: int | None = None) -> str:
     """The first hosts of a group, and how many more there are."""
     shown = group.names[:most]
     return ", ".join([*shown, *([f"+{group.count - len(shown):,}"] if group.count > len(shown) else [])])
+
+
+def project_name(data: Path) -> str:
+    """The name of the data dir, or of its parent if it is just called `data`."""
+    path = data.absolute()
+    return path.parent.name if path.name == "data" else path.name
 
 
 def format_time(at: float) -> str:

@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from msgspec import Struct
 
 from console.cli.output import write_stderr
@@ -25,6 +26,7 @@ from engine.supervise.nodes import PROCESSES, SHARED
 
 if TYPE_CHECKING:
     from console.cli.row_stream import RowStream
+    from console.notify.notifier import Notifier
     from engine.store.db.connector import Database
 
 _TICK_SECONDS, _TICK_SOON_SECONDS = 0.1, 0.02
@@ -66,6 +68,11 @@ def run_headless(options: HeadlessOptions) -> int:
         from engine.supervise.outputs import appender_for_file
 
         appender_for_file(options.output)  # fails before the data dir is made
+    receivers: list[str] = []
+    if options.settings.notify:
+        from console.notify.receivers import load_receivers
+
+        receivers = load_receivers(options.settings.notify)
     signals = _Signals()
     lock = Lock.acquire(options.data)
     gc.disable()  # during the imports, which stay in memory
@@ -102,6 +109,7 @@ def run_headless(options: HeadlessOptions) -> int:
         progress.print_message(f"  {notice}")
     on_alarm, on_end = options.settings.on_alarm, options.settings.on_end
     alarm_command = AlarmCommand(on_alarm, options.data, supervisor.run.id) if on_alarm else None
+    notifier = _start_notifier(options, receivers, supervisor.run.id)
     stream = _start_stream(options, db, supervisor.run.seq)
     try:
         while not supervisor.is_finished:
@@ -110,13 +118,16 @@ def run_headless(options: HeadlessOptions) -> int:
             progress.set_alarm(supervisor.alarm)
             if alarm_command is not None:
                 alarm_command.check(supervisor.alarms)
+            if notifier is not None:
+                notifier.check(supervisor.alarms)
             progress.refresh()
             if stream is not None and stream.failure is not None:
                 _stop_unread(supervisor)
             if not supervisor.is_finished:
                 signals.sleep(_TICK_SOON_SECONDS if supervisor.tick_soon else _TICK_SECONDS)
-    except BaseException:
+    except BaseException as error:
         supervisor.kill_processes()
+        _tell_end(notifier, signals, 3, reason_of(error) if isinstance(error, Exception) else None)
         raise
     finally:
         spawner.close()
@@ -126,8 +137,10 @@ def run_headless(options: HeadlessOptions) -> int:
     try:
         progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
         summary = read_summary(db, supervisor.run.seq, exit_code=supervisor.exit_code)
+        vanished = _find_vanished(db, supervisor.run.seq) if notifier is not None else {}
     except DatabaseBusy as busy:  # a machine that is stopped while its database is away
         write_stderr(f"{supervisor.reason}; {busy.message}")
+        _tell_end(notifier, signals, int(supervisor.exit_code), supervisor.reason)
         return int(supervisor.exit_code)
     try:
         if stream is not None:
@@ -139,6 +152,7 @@ def run_headless(options: HeadlessOptions) -> int:
             (sys.stdout if stream is None else sys.stderr).write(summary + "\n")
             sys.stdout.flush()
     finally:
+        _tell_end(notifier, signals, int(supervisor.exit_code), supervisor.reason, summary, vanished)
         if on_end and not supervisor.kill_requested:  # the lock is released: the command may use the data dir
             count = signals.count
             failure = run_user_command(
@@ -149,6 +163,37 @@ def run_headless(options: HeadlessOptions) -> int:
     if stream is not None and stream.failure is not None and not isinstance(stream.failure, BrokenPipeError):
         raise StorageError(f"stdout: {reason_of(stream.failure)}", "Run it again: it resumes, and writes all rows.")
     return int(supervisor.exit_code)
+
+
+def _start_notifier(options: HeadlessOptions, receivers: Sequence[str], run_id: str) -> "Notifier | None":
+    """Tells the receivers of the setting `notify`, if it has any."""
+    if not receivers:
+        return None
+    from console.notify.notifier import Notifier
+
+    return Notifier(receivers, options.data, run_id, write_stderr)
+
+
+def _find_vanished(db: "Database", run: int) -> dict[str, str]:
+    from console.notify.vanished import describe_vanished
+
+    return describe_vanished(db, run)
+
+
+def _tell_end(
+    notifier: "Notifier | None", signals: "_Signals", exit_code: int, reason: str | None,
+    summary: str | None = None, vanished: Mapping[str, str] = MappingProxyType({}),
+) -> None:  # fmt: skip
+    """Tell the receivers how the run ended. A further signal ends the attempt."""
+    if notifier is None:
+        return
+    from console.notify.message import EndedRun
+
+    end = EndedRun(
+        exit_code=exit_code, reason=reason, summary=orjson.loads(summary) if summary else None, vanished=vanished
+    )
+    count = signals.count
+    notifier.finish(end, signalled_for=signals.age, interrupted=lambda: signals.count > count)
 
 
 def _stop_unread(supervisor: Any) -> None:
@@ -225,6 +270,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self._received: list[int] = []
+        self._first_at = 0.0
         self._handled = 0
         self.wakeup = Wakeup()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -246,6 +292,11 @@ class _Signals:
     @property
     def count(self) -> int:
         return len(self._received)
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the first signal."""
+        return time.monotonic() - self._first_at if self._received else None
 
     def restore(self) -> None:
         """From now on a signal ends the program."""
@@ -281,4 +332,5 @@ class _Signals:
         self._reloads += 1
 
     def _record_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._first_at = self._first_at or time.monotonic()
         self._received.append(number)

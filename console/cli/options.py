@@ -309,7 +309,8 @@ def hide_passwords(arguments: Sequence[str], urls: Mapping[str, str | None]) -> 
     """
     from engine.urls import without_passwords
 
-    kept, hidden = list(arguments), {n: url for n, url in urls.items() if url and without_passwords(url) != url}
+    kept = list(arguments)
+    hidden = {n: url for n, url in urls.items() if url and (n == "notify" or without_passwords(url) != url)}
     for name in hidden:
         words = iter(without_option(kept, f"--{name.replace('_', '-')}"))
         kept = []

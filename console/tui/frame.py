@@ -8,7 +8,7 @@ from textual.widget import Widget
 
 from console.alarm_book import AlarmBook
 from console.crawl.source import PollResult
-from console.format import format_time
+from console.format import format_time, project_name
 from console.tui.widgets.bars import HintBar, Tabs
 from console.tui.widgets.header import Header
 from console.tui.widgets.prompt import Prompt
@@ -60,9 +60,3 @@ class Frame:
 def _reload_note(poll: PollResult) -> str:
     accepted = poll.accepted_defs
     return f"reloaded {format_time(accepted.at)}" if accepted is not None and accepted.version > 1 else ""
-
-
-def project_name(data: Path) -> str:
-    """The name of the data dir, or of its parent if it is just called `data`."""
-    path = data.absolute()
-    return path.parent.name if path.name == "data" else path.name

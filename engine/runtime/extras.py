@@ -7,13 +7,16 @@ from typing import Literal
 
 from engine.errors import UsageError
 
-Extra = Literal["browser", "duckdb", "markdown", "objectstore", "parquet", "pdf", "postgresql", "serve", "warc", "xlsx"]
+Extra = Literal[
+    "browser", "duckdb", "markdown", "notify", "objectstore", "parquet", "pdf", "postgresql", "serve", "warc", "xlsx"
+]
 
 _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
     {
         "browser": "playwright",
         "duckdb": "duckdb",
         "markdown": "html_to_markdown",
+        "notify": "apprise",
         "objectstore": "obstore",
         "parquet": "pyarrow",
         "pdf": "pypdfium2",

@@ -180,6 +180,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """As `on_start`, after a run has ended."""
     on_alarm: tuple[str, ...] | None = None
     """As `on_start`, for each new alarm."""
+    notify: tuple[str, ...] | None = None
+    """URLs of receivers that are told of ended runs and of alarms; may hold `%{env.NAME}`."""
     base_url: str | None = None
     """The base URL of relative locators."""
     allow_file: bool = False
@@ -227,7 +229,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> str:
         """The form in which child processes receive the settings, without those that they do not need."""
-        return msgspec.json.encode(replace(self, helpers=None, store=None, project=None)).decode()
+        return msgspec.json.encode(replace(self, helpers=None, notify=None, store=None, project=None)).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Settings":

@@ -29,6 +29,7 @@ _STORE_URL = late_regex(r"postgres(?:ql)?://(?![^/?#]*@[^/?#]*@)[!-~]+", re.ASCI
 _PAGE_STORE = late_regex(r"(?:file:///|(?:s3|gs|az)://[\w.-]+)(?!.*//)(?!.*\.\./)[^?#\s@]*", re.ASCII)
 _PLACE = late_regex(r"[a-z][a-z0-9+.-]*://[^\s#]*|/\S*", re.IGNORECASE)
 """What may be shown of a store that is refused."""
+_SCHEME = late_regex(r"[a-z][a-z0-9+.-]{0,30}", re.IGNORECASE)
 _PROJECT = late_regex(r"(?!pg_)[a-z][a-z0-9_]{0,39}", re.ASCII)
 _HEADER_TEXT = late_regex(r"[!-~](?:[ -~]*[!-~])?")
 """Text that may stand in a request's header."""
@@ -130,7 +131,11 @@ _TIME = late_regex(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BOOLEANS = {"yes": "true", "no": "false"}
 
-_TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
+_VARIABLE = late_regex(r"%\{(?:env|file)\.[^{}]+\}")
+_RECEIVER = late_regex(r"[a-z][a-z0-9+.-]*://\S+|%\{(?:env|file)\.[^{}]+\}\S*", re.IGNORECASE)
+"""A URL of `notify`, or a variable that holds one."""
+
+_TEXT_RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "live": (lambda text: duration_seconds(text) >= 0, "an ISO 8601 duration, such as P1D, PT12H or PT90S"),
     "max_rejected": (lambda text: parse_share(text) >= 0, "a percentage, such as 5%"),
     "contact": (
@@ -151,6 +156,10 @@ _TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "page_store": (
         lambda text: _PAGE_STORE.fullmatch(text) is not None,
         "s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH, or file:///PATH of a folder that all machines share",
+    ),
+    "notify": (
+        lambda urls: all(_RECEIVER.fullmatch(url) for url in urls),
+        'a list of URLs, such as ["jsons://hooks.example/crawl", "%{env.CHAT_URL}"]',
     ),
     "date_time_pattern": (_is_date_pattern, "a Java date pattern, such as dd-MM-yyyy HH:mm:ss"),
 }
@@ -213,7 +222,7 @@ def _convert(kind: Any, limits: Meta | None, value: Any, *, typed: bool) -> Any:
     return converted
 
 
-def _is_valid_text(name: str, text: str) -> bool:
+def _is_valid_text(name: str, text: Any) -> bool:
     try:
         return _TEXT_RULES[name][0](text)
     except UsageError as error:  # it says more than that the text is invalid
@@ -222,6 +231,8 @@ def _is_valid_text(name: str, text: str) -> bool:
 
 def _quote(name: str, value: Any) -> str:
     """A refused value. What may be a password is not shown: a text that is no URL, and the query of one."""
+    if name == "notify":  # any part may be a token
+        return repr([mask_receiver(str(one)) for one in value] if isinstance(value, list | tuple) else "·····")
     if not isinstance(value, str) or name not in ("base_url", "store", "page_store"):
         return repr(value)
     masked = urls.without_passwords(value)
@@ -229,6 +240,14 @@ def _quote(name: str, value: Any) -> str:
         return repr(masked)
     place = masked.partition("?")[0]
     return repr(place) if _PLACE.fullmatch(place) else "a text of this form"
+
+
+def mask_receiver(url: str) -> str:
+    """A URL of `notify` as it may be shown: its scheme, or the variables that it holds."""
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        return url if _VARIABLE.fullmatch(url) else "·····"
+    return f"{scheme}://·····" if _SCHEME.fullmatch(scheme) else "·····"
 
 
 def _describe_expected(name: str, kind: Any, limits: Meta | None) -> str:

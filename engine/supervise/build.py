@@ -300,7 +300,7 @@ def _begin_run(
             if not lead.owns_files:
                 outputs.begin_files_again(db, run.seq)
         # commands and the base URL may hold secrets
-        stored = replace(options.settings, on_start=None, on_end=None, on_alarm=None, base_url=None)
+        stored = replace(options.settings, on_start=None, on_end=None, on_alarm=None, notify=None, base_url=None)
         supervisors.set_meta(db, supervisors.SETTINGS, stored.to_json())
         commands.expire(db, now)
         runs.begin(db, run.seq, now)

@@ -15,7 +15,9 @@ _log = logging.getLogger(__name__)
 MAX_LOG_BYTES = 10_000_000
 """The size at which a log is rotated. The copy keeps this much of the end, plus at most as much again that was written
 during the copy."""
-_LOG_NAME = late_regex(r"(n\d+|appender|supervisor|on_start|on_end|on_alarm|schedule|helper-[\w-]+)\.log", re.ASCII)
+_LOG_NAME = late_regex(
+    r"(n\d+|appender|supervisor|on_start|on_end|on_alarm|notify|schedule|helper-[\w-]+)\.log", re.ASCII
+)
 _CHECK_SECONDS = 1.0
 _BLOCK_BYTES = 1 << 20
 

@@ -50,7 +50,7 @@ ONE_NODE = {
     "test_inspect",
     "test_json_in_pages", "test_limits", "test_live", "test_loaders", "test_local_files", "test_locators", "test_lock",
     "test_locked", "test_log_rotation", "test_login_pages", "test_member_recipes", "test_memory", "test_new_rows",
-    "test_next_pages", "test_nginx", "test_odd_places", "test_on_alarm", "test_on_end", "test_on_start",
+    "test_next_pages", "test_nginx", "test_notify", "test_odd_places", "test_on_alarm", "test_on_end", "test_on_start",
     "test_outputs", "test_page_robots", "test_page_sizes", "test_pdf", "test_plugin_package", "test_query_keys",
     "test_recipes", "test_record_links", "test_reextraction", "test_reload", "test_reload_links",
     "test_request_variants", "test_revalidate", "test_robots", "test_routed_files", "test_routes",

@@ -42,7 +42,7 @@ ELSEWHERE = {
     "test": ["--record", "PAGE", "--data-def", "book", "--defs", "defs"],
     "try": ["book", "PAGE", "--defs", "defs"],
 }
-"""The other commands but `run` and `serve`: those that start processes, and those that no test of this tier needs."""
+"""The others but `run`, `serve`, `notify`: those that start processes, and those that no test of this tier needs."""
 _AGE = re.compile(r" +\d+s ")
 """A second may pass between the two."""
 
@@ -63,7 +63,7 @@ def test_a_process_answers_as_the_command_in_this_process(project: Project, site
 
 @pytest.mark.quick
 def test_each_other_command_succeeds(project: Project, site: Site, database: str) -> None:
-    assert set(COMMANDS) == {"run", "serve"} | IN_PROCESS | set(ELSEWHERE)
+    assert set(COMMANDS) == {"run", "serve", "notify"} | IN_PROCESS | set(ELSEWHERE)
     project.write(Library(site, shelves=1, books=2).defs())
     project.crawl()
     places = {"PAGE": site.url("/book/0-0"), "DATABASE": database}

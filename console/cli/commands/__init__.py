@@ -8,6 +8,7 @@ from engine.installed import NameTable
 COMMANDS = {
     "run": ("work.run:run", "Resume the unfinished run, else start a new one."),
     "schedule": ("work.schedule:schedule", "Start the crawl at times: systemd, cron or Kubernetes."),
+    "notify": ("work.notify:notify", "Try the receivers of messages about runs and alarms."),
     "check": ("defs.check:check", "Validate defs."),
     "plan": ("defs.plan:plan", "Show what publishing the defs on disk would change."),
     "steps": ("defs.steps:steps", "Show the steps of the tasks, and the classes that defs may name."),
@@ -60,6 +61,7 @@ EXAMPLES = {
         "schedule shop --at 03:30 --cron",
         "schedule --list",
     ),
+    "notify": ("notify --test",),
     "check": ("check", "check defs/books.yml --json"),
     "plan": ("plan", "plan --full"),
     "steps": ("steps books/list", "steps --available"),

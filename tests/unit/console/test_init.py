@@ -46,7 +46,7 @@ def test_the_commented_settings_exist_and_are_the_defaults(tmp_path: Path) -> No
     settings = tomllib.loads("\n".join(line[2:] for line in lines if re.match(r"# ([a-z_]+ = |\[)", line)))
     defaults = {field.name: field.default for field in fields(Settings)}
     assert set(settings) <= set(defaults)
-    for name in set(settings) - {"nodes", "user_agent", "on_start", "on_end", "on_alarm", "helpers"}:
+    for name in set(settings) - {"nodes", "user_agent", "on_start", "on_end", "on_alarm", "notify", "helpers"}:
         assert settings[name] == defaults[name], name
     load_settings(settings, environment={}, folder=tmp_path / "none")
 

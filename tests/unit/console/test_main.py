@@ -91,6 +91,7 @@ WITHOUT_RUN = {
     **dict.fromkeys(("run", "extract", "demo", "seed", "exclude"), _CRAWLS),
     "runs": "RUN is its argument",
     "serve": "it follows the latest run",
+    "notify": "it is of no run",
     "schedule": "it lists the latest run of each schedule",
     "files": "its limits choose the runs",
     "backup": "it copies all runs",

@@ -19,6 +19,7 @@ SECRET = "http://us:canary@h/"
         ("base-url", "base_url", SECRET),
         ("store", "store", "postgresql://us:canary@h/db"),
         ("store", "store", "postgresql://h/db?%70assword=canary"),
+        ("notify", "notify", '["json://h/canary"]'),
     ],
 )
 @pytest.mark.parametrize(

@@ -41,7 +41,8 @@ def test_defaults_are_those_of_the_design(tmp_path: Path) -> None:
         "max_body": 10_000_000, "max_redirects": 10, "max_failed": 0, "robots": True, "delay": 0.0,
         "host_concurrency": 8, "live": "PT0S", "on_reload": "reextract", "refresh": 2.0, "cpu_affinity": "auto",
         "max_pages": None, "max_time": None, "min_free": 64_000_000, "helpers": None, "on_start": None,
-        "store": None, "project": None, "page_store": None, "on_end": None, "on_alarm": None, "base_url": None,
+        "store": None, "project": None, "page_store": None, "on_end": None, "on_alarm": None, "notify": None,
+        "base_url": None,
         "allow_file": False, "default_steps": "jsoupDefault", "fact_blank": "-", "fact_not_found": "not found",
     }  # fmt: skip
     assert {name: getattr(loaded, name) for name in values} == values

@@ -82,6 +82,9 @@ _SETTINGS_TEMPLATE = """\
 # A command to run for each new alarm; it gets the alarms as JSON on stdin.
 # on_alarm = ["python3", "notify.py"]
 
+# Receivers of messages about ended runs and alarms; URLs of apprise.
+# notify = ["mailto://me:%{env.MAIL_PASSWORD}@mail.example"]
+
 # A program that runs beside the crawl; such tables stand below all settings.
 # [helpers.proxy]
 # run = ["squid", "-N", "-f", "squid.conf"]

@@ -12,6 +12,7 @@ from console.cli.options import common_options, defs_option, object_option
 from console.cli.output import write_json, write_lines, write_stderr
 from console.format import align_columns
 from engine.model.node import NodeRange
+from engine.settings.values import mask_receiver
 from engine.urls import without_passwords
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def _shown_value(setting: "Setting") -> Any:
         return str(value) if value.is_elastic else value.least
     if setting.name == "helpers" and value is not None:
         value = {helper.name: _helper_as_dict(helper) for helper in value}
+    if setting.name == "notify" and value is not None:
+        return [mask_receiver(url) for url in value]
     return _mask(to_builtins(value))
 
 

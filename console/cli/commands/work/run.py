@@ -99,7 +99,7 @@ def run(
         from console.tui.attach import AttachOptions, attach
 
         choose_arguments(data, arguments, fresh=fresh)  # before a console shows a run with others
-        urls = {"base_url": settings.base_url, "store": settings.store}
+        urls = {"base_url": settings.base_url, "store": settings.store, "notify": assigned.get("notify")}
         words, environment = hide_passwords(without_option(context.obj, "--refresh"), urls)
         return attach(
             AttachOptions(

@@ -74,10 +74,11 @@ def _build(
     definitions, settings = load_defs(defs, assigned, arguments)
     words = [*(["--fresh"] if fresh else []), *(w for n, v in assigned.items() for w in ("--set", f"{n}={v}"))]
     words += [word for n, v in arguments.items() for word in ("-a", f"{n}={v}")]
-    kept, hidden = hide_passwords(words, {"base_url": settings.base_url, "store": settings.store})
+    urls = {"base_url": settings.base_url, "store": settings.store, "notify": assigned.get("notify")}
+    kept, hidden = hide_passwords(words, urls)
     if kept != words:
         raise UsageError(
-            f"schedule: a password in --set {', '.join(n.removeprefix('CRAWL_').lower() for n in hidden)}",
+            f"schedule: a secret in --set {', '.join(n.removeprefix('CRAWL_').lower() for n in hidden)}",
             "Every user could read it. Write the setting into crawl.toml, or the variable into crawl.env.",
         )
     made = Schedule(

@@ -252,7 +252,7 @@ def test_a_manifest_is_whole(shop: Path) -> None:
         (["--list", "--at", "03:30"], "takes no other option"),
         (["shop", "--at", "03:30", "--cron", "--json"], "--json is of --list"),
         (["shop", "--at", "03:30", "--cron", "--defs", "none"], "none"),
-        (["shop", "--at", "03:30", "--cron", "--set", "base_url=http://u:secret@a.example/"], "a password in --set"),
+        (["shop", "--at", "03:30", "--cron", "--set", "base_url=http://u:secret@a.example/"], "a secret in --set"),
         (["shop", "--at", "03:30", "--cron", "--set", "user_agent=a\x07b"], "user_agent"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Messages about a run to the receivers of the setting `notify`; a child process sends them."""

@@ -1,0 +1,84 @@
+"""What messages say: alarms that began and healed, and how a run ended."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from console.format import format_clock, format_count, format_time, plural
+from console.sanitize import clean
+from engine.model.run import Alarm
+from engine.urls import without_credentials
+
+_MAX_LINES = 40
+_ORDERED = (130, 137, 143)
+"""Exit codes of a run that somebody ended."""
+_SHOWN_STATES = ("failed", "skipped", "incomplete")
+
+
+class Message(Struct, frozen=True):
+    """`level`: info, success, warning or failure."""
+
+    title: str
+    body: str
+    level: str
+
+
+class EndedRun(Struct, frozen=True, kw_only=True):
+    """How a run ended. `summary`: the object of `run --json`; None if the database could not be read."""
+
+    exit_code: int
+    reason: str | None = None
+    summary: Mapping[str, Any] | None = None
+    vanished: Mapping[str, str] = {}
+    """By dataDef: what is said of the rows that an earlier run had."""
+
+
+def describe_alarms(project: str, lines: Sequence[str], *, begun: int) -> Message:
+    """The message about alarms. `begun`: how many of the lines are about alarms that last."""
+    title = f"{project}: {plural(begun, 'alarm')}" if begun else f"{project}: healed"
+    if len(lines) == 1:
+        title = f"{project}: {lines[0]}"
+    return Message(title, _join(lines), "warning" if begun else "success")
+
+
+def describe_end(project: str, run_id: str, end: EndedRun, gathered: Sequence[str]) -> Message:
+    """The message about the end. `gathered`: lines about alarms that no message had yet."""
+    code = f", exit code {end.exit_code}" if end.exit_code else ""
+    level = "success" if not end.exit_code else "warning" if end.exit_code in _ORDERED else "failure"
+    state = end.summary["state"] if end.summary is not None else "ended"
+    lines = [f"run {run_id} {state}{code}" + (f": {end.reason}" if end.reason else "")]
+    if end.summary is not None:
+        lines += _count_lines(end.summary, end.vanished)
+    return Message(f"{project}: {state}{code}", _join([*lines, *gathered]), level)
+
+
+def describe_begin(alarm: Alarm) -> str:
+    """One line for an alarm that began."""
+    return f"{format_time(alarm.since)} {clean(without_credentials(alarm.text))}"
+
+
+def describe_heal(alarm: Alarm, now: float) -> str:
+    """One line for an alarm whose cause is over."""
+    return (
+        f"{format_time(now)} healed after {format_clock(now - alarm.since)}: {clean(without_credentials(alarm.text))}"
+    )
+
+
+def _count_lines(summary: Mapping[str, Any], vanished: Mapping[str, str]) -> list[str]:
+    jobs = summary["jobs"]
+    counts = [f"{plural(jobs['done'], 'page')} done"]
+    counts += [f"{format_count(jobs[name])} {name}" for name in _SHOWN_STATES if jobs[name]]
+    lines = [f"{', '.join(counts)}; {format_clock(summary['seconds'])}"]
+    for name, rows in summary["rows"].items():
+        rejected = summary["rejected"].get(name)
+        parts = [plural(rows, "row"), *([f"{format_count(rejected)} rejected"] if rejected else [])]
+        parts += [vanished[name]] if name in vanished else []
+        lines.append(f"{name}: {', '.join(parts)}")
+    return lines + [f"WARNING {clean(warning['text'])}" for warning in summary["warnings"]]
+
+
+def _join(lines: Sequence[str]) -> str:
+    left = len(lines) - _MAX_LINES
+    shown = [*lines[:_MAX_LINES], *([f"… and {plural(left, 'more line')}"] if left > 0 else [])]
+    return "\n".join(shown)
