@@ -21,7 +21,7 @@ from engine.settings import Settings
 if TYPE_CHECKING:
     from engine.extract.page.context import Context
     from engine.preview.page_trial import PageTrial, TrialResult
-    from engine.preview.rendering import Rendering
+    from engine.preview.rendering import Rendering, Window
 
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
@@ -100,19 +100,19 @@ def _require_ok(document: TrialDocument) -> None:
 
 def read_source(
     source: str, url: str | None, definitions: Definitions, settings: Settings, group: str | None = None, *,
-    browser: bool = False,
+    browser: bool = False, window: "Window | None" = None,
 ) -> TrialDocument:  # fmt: skip
     """Fetch a URL, or read a file or stdin (`-`) with `url` as its address. Raises PageUnavailable, UsageError.
 
     A fetched page may have any status. `group`: the group whose loader fetches it; None: that of the URL's locator.
-    `browser`: whether a browser renders it, whatever the group says.
+    `browser`: whether a browser renders it, whatever the group says. `window`: where it is shown.
     """
     if urls.is_http_url(source):
         if url is not None:
             raise UsageError("--url is the address of a FILE", "Give the URL alone.")
         from engine.preview.visit import fetch_page  # a file does not need the HTTP client, which is slow to import
 
-        with _shown_rendering(always=browser) as rendering:
+        with _shown_rendering(always=browser, window=window) as rendering:
             return fetch_page(source, definitions, settings, group, rendering)
     if browser:
         raise UsageError(f"--browser loads a URL{urls.scheme_hint(source)}", "A FILE is used as it is.")
@@ -128,22 +128,23 @@ def read_source(
 
 
 def read_link(
-    url: str, start_url: str, definitions: Definitions, settings: Settings, *, browser: bool
+    url: str, start_url: str, definitions: Definitions, settings: Settings, *, browser: bool,
+    window: "Window | None" = None,
 ) -> TrialDocument:  # fmt: skip
     """Fetch a page to which a link leads, as `fetch_linked_page` does."""
     from engine.preview.visit import fetch_linked_page  # slow to import
 
-    with _shown_rendering(always=browser) as rendering:
+    with _shown_rendering(always=browser, window=window) as rendering:
         return fetch_linked_page(url, start_url, definitions, settings, rendering)
 
 
 @contextlib.contextmanager
-def _shown_rendering(*, always: bool) -> Iterator["Rendering"]:
+def _shown_rendering(*, always: bool, window: "Window | None") -> Iterator["Rendering"]:
     """How pages are loaded; a terminal shows that a browser starts, which takes a second."""
     from engine.preview.rendering import Rendering
 
     with show_wait() as show:
-        yield Rendering(always=always, on_start=lambda program: show(f"rendering by {program} …"))
+        yield Rendering(always=always, window=window, on_start=lambda program: show(f"rendering by {program} …"))
 
 
 def find_start_url(source: str, document: TrialDocument) -> str:

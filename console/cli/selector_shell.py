@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from console.cli.output import write_lines
 from console.cli.page_source import find_start_url, read_link, read_source, row_lines
@@ -23,6 +23,9 @@ from engine.model.link import TextFormat, TextSource
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document
 from engine.settings import Settings
+
+if TYPE_CHECKING:
+    from engine.preview.rendering import Window
 
 MODES = ("css", "xpath", "jmespath", "jsonld", "column", "regex")
 _SOURCE = late_regex(r"(.*?)(?:(?<!\S)match (.+?))?(?:^|\s+)as (\w+)")
@@ -55,16 +58,18 @@ class SelectorShell:
     def __init__(
         self, defs: Path, settings: Settings, document: TrialDocument, *, start_url: str,
         arguments: Mapping[str, str] = MappingProxyType({}), browser: bool = False,
+        window: "Window | None" = None,
     ) -> None:  # fmt: skip
         """`start_url`: the page that the operator opened. `arguments`: the values of `-a`, for the defs.
 
-        `browser`: whether a browser renders each page that is opened.
+        `browser`: whether a browser renders each page that is opened. `window`: where it is shown.
 
         Raises PageUnavailable if the document is not text.
         """
         self._defs = defs
         self._arguments = arguments
         self._browser = browser
+        self._window = window
         self._settings = settings
         self._mode = "css"
         self._attribute = "text"
@@ -278,10 +283,12 @@ class SelectorShell:
             if not link:
                 raise UsageError(f"match {where} has no link", "Select links first; give the number of one.")
             url, defs = self._absolute_url(link), self._load_definitions()
-            self._show(read_link(url, self._start_url, defs, self._settings, browser=self._browser))
+            start = self._start_url
+            self._show(read_link(url, start, defs, self._settings, browser=self._browser, window=self._window))
         elif where:
             browser = self._browser and urls.is_http_url(where)
-            document = read_source(where, None, self._load_definitions(), self._settings, browser=browser)
+            defs = self._load_definitions()
+            document = read_source(where, None, defs, self._settings, browser=browser, window=self._window)
             self._show(document)
             self._start_url = find_start_url(where, document)
         else:

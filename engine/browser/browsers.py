@@ -68,8 +68,8 @@ class PageRules(Protocol):
 class BrowserProcess(Worker):
     """One browser with its driver."""
 
-    def __init__(self, launcher: Launcher, settings: Settings, profiles: Path, executable: str) -> None:
-        """Start it. Raises TemplateLost, OSError."""
+    def __init__(self, launcher: Launcher, settings: Settings, profiles: Path, executable: str, *, shows: bool) -> None:
+        """Start it. `shows`: with windows. Raises TemplateLost, OSError."""
         super().__init__(
             launcher, _KIND, max_bytes=(1 + len(RENDERED_FILES)) * settings.max_body + OTHER_BYTES, is_serial=False
         )
@@ -77,7 +77,7 @@ class BrowserProcess(Worker):
         self._max_memory = settings.browser_memory
         self._launch = Launch(
             executable=executable, profiles=str(profiles), sandbox=settings.browser_sandbox, seconds=_LAUNCH_SECONDS,
-            memory=int(_BOMB * settings.browser_memory),
+            memory=int(_BOMB * settings.browser_memory), shows=shows,
         )  # fmt: skip
         self.profiles = profiles
         self.pages = 0
@@ -214,8 +214,11 @@ class _BrowserPages(Pool[BrowserProcess, Claim]):
 class BrowserPool:
     """For one event loop."""
 
-    def __init__(self, link: TemplateLink, settings: Settings, folder: Path, name: str) -> None:
-        """`folder`: the data dir. `name`: of the node."""
+    def __init__(
+        self, link: TemplateLink, settings: Settings, folder: Path, name: str, *, shows: bool = False
+    ) -> None:  # fmt: skip
+        """`folder`: the data dir. `name`: of the node. `shows`: the pages stay open, each in a window."""
+        self._shows = shows
         self._launcher = Launcher(link, "browser")
         self._settings = settings
         self._folder = folder / BROWSERS / name
@@ -275,11 +278,12 @@ class BrowserPool:
             raise BrowserUnavailable(f"{self._failure} (the next start is tried in {left:.0f} s)")
 
     def _start(self, _: Claim) -> BrowserProcess:
-        executable = find_browser(self._settings)
+        executable = find_browser(self._settings, shows=self._shows)
         self._sweep()
         self._started += 1
         try:
-            return BrowserProcess(self._launcher, self._settings, self._folder / str(self._started), executable)
+            profiles = self._folder / str(self._started)
+            return BrowserProcess(self._launcher, self._settings, profiles, executable, shows=self._shows)
         except (TemplateLost, OSError) as error:
             raise BrowserUnavailable(f"no browser process can be started: {error}") from error
 

@@ -81,6 +81,7 @@ class BrowserChild:
         self._profiles = ""
         self._windows: CDPSession
         """Hears of each new window."""
+        self._shows = False
         self._agent = ""
         """The User-Agent of the browser."""
         self._verdicts: dict[tuple[int, int], asyncio.Future[Verdict]] = {}
@@ -124,7 +125,7 @@ class BrowserChild:
         agent = f"{self._agent} {visit.agent}"
         self._pages += 1
         try:
-            answer = await PageVisit(browser, visit, agent, partial(self._ask, number)).run()
+            answer = await PageVisit(browser, visit, agent, partial(self._ask, number), stays=self._shows).run()
         except Exception as error:  # of playwright itself: the page costs its job alone
             answer = NotRendered(text=f"{type(error).__name__}: {error}"[:_TEXT_CHARACTERS], is_broken=True)
         finally:
@@ -157,16 +158,16 @@ class BrowserChild:
 
     async def _open(self, launch: Launch) -> str:
         """Start the browser, and try it; returns its version. Raises BrowserError, OSError."""
-        self._profiles = launch.profiles
+        self._profiles, self._shows = launch.profiles, launch.shows
         Path(launch.profiles).mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chdir(launch.profiles)
         # the reports of crashes lie in the folder of the configuration
         os.environ["TMPDIR"] = os.environ["XDG_CONFIG_HOME"] = str(_SHORT if _SHORT.exists() else launch.profiles)
         self._playwright = await async_playwright().start()
         self._browser = browser = await self._playwright.chromium.launch(
-            executable_path=launch.executable, args=[*_ARGUMENTS], ignore_default_args=[*_LEFT_OUT],
-            chromium_sandbox=launch.sandbox, handle_sigint=False, handle_sigterm=False, handle_sighup=False,
-            timeout=launch.seconds * 1000,
+            executable_path=launch.executable, headless=not launch.shows, args=[*_ARGUMENTS],
+            ignore_default_args=[*_LEFT_OUT], chromium_sandbox=launch.sandbox, timeout=launch.seconds * 1000,
+            handle_sigint=False, handle_sigterm=False, handle_sighup=False,
         )  # fmt: skip
         self._windows = await browser.new_browser_cdp_session()
         self._windows.on("Target.attachedToTarget", lambda event: self._start(self._judge_window(event)))

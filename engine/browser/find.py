@@ -8,10 +8,9 @@ from engine.model.definition import Definitions
 from engine.runtime.extras import require_extra
 from engine.settings import Settings
 
-_NAMES = (
-    "chromium-headless-shell", "chrome-headless-shell",  # they make no window for a page, which costs most of its time
-    "chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "microsoft-edge",
-)  # fmt: skip
+_SHELLS = ("chromium-headless-shell", "chrome-headless-shell")
+"""They make no window for a page, which costs most of its time."""
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "microsoft-edge")
 
 
 def require_browser(definitions: Definitions, settings: Settings) -> None:
@@ -20,8 +19,8 @@ def require_browser(definitions: Definitions, settings: Settings) -> None:
         find_browser(settings)
 
 
-def find_browser(settings: Settings, user: str = "`loader: browser`") -> str:
-    """The path of the program. `user`: what needs it. Raises UsageError, with what to do."""
+def find_browser(settings: Settings, user: str = "`loader: browser`", *, shows: bool = False) -> str:
+    """The path of the program. `user`: what needs it. `shows`: with windows. Raises UsageError, with what to do."""
     require_extra("browser", user)
     if settings.browser is not None:
         path = shutil.which(settings.browser)
@@ -29,9 +28,10 @@ def find_browser(settings: Settings, user: str = "`loader: browser`") -> str:
             text = f"browser = {settings.browser}: no such program"
             raise UsageError(text, "Set browser to the path of Chromium or Chrome, or remove it.")
         return path
-    path = next((found for name in _NAMES if (found := shutil.which(name))), None)
+    names = _BROWSERS if shows else _SHELLS + _BROWSERS
+    path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
-        text = f"no browser is on PATH ({os.environ.get('PATH', '')}): looked for {', '.join(_NAMES[:5])}"
-        package = "Debian: apt-get install chromium-headless-shell"
+        text = f"no browser is on PATH ({os.environ.get('PATH', '')}): looked for {', '.join(names[:5])}"
+        package = f"Debian: apt-get install chromium{'' if shows else '-headless-shell'}"
         raise UsageError(text, f"Install Chromium ({package}), or set browser to its path.")
     return path

@@ -63,6 +63,8 @@ class Launch(Struct, frozen=True, kw_only=True, tag="launch"):
     seconds: float
     memory: int
     """Bytes that the browser may have while pages load; beyond them, its largest page is ended."""
+    shows: bool = False
+    """Whether it has windows, which stay open until it ends."""
 
 
 class Quit(Struct, frozen=True, tag="quit"):

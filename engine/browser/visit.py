@@ -49,9 +49,10 @@ class _Failed(Exception):
 class PageVisit:
     """One page. `ask` has the node judge its requests."""
 
-    def __init__(self, browser: Browser, visit: Visit, agent: str, ask: Ask) -> None:
-        """`agent`: the User-Agent."""
+    def __init__(self, browser: Browser, visit: Visit, agent: str, ask: Ask, *, stays: bool = False) -> None:
+        """`agent`: the User-Agent. `stays`: the page is left open."""
         self._browser = browser
+        self._stays = stays
         self._visit = visit
         self._agent = agent
         self._seconds = visit.seconds
@@ -87,7 +88,7 @@ class PageVisit:
             self._traffic.close()
             for task in self._tasks:
                 task.cancel()
-            if context is not None:
+            if context is not None and not self._stays:
                 await self._close(context)
 
     def _fail(self, text: str, **more: bool) -> NotRendered:

@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.browser.find import find_browser
-from engine.errors import PageUnavailable
+from engine.errors import PageUnavailable, UsageError
 from engine.extract.page.context import Context
 from engine.model.definition import Definitions, TaskGroup
 from engine.model.retry_policy import classify_status
@@ -34,11 +35,33 @@ _ANY_PAGE = BrowserRule(actions=(BrowserAction(wait="idle", optional=True),))
 """For a page whose group says nothing of browsers."""
 
 
+class Window:
+    """What keeps the browser of a preview open: the window stays until the next page is shown."""
+
+    def __init__(self) -> None:
+        """Raises UsageError where there is no display."""
+        if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            text = "--show needs a display: neither DISPLAY nor WAYLAND_DISPLAY is set"
+            raise UsageError(text, "Run it in a desktop session, or leave out --show.")
+        self._end: Callable[[], None] | None = None
+
+    def keep(self, end: Callable[[], None] | None) -> None:
+        """`end`: ends a browser; the one before is ended now."""
+        before, self._end = self._end, end
+        if before is not None:
+            before()
+
+    def close(self) -> None:
+        self.keep(None)
+
+
 class Rendering(Struct, frozen=True, kw_only=True):
     """How an operator has pages loaded."""
 
     always: bool = False
     """Whether a browser renders each page; else the rule of its group says so."""
+    window: Window | None = None
+    """Where the page stays to be seen."""
     on_start: Callable[[str], None] = lambda _: None
     """Called with the program of the browser, when it is about to be needed."""
 
@@ -51,7 +74,9 @@ class Rendering(Struct, frozen=True, kw_only=True):
 
     def prepare(self, settings: Settings) -> None:
         """Find the browser, and announce it. Raises UsageError, with what to do."""
-        self.on_start(find_browser(settings, "--browser" if self.always else "`loader: browser`"))
+        self.on_start(
+            find_browser(settings, "--browser" if self.always else "`loader: browser`", shows=self.window is not None)
+        )
 
 
 def describe_rule(group: TaskGroup | None, *, always: bool) -> tuple[str, str]:

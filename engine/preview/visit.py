@@ -133,7 +133,8 @@ class _Visit:
         pool, fetcher = LoaderPool(self._template, settings), Fetcher.from_settings(settings, connections=2)
         self._profiles = ProfileFolder() if rendering.always or _has_browser(definitions) else None
         folder = Path() if self._profiles is None else self._profiles.path
-        browser = BrowserLoader(BrowserPool(self._template, settings, folder, _RUN), fetcher, settings)
+        browsers = BrowserPool(self._template, settings, folder, _RUN, shows=rendering.window is not None)
+        browser = BrowserLoader(browsers, fetcher, settings)
         self._sender = sender = RequestSender(
             settings=settings,
             def_cache=def_cache,
@@ -163,7 +164,13 @@ class _Visit:
         self._runner = asyncio.Runner()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None and self._rendering.window is not None:
+            self._rendering.window.keep(self._close)
+        else:
+            self._close()
+
+    def _close(self) -> None:
         """End the browser: an impatient Ctrl-C must not leave it."""
         before = signal.signal(signal.SIGINT, signal.SIG_IGN) if self._profiles is not None else None
         try:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -175,4 +177,30 @@ def test_a_browser_that_does_not_start_is_told(front: Front, temporary: Path) ->
         refused = run(front, "try", "item", url, "--set", "browser_sandbox=true", code=2)
         assert "cannot use its sandbox" in refused.err
         assert "--set browser_sandbox=false" in refused.err
+    assert not list(temporary.iterdir())
+
+
+XVFB = shutil.which("Xvfb")
+
+
+@pytest.mark.skipif(XVFB is None, reason="needs a display: apt-get install xvfb")
+def test_a_window_shows_the_page_until_the_next_one(front: Front, temporary: Path) -> None:
+    front.site["/p/1"] = html("<a href=/p/2>two</a>")
+    reader, writer = os.pipe()
+    with subprocess.Popen([str(XVFB), "-displayfd", str(writer)], pass_fds=[writer], stderr=subprocess.DEVNULL) as xvfb:
+        os.close(writer)
+        try:
+            with open(reader) as numbers:
+                display = f":{numbers.readline().strip()}"
+            variables = {"TMPDIR": str(temporary), "DISPLAY": display}
+            where = ("--defs", str(front.project.defs), *SANDBOX)
+            line = ("shell", "--browser", "--show", *where, front.site.url("/p/1"))
+            lines = b"a\n:open 1\n.item b\n"
+            running = front.project.start_command(*line, stdin=lines, variables=variables)
+            done = running.wait(90)
+        finally:
+            xvfb.terminate()
+    assert done.code == 0, done.err
+    assert "Item 2-0" in done.out
+    assert not working_in(temporary)
     assert not list(temporary.iterdir())

@@ -7,12 +7,17 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from console.cli.options import arguments_option, browser_option, common_options, defs_option, load_settings_of
 from console.cli.output import write_stderr
 from engine.errors import DefsError, UsageError
+
+if TYPE_CHECKING:
+    from console.cli.selector_shell import SelectorShell
+    from engine.preview.rendering import Window
 
 _HISTORY_LENGTH = 1000
 _USERINFO = re.compile(r"(https?:[/\\]+)[^/\\?#\s]*@", re.IGNORECASE)
@@ -22,18 +27,22 @@ _USERINFO = re.compile(r"(https?:[/\\]+)[^/\\?#\s]*@", re.IGNORECASE)
 @click.argument("source", metavar="URL|FILE")
 @click.option("--url", metavar="U", help="The address of FILE: its links resolve against it.")
 @browser_option
+@click.option("--show", is_flag=True, help="With --browser: show the page in a window.")
 @defs_option
 @arguments_option
 @common_options("assigned")
 def shell(
-    source: str, url: str | None, browser: bool, defs: Path, assigned: dict[str, str], arguments: dict[str, str]
-) -> int:
+    source: str, url: str | None, browser: bool, show: bool, defs: Path, assigned: dict[str, str],
+    arguments: dict[str, str],
+) -> int:  # fmt: skip
     """Type selectors and see what they match on a page."""
     from console.cli.page_source import find_start_url, read_source
     from console.cli.selector_shell import SelectorShell
     from engine.defs.loader import load
     from engine.model.definition import Definitions
 
+    if show and not browser:
+        raise UsageError("--show goes with --browser", "Give both.")
     settings, _ = load_settings_of(defs, assigned)
     if source == "-":
         raise UsageError("stdin cannot be the page: selectors are read from it", "Give a URL or a FILE.")
@@ -44,25 +53,37 @@ def shell(
     except DefsError as error:
         write_stderr(f"warning: {error.problems[0]}; the defs are ignored")
         definitions = Definitions()
-    document = read_source(source, url, definitions, settings, browser=browser)
-    start_url = find_start_url(source, document)
-    session = SelectorShell(defs, settings, document, start_url=start_url, arguments=arguments, browser=browser)
-    session.start()
+    with contextlib.ExitStack() as stack:
+        window = stack.enter_context(contextlib.closing(_open_window())) if show else None
+        document = read_source(source, url, definitions, settings, browser=browser, window=window)
+        start_url = find_start_url(source, document)
+        session = SelectorShell(
+            defs, settings, document, start_url=start_url, arguments=arguments, browser=browser, window=window
+        )
+        stack.callback(session.close)
+        session.start()
+        _execute_lines(session)
+    return 0
+
+
+def _execute_lines(session: "SelectorShell") -> None:
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")  # the session reports a line that is not UTF-8
     typed = sys.stdin.isatty() and sys.stdout.isatty()
     lines = _read_lines(lambda: session.prompt, session.completions()) if typed else iter(sys.stdin.readline, "")
-    try:
-        for line in lines:
-            try:
-                session.execute(line)
-            except KeyboardInterrupt:
-                click.echo("stopped")
-            if session.closed:
-                break
-    finally:
-        session.close()
-    return 0
+    for line in lines:
+        try:
+            session.execute(line)
+        except KeyboardInterrupt:
+            click.echo("stopped")
+        if session.closed:
+            break
+
+
+def _open_window() -> "Window":
+    from engine.preview.rendering import Window
+
+    return Window()
 
 
 def _read_lines(prompt: Callable[[], str], words: Sequence[str]) -> Iterator[str]:
