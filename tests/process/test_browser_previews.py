@@ -186,6 +186,7 @@ XVFB = shutil.which("Xvfb")
 @pytest.mark.skipif(XVFB is None, reason="needs a display: apt-get install xvfb")
 def test_a_window_shows_the_page_until_the_next_one(front: Front, temporary: Path) -> None:
     front.site["/p/1"] = html("<a href=/p/2>two</a>")
+    front.write("browser")
     reader, writer = os.pipe()
     with subprocess.Popen([str(XVFB), "-displayfd", str(writer)], pass_fds=[writer], stderr=subprocess.DEVNULL) as xvfb:
         os.close(writer)
