@@ -14,9 +14,12 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chr
 
 
 def require_browser(definitions: Definitions, settings: Settings) -> None:
-    """Raise UsageError if a group needs a browser, and there is none."""
+    """Raise UsageError if a group needs a browser, and none can be started."""
     if any(group.loader is not None for group in definitions.task_groups):
         find_browser(settings)
+        if settings.browser_sandbox and os.geteuid() == 0:
+            remedy = "Run as another user, or set browser_sandbox = false if you trust the sites."
+            raise UsageError("`loader: browser`: Chromium has no sandbox for root", remedy)
 
 
 def find_browser(settings: Settings, user: str = "`loader: browser`", *, shows: bool = False) -> str:

@@ -28,8 +28,11 @@ _CLOSE_SECONDS = 5.0
 _TEXT_CHARACTERS = 300
 _STAGES = {"load": "its load event did not come", "idle": "it did not become idle"}
 _CRASHED = "the page crashed, or needed more memory than the browser has (browser_memory)"
+_WITHOUT_CONTENT = (204, 205)
+_NO_DOCUMENT = "the browser shows no document of this URL: a file, or an answer without content"
 _FINAL = {
-    "ERR_ABORTED": "the browser shows no document of this URL: a file, or an answer without content",
+    "ERR_ABORTED": _NO_DOCUMENT,
+    "Download is starting": _NO_DOCUMENT,
     "ERR_UNSAFE_PORT": "browsers refuse to use the port of this URL",
     "ERR_TOO_MANY_REDIRECTS": "too many redirects",
 }
@@ -66,6 +69,8 @@ class PageVisit:
         self._ended = asyncio.Event()
         """Whether the page crashed, or closed itself."""
         self._end = ""
+        self._has_content = True
+        """Whether no answer said that it has none."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Rendered | NotRendered:
@@ -131,7 +136,7 @@ class PageVisit:
     async def _load(self, context: BrowserContext) -> Rendered:
         page = await context.new_page()
         page.on("dialog", lambda dialog: self._start(_dismiss(dialog)))
-        page.on("response", self._captures.take)
+        page.on("response", self._on_response)
         page.on("crash", lambda _: self._on_end(_CRASHED))
         page.on("close", lambda _: self._on_end("the page closed itself"))
         devtools = await context.new_cdp_session(page)
@@ -195,14 +200,18 @@ class PageVisit:
         except BrowserError as error:
             if self._traffic.leads_to:
                 return None
-            if self._end:
-                raise _Failed(self._end) from error
             text = _describe(error)
+            if self._end or ("ERR_ABORTED" in text and self._has_content):
+                raise _Failed(self._end or _CRASHED) from error
             code = next((code for code in _FINAL if code in text), None)
             if code is not None or text.startswith("net::ERR_CERT_"):
                 reason = _FINAL[code] if code else _CERTIFICATE.format(text.partition(" ")[0])
                 raise _Failed(reason, retryable=False) from error
             raise _Failed(text, is_unanswered=True) from error
+
+    def _on_response(self, response: Response) -> None:
+        self._has_content &= response.status not in _WITHOUT_CONTENT
+        self._captures.take(response)
 
     def _left(self) -> Rendered:
         if len(self._traffic.leads_to) > MAX_TEXT:

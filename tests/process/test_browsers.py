@@ -4,12 +4,15 @@ import contextlib
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from .shop_front import NEEDS_BROWSER, SANDBOX, Front, assert_nothing_left, browsers
+from .project import until
+from .shop_front import FETCHED, NEEDS_BROWSER, SANDBOX, Front, assert_nothing_left, browsers
 from .site import Page, html, redirect
 from .trap import Trap, trapping
 
@@ -177,6 +180,35 @@ def test_kills_of_browsers_and_nodes_lose_nothing(front: Front) -> None:
     (group,) = front.project.status()["metrics"]["groups"]
     assert (group["plain"], group["rendered"], group["browser"]) == (0, 40, "40 pages rendered")
     assert_nothing_left(front.project)
+
+
+def test_a_page_whose_renderer_dies_before_its_answer_is_tried_again(front: Front) -> None:
+    front.pages = 1
+    held = threading.Event()
+    front.site["/p/1"] = lambda request: Page(html(FETCHED), hold=held if request.attempt == 1 else None)
+    front.write()
+    running = front.project.start(*SANDBOX)
+    assert until(lambda: front.site.count("/p/1") == 1, 60.0)
+    for pid in browsers(front.project):
+        if b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    held.set()
+    assert running.wait(100).code == 0
+    assert sorted(front.project.rows("item"), key=lambda row: row["name"]) == front.rows
+
+
+@pytest.mark.parametrize(
+    "page",
+    [Page(b"x", headers={"Content-Type": "application/octet-stream"}), Page(status=204)],
+    ids=["file", "no content"],
+)
+def test_a_url_without_a_document_fails_at_once(front: Front, page: Page) -> None:
+    front.pages = 1
+    front.site["/p/1"] = page
+    front.write()
+    front.crawl(code=1)
+    assert "the browser shows no document of this URL" in front.project.job(front.site.url("/p/1"))["reason"]
+    assert front.site.count("/p/1") == 1
 
 
 @pytest.mark.parametrize(

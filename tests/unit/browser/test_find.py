@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.browser import find
+from engine.defs.loader import load
 from engine.errors import UsageError
 from engine.settings import Settings
 
@@ -36,3 +37,20 @@ def test_without_a_browser_it_is_said_what_to_do(folder: Path, browser: str | No
         find.find_browser(Settings(browser=browser))
     assert wanted in str(told.value.remedy)
     assert str(browser or folder) in told.value.message
+
+
+def test_root_is_told_that_it_has_no_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(folder, "chromium")
+    (folder / "shop.yml").write_text(
+        "locatorGroups: {shop: {locators: [{url: 'https://shop.example/'}]}}\n"
+        "taskGroups: {shop: {loader: browser, offers: {dataDef: offer}}}\n"
+        "dataDefs: {offer: {fields: {name: {selector: h1}}}}\n"
+    )
+    definitions = load(folder).definitions
+    monkeypatch.setattr(find.os, "geteuid", lambda: 0)
+    with pytest.raises(UsageError, match="no sandbox for root") as told:
+        find.require_browser(definitions, Settings())
+    assert "browser_sandbox = false" in str(told.value.remedy)
+    find.require_browser(definitions, Settings(browser_sandbox=False))
+    monkeypatch.setattr(find.os, "geteuid", lambda: 1000)
+    find.require_browser(definitions, Settings())
