@@ -1,5 +1,6 @@
 """What the bench measures: whole process trees, even intervals, sites whose pages are all reachable."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,9 +12,10 @@ pytest.importorskip("psutil")
 from tests.bench import peers
 from tests.bench.crawlers import OURS, SCRAPY_LEAN, Crawler
 from tests.bench.measure import Measured, Part, measure
-from tests.bench.pages import number_of, small_page
+from tests.bench.pages import items, number_of, small_page
 from tests.bench.peers import Crawl
 from tests.bench.poller import Poller
+from tests.bench.server import of_scripted_pages
 
 _ORPHAN = """\
 import os, time
@@ -72,3 +74,13 @@ def test_the_report_compares_medians_and_names_what_is_missing(monkeypatch: pyte
     assert re.search(r"scrapy, lean +1 +11 +2\.00 +5\.50 +27\.3 +1\.36", report)
     assert "crawlers got different numbers of pages: {'crawl-console': 10, 'scrapy, lean': 11}" in report
     assert "wget2 is left out: it is not installed" in report
+
+
+def test_the_rows_of_a_scripted_page_are_in_it_or_its_api_has_them():
+    respond = of_scripted_pages(10)
+    by_script, plain = respond("/s/20").decode(), respond("/s/21").decode()
+    assert "/site.js" in by_script
+    assert "class=item" not in by_script
+    assert [item["name"] in plain for item in items(21)] == [True] * 10
+    assert json.loads(respond("/api/20").partition(b"\r\n\r\n")[2]) == items(20)
+    assert b"/api/" in respond("/site.js")
