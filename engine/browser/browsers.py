@@ -39,7 +39,7 @@ _KIND = ProcessKind("engine.browser.chromium:main", "browser", leads_session=Tru
 _MAX_PAGES = 500
 """After which a browser is replaced: what it leaks goes with it."""
 _LAUNCH_SECONDS = 30.0
-_SPARE_SECONDS = 20.0
+_SPARE_SECONDS = 40.0
 """A browser that does not keep the deadline of a page itself, and then see to its own health, is killed."""
 _BOMB = 1.5
 """Times `browser_memory`: beyond it, the largest page of a browser is ended."""

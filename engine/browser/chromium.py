@@ -56,7 +56,7 @@ _ARGUMENTS = (
 _LEFT_OUT = ("--disable-popup-blocking",)
 """Arguments of playwright: windows that scripts open are blocked before they load anything."""
 _WINDOWS = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True, "filter": [{"type": "page"}]}
-_HEALTH_SECONDS = 10.0
+_HEALTH_SECONDS = 20.0
 """A browser that opens no page within them is replaced."""
 _WATCH_SECONDS = 1.0
 """Between two looks at its memory."""

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from engine.runtime.extras import has_extra
+
+from .shop_front import BROWSER
+
 ROOT = Path(__file__).parents[2]
 UNSHARE = ("unshare", "--net", "--mount", "--map-root-user")
 
@@ -25,12 +29,14 @@ def namespace() -> tuple[str, ...]:
     return UNSHARE
 
 
-def crawl_in(namespace: tuple[str, ...], folder: Path, *which: str) -> dict[str, Any]:
+def crawl_in(
+    namespace: tuple[str, ...], folder: Path, *which: str, module: str = "isolated_crawls", seconds: float = 280
+) -> dict[str, Any]:
     """The results of the crawls, by their road."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [*namespace, sys.executable, "-m", "tests.process.isolated_crawls", str(folder), *which],
-        capture_output=True, text=True, timeout=280, cwd=ROOT, env=environment,
+        [*namespace, sys.executable, "-m", f"tests.process.{module}", str(folder), *which],
+        capture_output=True, text=True, timeout=seconds, cwd=ROOT, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     results: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -70,3 +76,17 @@ def test_no_other_road_leads_to_a_private_server(tmp_path: Path, namespace: tupl
     assert results["names"]["public"] > 0
     for reason in results["middleware"]["failures"]:
         assert reason.startswith("middleware astray.Astray: a request must stay on http://shop.example"), reason
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(500)
+@pytest.mark.skipif(not has_extra("browser") or BROWSER is None, reason="needs playwright and Chromium")
+def test_no_road_of_a_browser_leads_to_a_private_server(tmp_path: Path, namespace: tuple[str, ...]) -> None:
+    """Parts, workers, sockets, windows, redirects and documents of pages; nothing else leaves the machine either."""
+    result = crawl_in(namespace, tmp_path, module="isolated_browser", seconds=450)
+    assert result["roads"] >= 50
+    assert result["connections"] == []
+    assert result["packets"] == 0, "of DNS, STUN, QUIC or Chromium's own services"
+    left = {path: state for path, state in result["states"].items() if path.startswith("/leave/")}
+    assert set(left.values()) == {"SKIPPED"}, left
+    assert result["rows"] == len(result["states"]) - len(left), result["err"]
