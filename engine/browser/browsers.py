@@ -43,7 +43,7 @@ _SPARE_SECONDS = 40.0
 """A browser that does not keep the deadline of a page itself, and then see to its own health, is killed."""
 _BOMB = 1.5
 """Times `browser_memory`: beyond it, the largest page of a browser is ended."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
 """Seconds after a browser that did not start, in which none is started; doubled each time."""
 _log = logging.getLogger(__name__)
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 from collections.abc import Coroutine
@@ -148,16 +149,17 @@ class BrowserChild:
             async with asyncio.timeout(launch.seconds):
                 opened = await self._open(launch)
         except TimeoutError:
+            end_processes(os.getpid())
             return NotRendered(text=f"the browser did not start within {launch.seconds:g} s", is_broken=True)
-        except BrowserError as error:
-            return NotRendered(text=describe_start(str(error)), is_broken=True)
         except OSError as error:
             return NotRendered(text=f"the browser does not start: {error.filename}: {error.strerror}", is_broken=True)
+        except Exception as error:  # playwright raises others than its own where the driver dies
+            return NotRendered(text=describe_start(str(error)), is_broken=True)
         self._start(self._watch_memory(launch.memory))
         return BrowserReady(opened)
 
     async def _open(self, launch: Launch) -> str:
-        """Start the browser, and try it; returns its version. Raises BrowserError, OSError."""
+        """Start the browser, and try it; returns its version."""
         self._profiles, self._shows = launch.profiles, launch.shows
         Path(launch.profiles).mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chdir(launch.profiles)
@@ -200,6 +202,7 @@ class BrowserChild:
             async with asyncio.timeout(_QUIT_SECONDS):
                 if self._browser is not None:
                     await self._browser.close()
+        end_processes(os.getpid())
         shutil.rmtree(self._profiles, ignore_errors=True)
         return BrowserReady("")
 
@@ -221,6 +224,14 @@ def tree_bytes(root: int) -> int:
     """The memory of a process and of those below it, what they share counted once; 0 where /proc does not tell."""
     sizes = list(_list_memory(root).values())
     return sum(own for own, _ in sizes) + max((shared for _, shared in sizes), default=0)
+
+
+def end_processes(root: int) -> None:
+    """Kill the processes below this one: a browser that hangs leads a session of its own."""
+    for pid in _list_memory(root):
+        if pid != root:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def end_largest_page(root: int) -> None:
@@ -262,9 +273,12 @@ def describe_start(text: str) -> str:
             f"the browser does not understand the installed playwright ({version('playwright')}): update both "
             f"(pip install -U playwright; apt-get upgrade chromium). It answered: {text.splitlines()[0][:200]}"
         )
+    end = re.search(r"exitCode=(\w+), signal=(\w+)", text)
     own = [line.partition("[err] ")[2] for line in text.splitlines() if "[err] " in line and "dbus" not in line]
+    if not own and end is not None:
+        own = [f"it ended with exit code {end[1]}, signal {end[2]}, and said nothing; is it Chromium or Chrome?"]
     lines = own or [line.strip() for line in text.splitlines() if line.strip() and "===" not in line]
-    return f"the browser does not start: {' '.join(lines)[-300:]}"
+    return f"the browser does not start: {' '.join(lines)[-_TEXT_CHARACTERS:]}"
 
 
 async def _serve(start: ChildStart) -> None:

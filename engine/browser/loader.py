@@ -8,7 +8,7 @@ from msgspec import field
 
 from engine import urls
 from engine.browser.browsers import BrowserPool, BrowserUnavailable, PageRules
-from engine.browser.messages import BrowserCookie, MadeFile, NotRendered, Rendered, Visit
+from engine.browser.messages import TLS, BrowserCookie, MadeFile, NotRendered, Rendered, Visit
 from engine.browser.proxy import ForwardProxy, ProxyPass
 from engine.errors import UsageError, one_line
 from engine.http.byte_budget import BodyShare
@@ -129,6 +129,8 @@ class BrowserLoader:
             return failure
         if isinstance(answer, Rendered) or page.is_used_up:
             return _fail(f"the page brought more than {page.limit:,} bytes ({_WIRE_BODIES} x max_body); see `block`")
+        if answer.text.startswith(TLS):
+            return FetchFailed(answer.text, kind="tls", retryable=False)
         guarded = f" (the address guard refused {', '.join(page.refused[:_MAX_GUARDED])})" if page.refused else ""
         return _fail(f"{answer.text}{guarded}", retryable=answer.retryable)
 

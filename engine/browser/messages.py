@@ -13,6 +13,8 @@ from engine.model.step import RENDERED_FILES, BrowserRule
 from engine.processes.frames import InvalidAnswer
 
 MAX_TEXT = 64 * 1024
+TLS = "TLS: "
+"""Begins the reason where the certificate of a host is not accepted."""
 MAX_COOKIES, MAX_NOTES = 1_000, 20
 _Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 OTHER_BYTES = 4_000_000

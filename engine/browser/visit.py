@@ -13,7 +13,7 @@ from playwright.async_api import Error as BrowserError
 from playwright.async_api import TimeoutError as BrowserTimeout
 
 from engine.browser.document import Captures, RenderedTooLarge, write_document
-from engine.browser.messages import MAX_COOKIES, MAX_TEXT, BrowserCookie, MadeFile, NotRendered, Rendered, Visit
+from engine.browser.messages import MAX_COOKIES, MAX_TEXT, TLS, BrowserCookie, MadeFile, NotRendered, Rendered, Visit
 from engine.browser.traffic import Ask, PageTraffic
 from engine.http.response import check_headers
 from engine.model.step import BrowserAction
@@ -26,6 +26,7 @@ _STILL = 4
 """So many times in a row nothing more came: that is the end."""
 _CLOSE_SECONDS = 5.0
 _TEXT_CHARACTERS = 300
+_URL_CHARACTERS = 100
 _STAGES = {"load": "its load event did not come", "idle": "it did not become idle"}
 _CRASHED = "the page crashed, or needed more memory than the browser has (browser_memory)"
 _WITHOUT_CONTENT = (204, 205)
@@ -34,10 +35,11 @@ _FINAL = {
     "ERR_ABORTED": _NO_DOCUMENT,
     "Download is starting": _NO_DOCUMENT,
     "ERR_UNSAFE_PORT": "browsers refuse to use the port of this URL",
+    "ERR_INVALID_AUTH_CREDENTIALS": "HTTP 401: it asks for a user and a password, which are `auth` of its host",
     "ERR_TOO_MANY_REDIRECTS": "too many redirects",
 }
 """What a further attempt would not change, by its code."""
-_CERTIFICATE = "TLS: invalid certificate: {}"
+_CERTIFICATE = TLS + "invalid certificate: {}"
 
 
 class _Failed(Exception):
@@ -66,6 +68,8 @@ class PageVisit:
         """What the page has not done yet."""
         self._traffic = PageTraffic(visit, ask, self._extend)
         self._captures = Captures(visit.rule, visit.max_body)
+        self._has_come = False
+        """Whether its document has been answered."""
         self._ended = asyncio.Event()
         """Whether the page crashed, or closed itself."""
         self._end = ""
@@ -81,7 +85,9 @@ class PageVisit:
                 context = await self._open()
                 return await self._load(context)
         except TimeoutError:
-            return self._fail(f"timeout after {self._seconds:g} s: {self._stage}", is_broken=True)
+            where = [page.url[:_URL_CHARACTERS] for page in context.pages[:1]] if context else []
+            became = [f"; it became {url}" for url in where if not url.startswith("http") and self._has_come]
+            return self._fail(f"timeout after {self._seconds:g} s: {self._stage}{''.join(became)}", is_broken=True)
         except _Failed as failure:
             return self._fail(str(failure), retryable=failure.retryable, is_unanswered=failure.is_unanswered)
         except RenderedTooLarge as error:
@@ -144,6 +150,7 @@ class PageVisit:
         response = await self._go(page)
         if response is None:
             return self._left()
+        self._has_come = True
         if not await self._is_html(response):
             self._stage = "its end did not come"
             body = await response.body()
@@ -232,7 +239,7 @@ class PageVisit:
         html = await self._is_html(response)
         kind = "text/html; charset=utf-8" if html else dict(headers).get("content-type", "text/html")
         if not page.url.startswith(("http:", "https:")) or len(page.url) > MAX_TEXT:
-            raise _Failed(f"it became {page.url[:100]}, which is no page of the web", retryable=False)
+            raise _Failed(f"it became {page.url[:_URL_CHARACTERS]}, which is no page of the web", retryable=False)
         try:
             given = check_headers((*kept, ("content-type", kind)))
         except ValueError as error:

@@ -10,6 +10,7 @@ from engine.processes.orders import Ended
 from engine.runtime.process_identity import identity_of
 
 _KILL_WAIT_SECONDS = 1.0
+_OWNER_SECONDS = 5.0
 
 
 class Child:
@@ -80,12 +81,22 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def reap_orphans() -> None:
-    """Reap the orphans that this process, a subreaper, has adopted. They lead no session; each Child leads one."""
+def reap_orphans(seen: dict[int, float]) -> None:
+    """Reap the orphans that this process, a subreaper, has adopted.
+
+    Each Child leads a session, and is reaped by its owner. So are browsers, which have none: what leads a session is
+    reaped after a while. `seen`: since when the one that waits has been seen; to be passed again.
+    """
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
             if os.getsid(ended.si_pid) == ended.si_pid:
-                return
+                now, since = time.monotonic(), seen.get(ended.si_pid)
+                if since is None:
+                    seen.clear()
+                    seen[ended.si_pid] = since = now
+                if now < since + _OWNER_SECONDS:
+                    return
+                seen.clear()
             os.waitpid(ended.si_pid, 0)
 
 

@@ -45,6 +45,7 @@ class Spawner:
         self._template = OwnTemplate(entries, folder)
         self._launcher = Launcher(self._template)
         self._children: list[Child] = []
+        self._orphans: dict[int, float] = {}
         self._crashes = self._losses = 0
         self._started_at = self._pinged_at = 0.0
         self._heartbeat = HeartbeatMonitor(timeout=_SILENT_SECONDS)
@@ -81,7 +82,7 @@ class Spawner:
                 self._follow_template()
         self._children = [child for child in self._children if child.poll() is None]
         if self.adopts:
-            reap_orphans()
+            reap_orphans(self._orphans)
 
     def spawn(self, entry: str, name: str, arguments: Mapping[str, Any], *, log: Path, wakes: bool = False) -> Child:
         """Start a process that leads a session; its output goes to `log`. Raises CrawlError if it cannot be started.

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import threading
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from engine.model.file import FILES_FOLDER
 _PARTS = ".part"
 BROWSERS = "browsers"
 """The folder of the profiles of browsers in a data dir."""
+_BROWSER_MARK = b"TMPDIR=/proc/self/cwd"
+"""In the environment of the processes of browsers."""
 
 
 class FileFolder:
@@ -62,8 +65,15 @@ class FileFolder:
 
 
 def remove_profiles(data: Path) -> None:
-    """Delete what the browsers of processes that were killed have left."""
-    shutil.rmtree(data / BROWSERS, ignore_errors=True)
+    """End the browsers of processes that were killed, which may hang, and delete what they have left."""
+    folder = (data / BROWSERS).resolve()
+    if not folder.exists():
+        return
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (place / "cwd").readlink().is_relative_to(folder) and _BROWSER_MARK in (place / "environ").read_bytes():
+                os.kill(int(place.name), signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_dead_parts(data: Path, run: str) -> None:

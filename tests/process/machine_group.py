@@ -17,13 +17,19 @@ from .islands import Islands
 from .library import Library
 from .machine_network import MachineNetwork
 from .project import Project, Running
+from .rich_front import RichFront
 
 
 class MachineGroup:
     """Machines that crawl a site; `lead` is read from the database."""
 
     def __init__(
-        self, folder: Path, url: str, library: Library | Islands, count: int = 2, network: MachineNetwork | None = None
+        self,
+        folder: Path,
+        url: str,
+        library: Library | Islands | RichFront,
+        count: int = 2,
+        network: MachineNetwork | None = None,
     ) -> None:
         self._network = network
         self.projects: list[Project] = []

@@ -1,9 +1,8 @@
 """A shop of six kinds of pages whose rows come by script, its defs, and the rows that it has."""
 
+import itertools
 import json
-from pathlib import Path
 
-from .project import Project
 from .site import Page, Request, Site, html
 
 ROWS = 4
@@ -67,28 +66,32 @@ def _items(kind: str, number: str) -> list[dict[str, str]]:
     return [{"name": f"{kind} {number} {row}", "price": f"{int(number)}.{row}0"} for row in range(ROWS)]
 
 
-def rows_of(pages: int) -> list[dict[str, str]]:
-    """All rows, sorted by name. `pages`: of each kind."""
-    found = [row for kind in PAGES for number in range(1, pages + 1) for row in _items(kind, str(number))]
-    return sorted(found, key=lambda row: row["name"])
+class RichFront:
+    """The shop on these sites: each has some of the kinds."""
 
+    def __init__(self, pages: int, *sites: Site) -> None:
+        """`pages`: of each kind."""
+        self.pages = pages
+        self._sites = dict(zip(PAGES, itertools.cycle(sites), strict=False))
+        for site in sites:
+            site.fallback = answer
 
-def write_defs(project: Project, site: Site, pages: int) -> None:
-    """A group for each kind of pages."""
-    site.fallback = answer
-    locators = "".join(
-        f"  {kind}: {{locators: [{{url: '{site.url(f'/{kind}/')}{{1..{pages}}}'}}]}}\n" for kind in PAGES
-    )
-    groups = "".join(
-        f"  {kind}: {{loader: {{browser: {LOADERS[kind]}}}, {kind}Items: {{dataDef: item}}}}\n" for kind in PAGES
-    )
-    fields = "{name: {selector: b, required: true}, price: {selector: i}}"
-    project.write(
-        f"locatorGroups:\n{locators}taskGroups:\n{groups}"
-        f"dataDefs:\n  item:\n    query: {{block: .item}}\n    fields: {fields}\n"
-    )
+    def defs(self, concurrency: int = 8, more: str = "") -> str:
+        """Defs with a group for each kind, and these further lines."""
+        urls = {kind: f"{site.url(f'/{kind}/')}{{1..{self.pages}}}" for kind, site in self._sites.items()}
+        locators = "".join(f"  {kind}: {{locators: [{{url: '{url}'}}]}}\n" for kind, url in urls.items())
+        groups = "".join(
+            f"  {kind}: {{loader: {{browser: {loader}}}, {kind}Items: {{dataDef: item}}}}\n"
+            for kind, loader in LOADERS.items()
+        )
+        fields = "{name: {selector: b, required: true}, price: {selector: i}}"
+        return (
+            f"locatorGroups:\n{locators}taskGroups:\n{groups}hosts: {{127.0.0.1: {{concurrency: {concurrency}}}}}\n"
+            f"dataDefs:\n  item:\n    query: {{block: .item}}\n    fields: {fields}\n{more}"
+        )
 
-
-def profiles(data: Path) -> list[str]:
-    """The folders of browsers that are left."""
-    return sorted(str(path) for path in (data / "browsers").glob("*/*"))
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """All rows, sorted by name."""
+        found = [row for kind in PAGES for number in range(1, self.pages + 1) for row in _items(kind, str(number))]
+        return sorted(found, key=lambda row: row["name"])
