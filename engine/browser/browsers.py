@@ -275,7 +275,9 @@ class BrowserPool:
         """Raise BrowserUnavailable if no browser may be started yet."""
         left = self._pool.starts_at - asyncio.get_running_loop().time()
         if left > 0:
-            raise BrowserUnavailable(f"{self._failure} (the next start is tried in {left:.0f} s)")
+            raise BrowserUnavailable(
+                f"the next browser is started in {left:.0f} s, as the last one failed: {self._failure}"
+            )
 
     def _start(self, _: Claim) -> BrowserProcess:
         executable = find_browser(self._settings, shows=self._shows)
@@ -303,7 +305,7 @@ class BrowserPool:
             self._pause = min(_LONGEST_PAUSE, 2 * self._pause) or _FIRST_PAUSE
             self._pool.starts_at = asyncio.get_running_loop().time() + self._pause
             self._failure = text = str(error)
-            _log.warning("browser: %s; the next start is tried in %g s", text, self._pause)
+            _log.warning("browser: %s; the next one is started in %g s at the earliest", text, self._pause)
             if not any(one.is_open for one in self._pool.processes):
                 self._pool.fail_waiting(lambda: BrowserUnavailable(text))
             raise

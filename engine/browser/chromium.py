@@ -98,7 +98,8 @@ class BrowserChild:
                 question = decode_question(await self._reader.readexactly(header_size))
                 await self._reader.readexactly(body_size)
                 if isinstance(question, Verdict):
-                    if (asked := self._verdicts.pop((number, question.number), None)) is not None:
+                    asked = self._verdicts.pop((number, question.number), None)
+                    if asked is not None and not asked.done():
                         asked.set_result(question)
                     continue
                 self._start(self._answer(number, question))
