@@ -137,13 +137,18 @@ run_option = click.option(
 
 
 def common_options(*used: str) -> Callable[[Command], Command]:
-    """Add `--data` and `--set`, which every command takes. `used`: those the command gets, `data` and `assigned`."""
+    """Add `--data` and `--set`, which every command takes. `used`: those the command gets, `data` and `assigned`.
+
+    `folders`: `--data` may be repeated; the command gets all of them, and the first one as `data`.
+    """
 
     def add(command: Command) -> Command:
-        claims = "data" in used
+        claims, several = "data" in used, "folders" in used
         data = click.option(
-            "--data", type=FilePath(readable=False), callback=validate_path, expose_value=claims,
-            default=Path("data"), show_default=True, help="Data directory.",
+            "--data", type=FilePath(readable=False), callback=validate_paths if several else validate_path,
+            expose_value=claims, multiple=several, default=(Path("data"),) if several else Path("data"),
+            show_default="data" if several else True,
+            help="Data directory; several open a list." if several else "Data directory.",
         )  # fmt: skip
         assign = click.option(
             "--set", "assigned", multiple=True, callback=parse_assignments, expose_value=claims or "assigned" in used,
@@ -158,9 +163,11 @@ def _claiming(command: Command, *, takes_assigned: bool) -> Command:
     """Have the data dir belong to the store of the settings before the command reads it. `run` and `demo` name one."""
 
     @functools.wraps(command)
-    def claim(*args: Any, data: Path, assigned: dict[str, str], **options: Any) -> Any:
+    def claim(*args: Any, data: Path | list[Path], assigned: dict[str, str], **options: Any) -> Any:
+        if isinstance(data, list):
+            options["folders"], data = data, data[0]
         # without its defs a command fails, and makes no data dir
-        if os.path.exists(options.get("defs", ".")):  # noqa: PTH110
+        if len(options.get("folders", ())) < 2 and os.path.exists(options.get("defs", ".")):  # noqa: PTH110
             claim_data_dir(data, assigned, {n: options.get(n) for n in _STORE_NAMES}, draws="no_ui" in options)
         return command(*args, data=data, **({"assigned": assigned} if takes_assigned else {}), **options)
 
@@ -249,6 +256,11 @@ def validate_path(_context: click.Context, _option: click.Parameter, data: Path)
     except UnicodeEncodeError:
         raise UsageError(f"{data}: the path is not UTF-8", "Use another --data, or another folder.") from None
     return data
+
+
+def validate_paths(context: click.Context, option: click.Parameter, folders: Sequence[Path]) -> list[Path]:
+    """The data dirs, each once. Raises UsageError."""
+    return list(dict.fromkeys(validate_path(context, option, folder) for folder in folders))
 
 
 def parse_assignments(_context: click.Context, _option: click.Parameter, assigned: Sequence[str]) -> dict[str, str]:

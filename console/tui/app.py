@@ -1,19 +1,17 @@
 """The app: owns the frame, the collaborators, the polling, and keys that no view handles."""
 
 import asyncio
-import contextlib
 import signal
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from threading import Thread
-from typing import Any, ClassVar, TextIO, cast
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
-from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter, NoColor
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
@@ -28,6 +26,7 @@ from console.tui.actions import Actions
 from console.tui.bindings import KEYS, fallback_bindings, key_label, key_to_press, resolve_keymap
 from console.tui.config import Config, save_state
 from console.tui.desktop import DesktopActions
+from console.tui.driver import TerminalDriver
 from console.tui.frame import Frame
 from console.tui.host import Answer
 from console.tui.keys import UnhandledKeys, app_handlers
@@ -61,37 +60,6 @@ Toast { padding: 0 1; margin: 0; width: auto; max-width: 90%; }
 .low Header { height: 2; }
 .low Tabs { display: none; }
 """
-
-
-class TerminalDriver(LinuxDriver):
-    """Drops what is written to a closed terminal.
-
-    Textual's writer thread ends at the first failed write. Then its queue fills, and the app waits for it forever,
-    deaf to signals: asyncio's handlers would run in the thread that waits.
-    """
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._file = cast(Any, _DroppingFile(cast(TextIO, self._file)))
-
-
-class _DroppingFile:
-    """A text file whose writes do not fail."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            self._file.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.flush()
-
-    def fileno(self) -> int:
-        return self._file.fileno()
 
 
 class Polled(Message, namespace="console"):
@@ -153,6 +121,8 @@ class Console(App[int], inherit_bindings=False):
         self._toasts: dict[str, float] = {}
         self.signalled = False
         """Whether a signal ended the console."""
+        self.goes_back = False
+        """Whether the operator left it for the list of crawls."""
         self.poll_failure: tuple[float, str] | None = None
         """When the last good poll was, and why later ones failed."""
         for name in THEMES:
@@ -207,6 +177,12 @@ class Console(App[int], inherit_bindings=False):
         self.set_interval(1.0, self._check_staleness)
         for problem in self.options.config.problems[:3]:
             self.show_toast(problem, "warning")
+
+    def leave_for_list(self) -> None:
+        """Go back to the list of crawls, if the console was opened from it."""
+        if self.options.has_list:
+            self.goes_back = True
+            self.exit(return_code=0)
 
     def run_in_thread(self, work: Callable[[], Any]) -> None:
         """Run on a daemon thread: closing the console does not wait for it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from console import terminal
 from console.format import plural
@@ -58,12 +59,30 @@ def attach(options: AttachOptions) -> int:
                 "Attach with `crawl-console`, or stop it with `crawl-console cancel`.",
             )
     try:
-        code, signalled = _run_console(options, owner=child is not None)
+        code, signalled = _run_console(options, owner=child is not None, has_list=False)
     finally:
         with contextlib.suppress(OSError):  # a closed terminal
             sys.stderr.write(_ERASE_LINE)
         _print_exit_summary(options, sys.stderr)
     return code if child is None or signalled else _final_exit_code(child, code)
+
+
+def attach_to_list(options: AttachOptions, folders: Sequence[Path]) -> int:
+    """Show the list of several data dirs, and the console of the chosen one; start nothing. Returns the exit code."""
+    from console.tui import config
+    from console.tui.crawls import CrawlList
+
+    chosen: Path | None = None
+    while True:
+        user_config = config.load(data=folders[0])
+        crawls = CrawlList(folders, user_config, options.hertz, selected=chosen, ascii_only=terminal.ascii_only())
+        chosen = crawls.run(mouse=user_config.mouse)
+        if chosen is None or crawls.signalled:
+            return crawls.return_code or 0
+        shown = replace(options, data=chosen, resumable=False)
+        code, ended = _run_console(shown, owner=False, has_list=True)
+        if ended:
+            return code
 
 
 def _final_exit_code(child: "subprocess.Popen[bytes]", code: int) -> int:
@@ -74,8 +93,11 @@ def _final_exit_code(child: "subprocess.Popen[bytes]", code: int) -> int:
     return code
 
 
-def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
-    """The console's exit code, and whether a signal ended it. Imports Textual, which headless runs must not load."""
+def _run_console(options: AttachOptions, *, owner: bool, has_list: bool) -> tuple[int, bool]:
+    """The console's exit code, and whether a signal ended it; with a list, whether it was not left for that.
+
+    Imports Textual, which headless runs must not load.
+    """
     from console.crawl.source import DataSource
     from console.tui import config
     from console.tui.app import Console
@@ -86,7 +108,7 @@ def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
     app = Console(
         ConsoleOptions(
             data=options.data, defs=options.defs, hertz=options.hertz, config=user_config, owner=owner,
-            read_only=options.read_only, ascii_only=terminal.ascii_only(), settings=options.settings,
+            read_only=options.read_only, has_list=has_list, ascii_only=terminal.ascii_only(), settings=options.settings,
             start_supervisor=partial(_resume, options) if options.resumable else None,
         ),
         DataSource(options.data),
@@ -98,7 +120,7 @@ def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
     app.run(mouse=user_config.mouse)
     if app.unhandled_error is not None:
         raise app.unhandled_error
-    return app.return_code or 0, app.signalled
+    return app.return_code or 0, not app.goes_back if has_list else app.signalled
 
 
 def _resume(options: AttachOptions) -> tuple[bool, str]:

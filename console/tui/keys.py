@@ -84,8 +84,10 @@ class UnhandledKeys:
     def _go_back(self) -> None:
         if self._app.prompt.display:
             self._app.prompt.close()
-        else:
+        elif self._navigation.depth > 1:
             self._navigation.pop_view()
+        else:
+            self._app.leave_for_list()
 
 
 def app_handlers(app: AppHost) -> Mapping[str, Callable[[], object]]:

@@ -185,7 +185,8 @@ class Navigation:
             start = [("restart", "start")] if self._app.options.start_supervisor is not None else []
             hints = [*start, *((key_id, text) for key_id, text in hints if key_id not in SUPERVISOR_KEYS)]
         self._hints.hints = self._label_keys(hints)
-        self._hints.general_hints = self._label_keys((("help", "keys"), ("quit", "quit")))
+        leave = [("back", "crawls")] if self._app.options.has_list and self.depth == 1 else []
+        self._hints.general_hints = self._label_keys((*leave, ("help", "keys"), ("quit", "quit")))
         self._tabs.redraw()
         self._hints.redraw()
 

@@ -20,6 +20,8 @@ class ConsoleOptions(Struct, frozen=True, kw_only=True):
     """Whether this console started the supervisor: then `q` asks what happens to the run."""
     read_only: bool = False
     ascii_only: bool = False
+    has_list: bool = False
+    """Whether `esc` on a screen goes back to the list of crawls."""
     start_supervisor: Callable[[], tuple[bool, str]] | None = None
     """Starts a supervisor that resumes the run; returns whether it did, and the answer. None: it cannot."""
     settings: Settings = field(default_factory=Settings)

@@ -12,11 +12,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from textual.app import App
 
 from console.crawl.source import DataSource
 from console.tui.app import Console
 from console.tui.config import Config
+from console.tui.crawls import CrawlList
 from console.tui.options import ConsoleOptions
 from console.tui.state.control import ControlClient
 from engine.supervise.lock import read_holder
@@ -29,6 +34,7 @@ SHOTS = {
     "narrow": ((80, 24), (), "nodes-80x24"),
     "hosts": ((120, 20), ("3",), "hosts-120x40"),
     "failed": ((120, 24), ("4",), "failed-120x40"),
+    "crawls": ((120, 8), (), "crawls-160x48"),
     "kill": ((100, 24), ("space", "X"), "kill-80x24"),
 }
 """By picture: the size, the keys, and the golden screen that shows the same."""
@@ -44,10 +50,14 @@ def describe(name: str) -> str:
     return f"crawl-console demo: {name}. Drawn by `just shots` with {golden} {digest[:16]}"
 
 
-async def take_shots(data: Path, defs: Path) -> None:
+async def take_shots(data: Path, defs: Path, others: Sequence[Path]) -> None:
+    """`others`: data dirs that the list of crawls shows besides."""
     for name, (size, keys, _) in SHOTS.items():
-        options = ConsoleOptions(data=data, defs=defs, hertz=4, config=Config(data / "config"))
-        app = Console(options, DataSource(data), ControlClient(data))
+        config = Config(data / "config")
+        options = ConsoleOptions(data=data, defs=defs, hertz=4, config=config)
+        app: App[Any] = Console(options, DataSource(data), ControlClient(data))
+        if name == "crawls":
+            app = CrawlList([data, *others], config, 4)
         async with app.run_test(size=size) as pilot:
             await asyncio.sleep(_POLL_SECONDS)
             await pilot.press(*keys)
@@ -59,8 +69,11 @@ async def take_shots(data: Path, defs: Path) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        shop = Path(folder) / "tea"
+        shop, small = Path(folder) / "tea", Path(folder) / "small"
         shop.mkdir()
+        small.mkdir()
+        done = [sys.executable, "-m", "console", "demo", "--no-ui", "--pages", "300"]
+        subprocess.run(done, check=True, cwd=small, stderr=subprocess.DEVNULL)
         crawl = subprocess.Popen(
             [
                 *(sys.executable, "-m", "console", "demo", "--town", "--no-ui", "--pages", "6000", "--latency", "60"),
@@ -74,7 +87,7 @@ def main() -> None:
             time.sleep(_CRAWL_SECONDS)
             os.chdir(shop)
             [defs] = [path for path in shop.iterdir() if path.is_dir() and (path / "shop.yml").is_file()]
-            asyncio.run(take_shots(shop / "data", defs))
+            asyncio.run(take_shots(shop / "data", defs, [small / "data", Path(folder) / "moved" / "data"]))
         finally:
             os.chdir("/")
             crawl.terminate()

@@ -127,10 +127,10 @@ def test_alarms_are_gathered_and_the_end_has_the_rest(project: Project, site: Si
     project.write(library.defs(concurrency=2))
     write_settings(project, f"json://{inbox.address}/")
     done = project.crawl("--set", "max_attempts=2", code=1, nodes=1)
-    first, *others, last = inbox.messages
-    assert others == []
-    assert first["type"] == "warning"
-    assert f"127.0.0.1:{site.port} fails" in first["message"]
+    *alarms, last = inbox.messages
+    assert len(alarms) <= 1
+    assert all(alarm["type"] == "warning" for alarm in alarms)
+    assert f"127.0.0.1:{site.port} fails" in "\n".join(message["message"] for message in inbox.messages)
     assert (last["type"], last["title"]) == ("failure", f"{project.folder.name}: DONE, exit code 1")
     assert f"{done.jobs['failed']} failed" in last["message"]
 

@@ -1,5 +1,9 @@
 """docs/deploy against the code: commands, names of the environment, defs, the time that a stop takes."""
 
+import json
+import re
+import tomllib
+
 import click
 import pytest
 import yaml
@@ -23,7 +27,75 @@ VARIABLES = {f"CRAWL_{field.name.upper()}" for field in fields(Settings)}
 OF_LIBPQ = {"PGPASSWORD"}
 
 
+CONTAINERFILE = (ROOT / "docs/deploy/Containerfile").read_text("utf-8")
+SERVICES = COMPOSE["services"]
+IMAGES = {name: service for name, service in SERVICES.items() if "build" in service}
+EXTERNAL = {"alerts.yml", "defs", "grafana.json", "prometheus.yml"}
+"""What compose.yml mounts from beside it; `defs` is of the user."""
+
+
+def instructions():
+    """The instructions of the Containerfile with their words."""
+    text = re.sub(r"^#.*\n", "", CONTAINERFILE, flags=re.MULTILINE).replace("\\\n", " ")
+    return [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
+
+
+def value_of(name):
+    return [rest for instruction, rest in instructions() if instruction == name][-1]
+
+
+def test_the_image_is_slim_not_root_and_reaps():
+    assert all("-slim" in rest for name, rest in instructions() if name == "FROM")
+    assert value_of("USER") == "1000:1000"
+    assert json.loads(value_of("ENTRYPOINT")) == ["tini", "--"]
+    assert value_of("STOPSIGNAL") == "SIGTERM"
+    assert "127.0.0.1:8787/health" in value_of("HEALTHCHECK")
+    (extras,) = re.findall(r"^ARG EXTRAS=(.*)$", CONTAINERFILE, re.MULTILINE)
+    assert set(extras.split(",")) <= set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    )
+
+
+def test_services_refer_to_what_exists():
+    volumes, configs = set(COMPOSE["volumes"]), set(COMPOSE["configs"])
+    used = set()
+    for name, service in SERVICES.items():
+        assert set(service.get("depends_on", {})) <= set(SERVICES), name
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            used.add(source)
+            assert source.removeprefix("./") in EXTERNAL if source.startswith("./") else source in volumes
+        assert {config["source"] for config in service.get("configs", ())} <= configs
+        if "network_mode" in service:
+            assert service["network_mode"].removeprefix("service:") in SERVICES
+    assert volumes <= used
+
+
+def test_services_of_ours_have_no_rights_and_time_to_stop():
+    assert set(IMAGES) == {"crawler-1", "crawler-2", "serve", "token"}
+    for service in IMAGES.values():
+        assert (ROOT / service["build"]["dockerfile"]).is_file()
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
+        assert service["stop_grace_period"] == "30s"
+
+
+def test_ports_are_published_to_this_machine_alone():
+    for service in SERVICES.values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+
+
+def test_the_data_source_and_the_board_fit():
+    source, boards = (yaml.safe_load(COMPOSE["configs"][name]["content"]) for name in ("datasource", "boards"))
+    assert source["datasources"][0]["url"] == "http://serve:9090"
+    folder = boards["providers"][0]["options"]["path"]
+    assert any(volume.split(":")[1].startswith(folder) for volume in SERVICES["grafana"]["volumes"])
+    assert SERVICES["prometheus"]["network_mode"] == "service:serve"
+
+
 def commands():
+    yield json.loads(value_of("CMD"))
+    yield SERVICES["serve"]["command"]
     yield CONTAINER["command"]
     yield CONTAINER["readinessProbe"]["exec"]["command"]
     for crawler in CRAWLERS:

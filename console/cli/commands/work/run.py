@@ -1,6 +1,7 @@
 """The commands `run` and `extract`: attach the console, or run headless."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from engine.model import bounds
 @click.command()
 @defs_option
 @arguments_option
-@common_options("data", "assigned")
+@common_options("data", "assigned", "folders")
 @click.option("--store", metavar="URL", help="PostgreSQL database of the crawl, for several machines.")
 @click.option("--project", metavar="NAME", help="Name of the crawl in the store.")
 @click.option("--nodes", type=Nodes(), metavar="N", help="Node processes: a number, or a range such as 1-4.")
@@ -76,9 +77,14 @@ from engine.model import bounds
 def run(
     context: click.Context, /, defs: Path, data: Path, assigned: dict[str, str], fresh: bool, no_ui: bool,
     as_json: bool, arguments: dict[str, str], progress: str, log_time: bool, output: Path | None, format_: str | None,
-    only_new: bool, read_only: bool, **flags: Any,
+    only_new: bool, read_only: bool, folders: Sequence[Path], **flags: Any,
 ) -> int:  # fmt: skip
-    """Resume the unfinished run, else start a new one; attach the console."""
+    """Resume the unfinished run, else start a new one; attach the console.
+
+    With several data directories: list their crawls, and start none.
+    """
+    if len(folders) > 1:
+        return _list_crawls(folders, defs, assigned, read_only=read_only, refresh=flags["refresh"], one=no_ui or fresh)
     settings, warnings = load_settings_of(defs, assigned, **flags)
     rows_to_stdout = output is not None and str(output) == "-"
     if rows_to_stdout and only_new:
@@ -121,6 +127,25 @@ def run(
             progress=progress, log_time=log_time,
         )
     )  # fmt: skip
+
+
+def _list_crawls(
+    folders: Sequence[Path], defs: Path, assigned: dict[str, str], *, read_only: bool, refresh: float | None, one: bool
+) -> int:  # fmt: skip
+    """The console with a list of several crawls."""
+    reason = unsupported_reason()
+    if one or reason is not None:
+        raise UsageError(
+            "several --data need the console" + (f", and there is none here: {reason}" if reason else ""),
+            "A run works one data directory; `crawl-console status --all DIR…` prints a line for each.",
+        )
+    from console.tui.attach import AttachOptions, attach_to_list
+
+    settings, _ = load_settings_of(defs, assigned, refresh=refresh)
+    options = AttachOptions(
+        data=folders[0], defs=defs, arguments=(), hertz=settings.refresh, read_only=read_only, settings=settings
+    )
+    return attach_to_list(options, folders)
 
 
 @click.command()

@@ -5,13 +5,8 @@ from pathlib import Path
 
 import click
 
-from console.cli.options import FilePath, claim_data_dir, parse_assignments, validate_path
+from console.cli.options import FilePath, claim_data_dir, parse_assignments, validate_paths
 from console.cli.output import write_lines, write_stderr
-
-
-def _validate_paths(context: click.Context, option: click.Parameter, folders: Sequence[Path]) -> list[Path]:
-    """The data dirs, each once."""
-    return list(dict.fromkeys(validate_path(context, option, folder) for folder in folders))
 
 
 @click.command()
@@ -25,7 +20,7 @@ def _validate_paths(context: click.Context, option: click.Parameter, folders: Se
 @click.option("--token-file", type=FilePath(), help="The file with the token; default: serve.token in the data.")
 @click.option(
     "--data", "folders", type=FilePath(readable=False), multiple=True, default=(Path("data"),), show_default="data",
-    callback=_validate_paths, help="Data directory; may be repeated.",
+    callback=validate_paths, help="Data directory; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--set", "assigned", multiple=True, callback=parse_assignments, metavar="NAME=VALUE",

@@ -1,0 +1,37 @@
+"""The driver of the terminal, which outlives a terminal that is closed."""
+
+import contextlib
+from typing import Any, TextIO, cast
+
+from textual.drivers.linux_driver import LinuxDriver
+
+
+class TerminalDriver(LinuxDriver):
+    """Drops what is written to a closed terminal.
+
+    Textual's writer thread ends at the first failed write. Then its queue fills, and the app waits for it forever,
+    deaf to signals: asyncio's handlers would run in the thread that waits.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._file = cast(Any, _DroppingFile(cast(TextIO, self._file)))
+
+
+class _DroppingFile:
+    """A text file whose writes do not fail."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
