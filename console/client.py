@@ -245,7 +245,7 @@ def end_host(host: HostRow) -> HostRow:
 def _end_node(node: NodeRow) -> NodeRow:
     reason = node.reason or "its supervisor is gone"
     return replace(
-        node, state="DEAD", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, now="", now_age=0.0,
+        node, state="DEAD", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, now="", now_age=0.0, browsers=None,
         now_limit=0.0, jobs_per_s=0.0, reason=reason,
     )  # fmt: skip
 

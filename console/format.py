@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from engine.errors import plural as plural
 from engine.model.host import HostState
 from engine.model.run import Eta, HostGroup, SeedingProgress
+from engine.runtime.beat_file import NodeBrowsers
 
 if TYPE_CHECKING:
     from engine.preview.plan import Plan
@@ -134,6 +135,28 @@ def describe_seeding(seeding: SeedingProgress) -> str:
         about = "~" if digits else ""
         text += f" of {about}{round(total, -digits):,} ({seeding.line / max(total, 1):.0%})".replace("%", " %")
     return f"{text}, {seeding.unusable:,} give no job" if seeding.unusable else text
+
+
+def describe_browsers(browsers: NodeBrowsers | None) -> list[str]:
+    """The browsers of a node, a line each: `browser 4711: 12 pages, loads 2 now, 210MB, 34s old  https://…`."""
+    if browsers is None:
+        return []
+    lines = [
+        f"browser {one.pid}: {plural(one.pages, 'page')}, loads {one.loading} now, {format_memory(one.rss)},"
+        f" {format_age(one.age)} old  {', '.join(one.urls)}".rstrip()
+        for one in browsers.processes
+    ]
+    return [*lines, *([describe_replaced(browsers)] if browsers.replaced else [])]
+
+
+def describe_replaced(browsers: NodeBrowsers) -> str:
+    """`3 browsers replaced, last: its process ended (signal 9)`."""
+    return f"{plural(browsers.replaced, 'browser')} replaced, last: {browsers.reason}"
+
+
+def format_memory(number: int) -> str:
+    """Bytes, or that they are not known yet."""
+    return f"{format_size(number)}B" if number else "-"
 
 
 def describe_state(state: HostState) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from console import client
@@ -23,7 +24,7 @@ def status_as_dict(view: Snapshot, alarm: str | None = None) -> dict[str, Any]:
     return {
         **build_report(view, exit_code=None),
         "appenders": [asdict(row) for row in view.appenders],
-        "nodes": [asdict(row) for row in view.nodes],
+        "nodes": [to_builtins(row) for row in view.nodes],
         "stage": view.run.stage if view.run else None,
         "reason": view.run.reason if view.run else None,
         "supervisor": {"pid": pid} if pid else None,

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import shutil
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ from engine.processes.launcher import Launcher, TemplateLink, TemplateLost
 from engine.processes.orders import ProcessKind
 from engine.processes.pool import Claim, Pool
 from engine.processes.worker import Question, Worker, WorkerEnded
+from engine.runtime.beat_file import BrowserState, NodeBrowsers
 from engine.runtime.file_folder import BROWSERS
 from engine.settings import Settings
 
@@ -45,6 +47,9 @@ _BOMB = 1.5
 """Times `browser_memory`: beyond it, the largest page of a browser is ended."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
 """Seconds after a browser that did not start, in which none is started; doubled each time."""
+_UNNEEDED = "is no longer needed"
+_MAX_TOLD, _MAX_URLS, _URL_CHARACTERS, _REASON_CHARACTERS = 8, 3, 80, 120
+"""Browsers of a node that a beat tells of, the URLs of each, and lengths of texts: its file has 4,096 bytes at most."""
 _log = logging.getLogger(__name__)
 
 
@@ -85,6 +90,11 @@ class BrowserProcess(Worker):
         self.memory = 0
         """Bytes, after its last page."""
         self.launched: asyncio.Task[None] | None = None
+        self.started_at = time.monotonic()
+        self.urls: list[str] = []
+        """Those that it loads, for people."""
+        self.failure = ""
+        """The page after which it opened no other."""
 
     @property
     def is_worn(self) -> bool:
@@ -119,7 +129,7 @@ class BrowserProcess(Worker):
         try:
             answer = await self.ask(question)
         except asyncio.CancelledError:
-            self.kill("is no longer needed")
+            self.kill(_UNNEEDED)
             raise
         finally:
             question.close()
@@ -130,8 +140,19 @@ class BrowserProcess(Worker):
             return NotRendered(text="its browser sent an invalid answer")
         self.memory = answer.memory or self.memory
         if isinstance(answer, NotRendered) and answer.is_broken:
+            self.failure = answer.text
             self.kill("is replaced")
         return answer
+
+    def explain_end(self) -> tuple[str, bool]:
+        """Why it ended, and whether that was its fault."""
+        if self.failure:
+            return f"opened no page after one that failed: {self.failure}", True
+        if self.pages >= _MAX_PAGES:
+            return f"had loaded {self.pages:,} pages", False
+        if self.is_worn:
+            return f"had {self.memory / 1e6:,.0f} MB, more than browser_memory", False
+        return str(WorkerEnded(self, is_late=False, is_first=False)), True
 
     def read(self, header: memoryview, body: memoryview) -> Answer:
         """The answer in a frame. Raises InvalidAnswer."""
@@ -200,6 +221,9 @@ class _BrowserPages(Pool[BrowserProcess, Claim]):
         self._places = settings.browser_pages
         self.starts_at = 0.0
         """By the clock of the loop; none is started before."""
+        self.is_closing = False
+        self.past = NodeBrowsers()
+        """Of those that ended."""
 
     def choose(self, claim: Claim) -> BrowserProcess | Literal["start"] | None:
         """The browser with the fewest pages; a new one while there may be more."""
@@ -209,6 +233,13 @@ class _BrowserPages(Pool[BrowserProcess, Claim]):
             return min(free, key=lambda one: len(one.claims))
         may_start = asyncio.get_running_loop().time() >= self.starts_at
         return "start" if may_start and len(open_) < claim.size else None
+
+    def _on_end(self, process: BrowserProcess) -> None:
+        super()._on_end(process)
+        if process.pages and process.reason != _UNNEEDED and not self.is_closing:
+            reason, is_fault = process.explain_end()
+            replaced = self.past.replaced + 1
+            self.past = NodeBrowsers(replaced=replaced, reason=reason[:_REASON_CHARACTERS], is_fault=is_fault)
 
 
 class BrowserPool:
@@ -237,9 +268,31 @@ class BrowserPool:
     def has_free(self) -> bool:
         return self._pool.has_free(self._claim())
 
+    def describe(self) -> NodeBrowsers | None:
+        """The browsers and those before them; None: none was started. Callable from any thread."""
+        if not self._started:
+            return None
+        now, processes = time.monotonic(), list(self._pool.processes)
+        return replace(
+            self._pool.past,
+            processes=tuple(
+                [
+                    BrowserState(
+                        pid=pid, pages=one.pages, loading=len(one.urls), rss=one.memory, age=now - one.started_at,
+                        urls=tuple([url[:_URL_CHARACTERS] for url in one.urls[:_MAX_URLS]]),
+                    )
+                    for one in processes[:_MAX_TOLD]
+                    if (pid := one.pid) is not None
+                ]
+            ),
+        )  # fmt: skip
+
     @asynccontextmanager
-    async def reserve(self) -> AsyncIterator[BrowserProcess]:
-        """A browser with a place for one page; waits until one has it. Raises BrowserUnavailable, UsageError."""
+    async def reserve(self, url: str) -> AsyncIterator[BrowserProcess]:
+        """A browser with a place for one page; waits until one has it. Raises BrowserUnavailable, UsageError.
+
+        `url`: without secrets.
+        """
         if self._failure and not any(one.is_open for one in self._pool.processes):
             self._check_pause()
         async with self._pool.reserve(self._claim()) as browser:
@@ -247,14 +300,17 @@ class BrowserPool:
                 browser.launched = asyncio.create_task(self._launch(browser))
             await asyncio.shield(browser.launched)
             browser.pages += 1
+            browser.urls.append(url)
             try:
                 yield browser
             finally:
+                browser.urls.remove(url)
                 if browser.is_worn and len(browser.claims) == 1:
                     self._end(browser)
 
     async def aclose(self) -> None:
         """End the browsers in order."""
+        self._pool.is_closing = True
         for one in self._pool.processes:
             if one.is_open:
                 self._end(one)

@@ -75,7 +75,7 @@ class BrowserLoader:
             began = time.perf_counter()
 
         try:
-            async with self._pool.reserve() as browser:
+            async with self._pool.reserve(urls.without_credentials(url)) as browser:
                 answer = await browser.load(await self._describe(rule, request, page, sends_cookies), rules, begin)
                 if page.is_used_up or isinstance(answer, NotRendered):
                     raise self._explain(answer, request, page)

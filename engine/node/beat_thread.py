@@ -135,6 +135,7 @@ class NodeBeatThread(threading.Thread):
             now_age=age,
             now_limit=limit,
             waiting_hosts=tuple(sorted(self._parts.loop.waiting_hosts.items(), key=lambda item: item[1])[:MAX_WAITING]),
+            browsers=self._parts.browsers.describe(),
         )
         with contextlib.suppress(OSError):  # a full disk may refuse the first record
             self._writer.write(beat)

@@ -78,6 +78,7 @@ class NodeParts(Struct, frozen=True, kw_only=True):
     heap_trimmer: HeapTrimmer
     extraction_pool: ExtractionPool
     loader_pool: LoaderPool
+    browsers: BrowserPool
 
     @property
     def ticking(self) -> tuple[Committer, Leaser, FetchLoop]:
@@ -153,6 +154,7 @@ def build_node(
         heap_trimmer=heap_trimmer,
         extraction_pool=extraction_pool,
         loader_pool=loader_pool,
+        browsers=browsers,
     )
 
 

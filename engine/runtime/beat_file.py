@@ -1,4 +1,4 @@
-"""The heartbeat file: one fixed record, overwritten in place, so that liveness needs no database.
+"""The heartbeat file: one record, overwritten in place, so that liveness needs no database.
 
 The writer never waits for the disk; the reader notes on its own clock when the number last changed.
 """
@@ -11,6 +11,7 @@ import time
 import zlib
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from engine.late_regex import late_regex
@@ -29,6 +30,35 @@ _CHECKSUM = struct.Struct("<I")
 _NAME = late_regex(rf"[na]\d+|{SUPERVISOR_BEAT}", re.ASCII)
 _MAX_BYTES = 4096
 _STATES = ("STARTING", "READY", "DONE", "STANDBY", "DRAINING", "SHUTDOWN")
+
+
+class BrowserState(Struct, frozen=True, kw_only=True):
+    """A browser with its driver. Names and order of the fields are keys of `status --json`, as in `NodeBrowsers`."""
+
+    pid: int
+    """Of the driver, which leads the session of the browser."""
+    pages: int
+    """Those that it was given so far."""
+    loading: int
+    """Those that it loads now."""
+    rss: int
+    """Bytes of browser and driver after the last page, what their processes share counted once; 0: not known yet."""
+    age: float
+    """Seconds since it was started."""
+    urls: tuple[str, ...]
+    """The first of those that it loads, cut."""
+
+
+class NodeBrowsers(Struct, frozen=True, kw_only=True):
+    """The browsers of a node that has started one."""
+
+    replaced: int = 0
+    """How many ended and got no further page."""
+    reason: str = ""
+    """Why the last of them did."""
+    is_fault: bool = False
+    """Whether it crashed or hung; others are replaced before they grow old."""
+    processes: tuple[BrowserState, ...] = ()
 
 
 class Beat(Struct, frozen=True, kw_only=True):
@@ -62,6 +92,11 @@ class Beat(Struct, frozen=True, kw_only=True):
     """Seconds that this request may take; 0: no limit (node)."""
     waiting_hosts: tuple[tuple[int, float], ...] = ()
     """The hosts that have kept a request waiting longest, and the boot-time second when it was sent (node)."""
+    browsers: NodeBrowsers | None = None
+    """None: it has started none (node)."""
+
+
+_browsers = msgspec.json.Decoder(NodeBrowsers)
 
 
 class BeatWriter:
@@ -71,6 +106,7 @@ class BeatWriter:
         """Create the file, or continue an existing beat file. Raises OSError; never follows a link."""
         path.parent.mkdir(mode=0o700, exist_ok=True)
         self._fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._size = os.fstat(self._fd).st_size
 
     def write(self, beat: Beat) -> None:
         now = beat.now.encode("utf-8", "replace")[:200]
@@ -93,7 +129,12 @@ class BeatWriter:
             now,
             *[part for host in (*beat.waiting_hosts, *_NO_HOSTS)[:MAX_WAITING] for part in host],
         )
-        os.pwrite(self._fd, body + _CHECKSUM.pack(zlib.crc32(body)), 0)
+        if beat.browsers is not None:
+            body += msgspec.json.encode(beat.browsers)
+        size = os.pwrite(self._fd, body + _CHECKSUM.pack(zlib.crc32(body)), 0)
+        if size < self._size:
+            os.ftruncate(self._fd, size)
+        self._size = size
 
     def close(self) -> None:
         """Close the file, leaving the last record."""
@@ -106,8 +147,9 @@ def read_beat(path: Path) -> Beat | None:
         record = path.read_bytes()
     except OSError:
         return None
-    if len(record) != _RECORD.size + _CHECKSUM.size or not _has_checksum(record):
+    if len(record) < _RECORD.size + _CHECKSUM.size or not _has_checksum(record):
         return None
+    browsers = record[_RECORD.size : -_CHECKSUM.size]
     number, state, runs_alone, is_cpu_bound, in_flight, done, failed, rss, cpu, lag, *rest = _RECORD.unpack_from(record)
     flush_ms, rows, size, age, limit, now, *waiting = rest
     return Beat(
@@ -128,6 +170,7 @@ def read_beat(path: Path) -> Beat | None:
         now_age=age,
         now_limit=limit,
         waiting_hosts=tuple((host, at) for host, at in zip(waiting[::2], waiting[1::2], strict=True) if host),
+        browsers=_browsers.decode(browsers) if browsers else None,
     )
 
 

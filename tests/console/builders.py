@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from engine.model.host import HostState
 from engine.model.run import Alarm, Eta, HostGroup, Judgement, RunState, Stage
+from engine.runtime.beat_file import BrowserState, NodeBrowsers
 from engine.store.read.browse import JobLine
 from engine.store.read.data_warnings import DataWarning
 from engine.store.read.history import PastRun, RunReport
@@ -47,6 +48,23 @@ def node(number, state="READY", role="RUNNER", **changes):
         "now": f"https://shop.example/item/8812{number}", "replaces": None, "reason": None, "past": False,
     }  # fmt: skip
     return NodeRow(**{**defaults, **changes})
+
+
+def browsing():
+    """Two nodes with browsers, one of which crashed; a third node has started none."""
+    urls = tuple(f"https://shop.example/catalogue/shoes/{number}" for number in range(3))
+    starting = BrowserState(pid=5003, pages=0, loading=0, rss=0, age=0.4, urls=())
+    idle = BrowserState(pid=5002, pages=2, loading=0, rss=312 << 20, age=2.0, urls=())
+    busy = BrowserState(pid=5001, pages=120, loading=3, rss=812 << 20, age=95.0, urls=urls)
+    fault = NodeBrowsers(replaced=2, reason="its process ended (signal 9)", is_fault=True, processes=(idle, starting))
+    groups = [
+        {"group": "books", "browser": "987 of 1,000 pages needed no browser"},
+        {"group": "detail", "browser": None},
+    ]
+    return snapshot(
+        nodes=[node(1, browsers=NodeBrowsers(processes=(busy,))), node(2, browsers=fault), node(3)],
+        metrics={**EMPTY_SNAPSHOT.metrics, "groups": groups}, alarms=[],
+    )  # fmt: skip
 
 
 def host(name, **changes):

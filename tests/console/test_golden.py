@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.builders import AT, samples
+from tests.console.builders import AT, browsing, samples
 from tests.console.fakes import FakeSource, open_console
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -54,6 +54,15 @@ async def test_screens_match_the_golden_files(tmp_path, monkeypatch, size):
             await console.press(str(number))
             await console.settle()
             await compare(console, f"{name}-{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["80x24", "160x48"])
+async def test_browsers_below_their_nodes_match_the_golden_files(tmp_path, size):
+    source = FakeSource()
+    source.current = browsing()
+    async with open_console(tmp_path, size=size, source=source) as console:
+        await console.until(lambda: "shop.example ×2 ok" in console.screen())
+        await compare(console, f"browsers-{size[0]}x{size[1]}")
 
 
 @pytest.mark.parametrize(

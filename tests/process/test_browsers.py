@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -247,3 +248,26 @@ def test_a_missing_browser_is_told_before_a_page_fails(front: Front) -> None:
     assert "/nowhere/chromium" in done.err
     assert "Set browser" in done.err
     assert front.site.paths == []
+
+
+def test_browsers_are_shown_below_their_node_and_a_death_is_told(front: Front) -> None:
+    front.pages = 30
+    front.write()
+    running = front.project.start(*SANDBOX, nodes=1)
+
+    def shown() -> dict[str, Any]:
+        [node] = [one for one in front.project.status()["nodes"] if one["id"] == "n1"] or [{}]
+        return node.get("browsers") or {"processes": []}
+
+    assert until(lambda: any(one["pages"] > 4 and one["urls"] for one in shown()["processes"]), 100)
+    [browser] = shown()["processes"]
+    assert browser["rss"] > 50_000_000
+    assert 0 < browser["age"] < 100
+    assert set(browser["urls"]) <= {front.site.url(f"/p/{page}") for page in range(1, 31)}
+    os.kill(browser["pid"], signal.SIGKILL)
+    assert until(lambda: shown().get("replaced") == 1, 20)
+    assert (shown()["reason"], shown()["is_fault"]) == ("its process ended (signal 9)", True)
+    assert running.wait(200).code == 0
+    told = front.project.query("SELECT level, text FROM events WHERE text LIKE '%replaced:%'")
+    assert told == [("WARNING", "n1: 1 browser replaced: its process ended (signal 9)")]
+    assert_nothing_left(front.project)

@@ -12,7 +12,7 @@ from textual.geometry import Offset
 from textual.widget import Widget
 
 from console.crawl.source import DataSource, PollResult
-from console.format import format_age, format_count, format_rate, format_size, plural, short_url
+from console.format import describe_replaced, format_age, format_count, format_rate, format_size, plural, short_url
 from console.tui.screens.base import View
 from console.tui.screens.summary import SummaryPane
 from console.tui.state.filters import node_filter, sequence_filter
@@ -70,7 +70,9 @@ class NodesTable(LineTable):
         live = [node for node in nodes if node.state not in _ENDED_STATES]
         shown = sorted(live, key=lambda node: node.heart != "ARRHYTHMIA") or nodes[-_MAX_ENDED_SHOWN:]
         waits = _describe_waits(poll)
-        rows = [self._node_row(node, replaced.get(node.id), waits) for node in shown]
+        rows = []
+        for node in shown:
+            rows += [self._node_row(node, replaced.get(node.id), waits), *_browser_rows(node)]
         if live and dead:
             rows.append(self._dead_row(dead, replaced))
         if poll.snapshot.run is not None and (poll.supervisor_pid is not None or poll.snapshot.run.state.is_open):
@@ -107,10 +109,7 @@ class NodesTable(LineTable):
                 (format_size(node.rss) if node.rss else "-", "dim"),
                 _activity(node, replaced_by, waits),
             ),
-            (
-                int(node.id[1:]), node.state, node.beat_age, node.jobs_per_s, node.done, node.failed, node.in_flight,
-                node.rss, node.now,
-            ),
+            _sort_values(node),
             node,
         )  # fmt: skip
 
@@ -141,6 +140,36 @@ class NodesTable(LineTable):
         )
         beat = (format_age(process.beat_age), "warn" if late else "dim")
         return [Row("appender", (("appender", "strong"), state, beat, (text, "bad" if errors else "text")))]
+
+
+def _browser_rows(node: NodeRow) -> list[Row]:
+    """The browsers of a node, sorted with it."""
+    if node.browsers is None:
+        return []
+    rows = []
+    for one in node.browsers.processes:
+        more = f" +{one.loading - 1}" if one.loading > 1 else ""
+        now = f"{format_age(one.age)} old" + (f" · {short_url(one.urls[0])}{more}" if one.urls else "")
+        state: Span = (
+            ("▶ loads", "good") if one.loading else ("● idle", "dim") if one.pages else _state_span("starting")
+        )
+        cells: tuple[Span, ...] = (
+            ("└ browser", "dim"), state, ("", "dim"), ("", "dim"), (format_count(one.pages), "text"), ("", "dim"),
+            (str(one.loading), "text" if one.loading else "dim"), (format_size(one.rss) if one.rss else "-", "dim"),
+            (now, "text"),
+        )  # fmt: skip
+        rows.append(Row(f"{node.id} browser {one.pid}", cells, _sort_values(node)))
+    if node.browsers.replaced:
+        text = describe_replaced(node.browsers), "warn" if node.browsers.is_fault else "dim"
+        rows.append(Row(f"{node.id} browsers", (("", "dim"), text), _sort_values(node)))
+    return rows
+
+
+def _sort_values(node: NodeRow) -> tuple[Any, ...]:
+    return (
+        int(node.id[1:]), node.state, node.beat_age, node.jobs_per_s, node.done, node.failed, node.in_flight,
+        node.rss, node.now,
+    )  # fmt: skip
 
 
 def _state_span(word: str) -> Span:

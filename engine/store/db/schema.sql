@@ -136,6 +136,7 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',           -- the URL of its oldest request in flight
     now_age    REAL NOT NULL DEFAULT 0,            -- seconds since that request was sent
     now_limit  REAL NOT NULL DEFAULT 0,            -- seconds that it may take; 0: no limit
+    browsers   TEXT,                               -- JSON: runtime.beat_file.NodeBrowsers; null: it has started none
     UNIQUE (run, number)
 );
 CREATE INDEX nodes_living ON nodes(run) WHERE ended_at IS NULL;

@@ -4,12 +4,13 @@ import time
 from typing import Any, NamedTuple
 
 import orjson
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 from msgspec.structs import asdict, replace
 
 from engine.model.job import JobKind
 from engine.model.run import NO_JUDGEMENT, NO_RATE, Alarm, Judgement, RunState, SeedingProgress, mean_rate
 from engine.model.step import OUTCOMES
+from engine.runtime.beat_file import NodeBrowsers
 from engine.store.db.connector import Database
 from engine.store.read import host_rows, step_results
 from engine.store.read.data_warnings import DataWarning, find_warnings
@@ -52,7 +53,7 @@ SELECT n.ended_at IS NULL AS lives, 'n' || n.number AS "row.id", n.role AS "row.
     coalesce(p.now, '') AS "row.now", 'n' || n.replaces AS "row.replaces", n.reason AS "row.reason",
     n.supervisor IN (SELECT epoch FROM supervisors
         WHERE ended_at IS NOT NULL AND epoch < (SELECT max(epoch) FROM supervisors)) AS "row.past",
-    coalesce(p.now_age, 0.0) AS "row.now_age", coalesce(p.now_limit, 0.0) AS "row.now_limit"
+    coalesce(p.now_age, 0.0) AS "row.now_age", coalesce(p.now_limit, 0.0) AS "row.now_limit", p.browsers
 FROM nodes n LEFT JOIN nodes p ON p.epoch = n.epoch AND p.ended_at IS NULL WHERE n.run = ? ORDER BY n.number
 """
 _OUTPUTS = """
@@ -105,6 +106,8 @@ class NodeRow(Struct, frozen=True):
     now_limit: float = 0.0
     """Seconds that this request may take; 0: no limit."""
     jobs_per_s: float = 0.0
+    browsers: NodeBrowsers | None = None
+    """None: it has started none."""
 
 
 class SequenceRow(Struct, frozen=True):
@@ -162,6 +165,7 @@ class _HostAnswers(NamedTuple):
 class _FoundNode(NamedTuple):
     lives: bool
     row: NodeRow
+    browsers: str | None
 
 
 class _FoundOutput(NamedTuple):
@@ -356,8 +360,12 @@ def _reextraction_progress(db: Database, run: int) -> tuple[int, int] | None:
 def list_nodes(db: Database, run: int, judgement: Judgement = NO_JUDGEMENT) -> list[NodeRow]:
     """The nodes of a run; those that have ended have no rate."""
     return [
-        replace(row, jobs_per_s=judgement.nodes.get(row.id, 0.0) if lives else 0.0)
-        for lives, row in db.rows(_FoundNode, _NODES, (run,))
+        replace(
+            row,
+            jobs_per_s=judgement.nodes.get(row.id, 0.0) if lives else 0.0,
+            browsers=json.decode(browsers, type=NodeBrowsers) if browsers else None,
+        )
+        for lives, row, browsers in db.rows(_FoundNode, _NODES, (run,))
     ]
 
 

@@ -50,6 +50,8 @@ class MonitoredChild(Struct):
     """The heartbeat state in the tables."""
     recorded_pid: int | None = None
     """The pid in the tables."""
+    recorded_replacements: int = 0
+    """Browsers of which an event says that they were replaced."""
 
     @classmethod
     def start(

@@ -224,8 +224,20 @@ class NodePool:
                 elif child.recorded_heart is HeartbeatState.ARRHYTHMIA and heart is HeartbeatState.HEALTHY:
                     self._run.log("INFO", "node", f"{child.name}: heartbeat is back")
             self.appender.record_beat()
+            reported = {child.epoch: self._report_browsers(child) for child in self.nodes}
         for child in self.nodes:
             child.recorded_heart = child.heartbeat.heart
+            child.recorded_replacements = reported[child.epoch]
+
+    def _report_browsers(self, child: MonitoredChild) -> int:
+        """Record that browsers of a node were replaced; returns how many were so far."""
+        beat, before = child.heartbeat.beat, child.recorded_replacements
+        if beat is None or beat.browsers is None or beat.browsers.replaced <= before:
+            return before
+        now = beat.browsers
+        text = f"{child.name}: {plural(now.replaced - before, 'browser')} replaced: {now.reason}"
+        self._run.log("WARNING" if now.is_fault else "INFO", "node", text)
+        return now.replaced
 
     def _check_nodes(self, *, replace: bool) -> None:
         now = time.monotonic()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from engine.model.node import NodeRange, Role
 from engine.processes.child import Child
-from engine.runtime.beat_file import Beat, BeatWriter
+from engine.runtime.beat_file import Beat, BeatWriter, NodeBrowsers
 from engine.supervise.nodes import elastic_nodes, node_pool
 from engine.supervise.nodes.node_pool import NodePool
 from tests.contract.store.harness import StoreHarness
@@ -47,11 +47,32 @@ def pool(store: StoreHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     pool.kill_all()
 
 
-def beat(pool: NodePool, number: int = 1, *, is_cpu_bound: bool = False) -> None:
+def beat(
+    pool: NodePool, number: int = 1, *, is_cpu_bound: bool = False, browsers: NodeBrowsers | None = None
+) -> None:  # fmt: skip
     for child in pool.nodes:
         writer = BeatWriter(child.beat_path)
-        writer.write(Beat(number=number, state="READY", is_cpu_bound=is_cpu_bound))
+        writer.write(Beat(number=number, state="READY", is_cpu_bound=is_cpu_bound, browsers=browsers))
         writer.close()
+
+
+def test_browsers_that_were_replaced_are_told_once(pool: NodePool, store: StoreHarness) -> None:
+    pool.appender.record_beat = lambda: None  # type: ignore[method-assign]
+    name = pool.start_node(Role.RUNNER).name
+
+    def told(number: int, browsers: NodeBrowsers | None) -> list[tuple[str, str]]:
+        beat(pool, number, browsers=browsers)
+        pool.watch()
+        pool.record_beats()
+        return store.db.all("SELECT level, text FROM events WHERE text GLOB '*replaced:*' ORDER BY id")
+
+    assert told(1, None) == told(2, NodeBrowsers()) == []
+    worn = NodeBrowsers(replaced=1, reason="had loaded 500 pages")
+    assert told(3, worn) == [("INFO", f"{name}: 1 browser replaced: had loaded 500 pages")]
+    crashed = NodeBrowsers(replaced=3, reason="its process ended (signal 9)", is_fault=True)
+    for number in (4, 5):
+        [_, told_now] = told(number, crashed)
+        assert told_now == ("WARNING", f"{name}: 2 browsers replaced: its process ended (signal 9)")
 
 
 def test_a_node_starts_when_an_earlier_one_has_beaten(pool: NodePool) -> None:

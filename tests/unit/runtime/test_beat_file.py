@@ -7,8 +7,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from engine.runtime.beat_file import Beat, BeatWriter, is_beat_file, is_beat_name, read_beat, resident_bytes
+from engine.runtime.beat_file import (
+    Beat,
+    BeatWriter,
+    BrowserState,
+    NodeBrowsers,
+    is_beat_file,
+    is_beat_name,
+    read_beat,
+    resident_bytes,
+)
 
 FULL = Beat(
     number=2**40, state="DRAINING", is_cpu_bound=True, in_flight=31, done=10**9, failed=7, rss=2**35, lag=0.25,
@@ -42,6 +52,23 @@ def test_a_beat_reads_back_and_is_overwritten_in_place(path: Path) -> None:
     writer.close()
     assert read_beat(path) == FULL
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_browsers_follow_the_record_of_a_node_that_has_started_one(path: Path) -> None:
+    writer = BeatWriter(path)
+    writer.write(FULL)
+    plain = path.read_bytes()
+    one = BrowserState(pid=7, pages=3, loading=1, rss=2**31, age=0.5, urls=("http://a/" * 8,) * 3)
+    for count in (8, 1, 0):
+        beat = replace(FULL, browsers=NodeBrowsers(replaced=1, reason="ü", is_fault=True, processes=(one,) * count))
+        writer.write(beat)
+        assert read_beat(path) == beat
+        assert is_beat_file(path)
+    writer.close()
+    continued = BeatWriter(path)
+    continued.write(FULL)
+    assert path.read_bytes() == plain, "the beat of other nodes is as it was"
+    continued.close()
 
 
 def test_no_file_and_an_empty_file_are_no_beat(path: Path) -> None:

@@ -10,7 +10,15 @@ from msgspec.structs import replace
 
 from console.cli.options import FilePath, common_options, run_option
 from console.cli.output import write_json, write_lines
-from console.format import describe_eta, describe_seeding, describe_state, format_signal, list_names, plural
+from console.format import (
+    describe_browsers,
+    describe_eta,
+    describe_seeding,
+    describe_state,
+    format_signal,
+    list_names,
+    plural,
+)
 from engine.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -145,10 +153,10 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
             for m in view.machines
         ]
         lines.append(f"  database answers in {view.lag * 1000:.0f} ms")
-    lines += [
-        f"  {n.id:<5}{n.role:<15}{state_word(n.state, n.heart):<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed"
-        for n in [n for n in view.nodes if n.pid] or view.nodes[-_MAX_ENDED_NODES:]
-    ]
+    for n in [n for n in view.nodes if n.pid] or view.nodes[-_MAX_ENDED_NODES:]:
+        state = state_word(n.state, n.heart)
+        lines.append(f"  {n.id:<5}{n.role:<15}{state:<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed")
+        lines += [f"    {line}" for line in describe_browsers(n.browsers)]
     lines += [
         f"  {s.group} on {s.host}: {s.ready} ready, {s.delayed} delayed, {s.taken} taken,"
         f" {s.done} done, {s.failed} failed, {s.skipped} skipped,"

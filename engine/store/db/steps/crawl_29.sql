@@ -42,3 +42,4 @@ CREATE INDEX double_rows_key ON double_rows(run, key);
 ALTER TABLE commands ADD COLUMN given_by TEXT;
 ALTER TABLE metrics ADD COLUMN plain INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE metrics ADD COLUMN rendered INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE nodes ADD COLUMN browsers TEXT;

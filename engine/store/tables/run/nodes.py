@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from msgspec import json
+
 from engine.errors import Fenced
 from engine.model.node import (
     ALIVE_STATES,
@@ -42,11 +44,11 @@ _SET_ROLE = {
     for role in Role
 }
 _RECORD_BEATS = """
-WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now, now_age, now_limit) AS ({values})
+WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now, now_age, now_limit, browsers) AS ({values})
 UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AND b.state IN ('READY','DONE')
         THEN b.state ELSE nodes.state END,
     beat_age = b.beat_age, in_flight = b.in_flight, done = b.done, failed = b.failed, rss = b.rss, lag = b.lag,
-    now = b.now, now_age = b.now_age, now_limit = b.now_limit
+    now = b.now, now_age = b.now_age, now_limit = b.now_limit, browsers = b.browsers
 FROM b WHERE nodes.epoch = b.epoch AND nodes.state NOT IN ('TERMINATED', 'DEAD', 'FAILED')
 """
 _LEFT_OVER = f"""
@@ -150,7 +152,7 @@ def record_beats(db: Database, beats: Sequence[tuple[int, float, Beat]]) -> None
     rows = [
         (
             epoch, beat.state, age, beat.in_flight, beat.done, beat.failed, beat.rss, beat.lag, beat.now,
-            beat.now_age, beat.now_limit,
+            beat.now_age, beat.now_limit, beat.browsers and json.encode(beat.browsers).decode(),
         )
         for epoch, age, beat in beats
     ]  # fmt: skip

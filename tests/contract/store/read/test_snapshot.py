@@ -5,15 +5,16 @@ from typing import Any
 
 import orjson
 import pytest
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from console.client import end_orphans
+from console.crawl.status import status_as_dict
 from engine.judge.rates import speed_of
 from engine.model.host import HostState
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import NO_ETA, Judgement, OutputRate
-from engine.runtime.beat_file import Beat
+from engine.runtime.beat_file import Beat, BrowserState, NodeBrowsers
 from engine.runtime.clock import store_time
 from engine.store.pages import documents
 from engine.store.read import host_rows, snapshot
@@ -93,6 +94,7 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
         "id": "n1", "role": "RUNNER", "state": "READY", "heart": "HEALTHY", "done": 10, "failed": 1, "pid": 4711,
         "beat_age": 0.2, "in_flight": 3, "rss": 5000, "lag": 0.01, "now": "http://a/", "replaces": None,
         "reason": None, "past": False, "now_age": 24.0, "now_limit": 30.0, "jobs_per_s": 0.0,
+        "browsers": None,
     }  # fmt: skip
     assert (two.state, two.pid, two.beat_age, two.reason) == ("DEAD", None, None, "died: signal 9")
     assert (three.id, three.replaces, three.state) == ("n3", "n2", "STARTING")
@@ -134,6 +136,25 @@ def test_a_silent_host_says_since_when(new_store: NewStore) -> None:
         host_speeds.set_states(store.db, store.run, states)
     shown = [(host.state, host.silent, host.pages_per_s) for host in snapshot.read(store.db).hosts]
     assert shown == [("silent", 40.0, 0.0), ("ok", None, 2.5)]
+
+
+def test_a_node_shows_its_browsers_while_it_lives(new_store: NewStore) -> None:
+    store = new_store(nodes_=2)
+    one = BrowserState(pid=5000, pages=12, loading=1, rss=2**30, age=3.5, urls=("http://a/ü",))
+    browsers = NodeBrowsers(replaced=2, reason="had loaded 500 pages", processes=(one,))
+    beats = [(store.nodes[0], 0.2, replace(BEAT, browsers=browsers)), (store.nodes[1], 0.2, BEAT)]
+    with store.db.transaction():
+        for place, node in enumerate(store.nodes):
+            nodes.record_spawn(store.db, node, 4711 + place, f"b:{4711 + place}:1")
+        nodes.record_beats(store.db, beats)
+    look = snapshot.read(store.db)
+    assert [node.browsers for node in look.nodes] == [browsers, None]
+    (shown, _) = status_as_dict(look)["nodes"]
+    assert shown["browsers"]["processes"][0]["urls"] == ("http://a/ü",)
+    assert [node.browsers for node in end_orphans(look).nodes] == [None, None]
+    with store.db.transaction():
+        nodes.end(store.db, store.nodes[0], "died: signal 9", 5.0)
+    assert snapshot.read(store.db).nodes[0].browsers is None
 
 
 def test_an_ended_node_has_no_request(new_store: NewStore) -> None:
