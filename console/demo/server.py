@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from zlib import crc32
 
+from console.demo.front import Front
 from console.demo.site import Reply, Shop
 from console.demo.town import ARCHIVE_SECONDS, ARCHIVE_SLOTS, Archive, Warehouse, town_size
 
@@ -36,10 +37,13 @@ def serve_shop(*, pages: int, latency: float = 0.0, errors: float = 0.0, port: i
 
 
 @contextlib.contextmanager
-def serve_town(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterator[tuple[str, str, str]]:
-    """Serve the shop with a slow archive and a warehouse where some pages always fail; yields each address."""
-    with _serve([0, 0, 0], pages, latency, errors) as (shop, archive, warehouse):
-        yield shop, archive, warehouse
+def serve_town(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterator[tuple[str, str, str, str]]:
+    """Serve the shop with a slow archive, a warehouse where some pages always fail, and a shop front; yields addresses.
+
+    In this order.
+    """
+    with _serve([0, 0, 0, 0], pages, latency, errors) as (shop, archive, warehouse, front):
+        yield shop, archive, warehouse, front
 
 
 @contextlib.contextmanager
@@ -177,6 +181,7 @@ def main() -> None:
     if others:
         servers.append(SiteServer(others[0], Archive(count), latency=ARCHIVE_SECONDS, slots=ARCHIVE_SLOTS))
         servers.append(SiteServer(others[1], Warehouse(count), latency=options.latency))
+        servers.append(SiteServer(others[2], Front()))
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.buffer.read()  # nothing is ever written: it returns when the parent is gone

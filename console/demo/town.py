@@ -1,6 +1,6 @@
-"""The demo town: two more hosts beside the shop, one slow and one with errors.
+"""The demo town: two more hosts beside the shop, one slow and one with errors; front.py has a third.
 
-Each has a list of its pages. Their defs are in town.yml, which has one mistake on purpose.
+Each of the two has a list of its pages. Their defs are in town.yml, which has one mistake on purpose.
 """
 
 from collections.abc import Iterable

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import logging
 import os
 import shutil
 import signal
@@ -74,6 +75,7 @@ class Rendering(Struct, frozen=True, kw_only=True):
 
     def prepare(self, settings: Settings) -> None:
         """Find the browser, and announce it. Raises UsageError, with what to do."""
+        logging.getLogger("engine.browser").addHandler(logging.NullHandler())  # the command tells of failures
         self.on_start(
             find_browser(settings, "--browser" if self.always else "`loader: browser`", shows=self.window is not None)
         )

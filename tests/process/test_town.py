@@ -12,10 +12,12 @@ pytestmark = pytest.mark.timeout(90)
 
 def crawl_town(project: Project, *arguments: str) -> dict[str, object]:
     running = project.start_command(
-        "demo", "--no-ui", "--town", "--pages", "60", "--json", "--data", str(project.data), *arguments
-    )
+        "demo", "--no-ui", "--town", "--pages", "60", "--json", "--data", str(project.data),
+        "--set", "browser=/nowhere", *arguments,
+    )  # fmt: skip
     done = running.wait(60)
     assert done.code == 1, done.err
+    assert "the shop front, which needs a browser, is skipped: " in done.err
     summary: dict[str, object] = json.loads(done.out.splitlines()[-1])
     return summary
 

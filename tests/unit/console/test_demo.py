@@ -1,6 +1,7 @@
 """The demo shop: its defs extract the expected results, and its server is fast and ends with its parent."""
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from console.cli.commands.work.demo import demo_defs
+from console.demo.front import CLICKS, PER_CLICK, PLAIN_WINDOW, Front, front_urls
 from console.demo.server import serve_shop
 from console.demo.site import CATEGORIES, MOVED, UNPRICED, Shop, expected_results, product
 from engine import urls
@@ -154,6 +156,21 @@ def test_a_sitemap_names_pages_that_exist():
     found = [part.partition("<")[0] for part in text.split("<loc>")[1:]]
     assert len(found) == 2 + 6 + len(CATEGORIES) + 30
     assert {shop.reply(url.removeprefix(ORIGIN)).status for url in found} == {200}
+
+
+def test_a_window_of_the_front_has_the_goods_of_its_parts():
+    front = Front()
+    (path,) = [line.removeprefix(ORIGIN) for line in front_urls(ORIGIN).splitlines() if f"/{PLAIN_WINDOW}." in line]
+    parts = [json.loads(front.reply(f"/goods/{PLAIN_WINDOW}.json?part={part}").body) for part in range(1, CLICKS + 2)]
+    assert [part["last"] for part in parts] == [False] * CLICKS + [True]
+    goods = [good for part in parts for good in part["goods"]]
+    assert len({good["name"] for good in goods}) == PER_CLICK * (CLICKS + 1)
+    text = front.reply(path).body.decode()
+    assert all(f"<b>{good['name']}</b> <i>{good['price']}</i>" in text for good in goods)
+    scripted = front.reply(f"/window/{PLAIN_WINDOW + 1}.html").body.decode()
+    assert 'class="good"' not in scripted
+    for target in ("/", "/window/0.html", "/window/9.html", "/goods/1.json", "/goods/1.json?part=9"):
+        assert front.reply(target).status == 404
 
 
 def test_a_page_costs_little():

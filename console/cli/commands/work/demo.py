@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SAMPLE_ROWS, _WIDTH = 3, 118
 _COPY_NAME, _TOWN_DEFS, _TOWN_URLS = "demo-defs", "town.yml", "town-urls.txt"
+_FRONT_DEFS, _FRONT_URLS, _SKIPPED = "front.yml", "front-urls.txt", ".skipped"
 _COMPLETED_CODES = (0, 1)
 _PORT = 8765
 
@@ -43,7 +44,9 @@ _PORT = 8765
     metavar="PCT",
     help="Percent of responses 503.",
 )
-@click.option("--town", is_flag=True, help="Two more hosts, one slow and one with errors; the console has them.")
+@click.option(
+    "--town", is_flag=True, help="More hosts, one slow, one with errors, one for a browser; the console has them."
+)
 @click.option("--serve-only", is_flag=True, help="Serve the shop until Ctrl-C, for defs of your own; crawl nothing.")
 @click.option("--port", type=click.IntRange(1, 65535), help=f"Port of --serve-only.  [default: {_PORT}]")
 @summary_option
@@ -107,7 +110,7 @@ def _crawl_shop(
     from msgspec.structs import replace
 
     from console.cli.headless import HeadlessOptions, run_headless
-    from console.cli.output import redirect_to_devnull
+    from console.cli.output import redirect_to_devnull, write_stderr
     from console.demo.server import serve_shop, serve_town
     from console.demo.town import town_urls
 
@@ -116,8 +119,12 @@ def _crawl_shop(
         try:
             if town:
                 served = serve_town(pages=pages, latency=latency, errors=error_share)
-                address, archive, warehouse = stack.enter_context(served)
+                address, archive, warehouse, front = stack.enter_context(served)
                 (defs / _TOWN_URLS).write_text(town_urls(archive, warehouse))
+                problem = _find_browser_problem(front, settings)
+                _place_front(defs, front, skipped=bool(problem))
+                if problem:
+                    write_stderr(f"the shop front, which needs a browser, is skipped: {problem}")
             else:
                 address = stack.enter_context(serve_shop(pages=pages, latency=latency, errors=error_share))
         except OSError as error:
@@ -131,6 +138,41 @@ def _crawl_shop(
         except BrokenPipeError:  # the reader is gone; the exit code stays valid
             redirect_to_devnull(stream)
     return code
+
+
+def _find_browser_problem(front: str, settings: "Settings") -> str:
+    """Why the shop front cannot be rendered; empty if it can, which is tried."""
+    from msgspec.structs import replace
+
+    from console.cli.output import show_wait
+    from engine.model.definition import Definitions
+    from engine.preview.rendering import Rendering
+    from engine.preview.visit import fetch_page
+
+    url = f"{front}/window/1.html"
+    with show_wait() as show:
+        rendering = Rendering(always=True, on_start=lambda program: show(f"trying {program} …"))
+        try:
+            fetch_page(url, Definitions(), replace(settings, robots=False), rendering=rendering)
+        except CrawlError as error:
+            return f"{error.message.removeprefix(f'{url}: browser: ')}. {error.remedy}"
+    return ""
+
+
+def _place_front(defs: Path, front: str, *, skipped: bool) -> None:
+    """Have the defs of the shop front be read, or not; an edited copy is kept. Raises OSError."""
+    from console.demo.front import front_urls
+
+    read, kept = defs / _FRONT_DEFS, defs / f"{_FRONT_DEFS}{_SKIPPED}"
+    if skipped:
+        if read.exists():
+            read.rename(kept)
+        return
+    (defs / _FRONT_URLS).write_text(front_urls(front))
+    if kept.exists():
+        kept.rename(read)
+    elif not read.exists():
+        shutil.copyfile(Path(__file__).resolve().parents[3] / "demo" / _FRONT_DEFS, read)
 
 
 def demo_defs() -> Path:
