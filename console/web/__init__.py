@@ -7,6 +7,7 @@
     watch.py       `Watch`: one data dir, read once a second at most; `CrawlView`: what was read; `Crawls`: all of them
     feed.py        `/events`: what changed, to all who listen
     answers.py     `/health`, `/status.json`, `/login`, the list of crawls
+    metrics.py     `/metrics`
     control.py     `POST /commands/NAME`, with `--control`
     templates/, static/   pages, the stylesheet, the script
 

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from console.web import answers, control
+from console.web import answers, control, metrics
 from console.web.access import Access, Gate, refuse
 from console.web.answers import crawls_of
 from console.web.watch import Crawls
@@ -40,6 +40,7 @@ async def login_page(request: Request) -> Response:
 ROUTES = [
     Route("/health", answers.health),
     Route("/status.json", answers.status),
+    Route("/metrics", metrics.metrics),
     Route("/events", answers.events),
     Route("/login", login_page),
     Route("/login", answers.login, methods=["POST"]),
