@@ -1,5 +1,6 @@
 """The latest run of a data dir as JSON: the whole of it, or one line among several data dirs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from console import client
+from console.crawl.servers import ServerRow
 from engine.errors import CrawlError, StorageError, one_line
 from engine.judge.rates import speed_of
 from engine.judge.remaining import progress_of
@@ -17,7 +19,7 @@ from engine.store.tables.run.events import Event
 _NUMBERS = ("done", "ready", "failed", "rows", "alarms")
 
 
-def status_as_dict(view: Snapshot, alarm: str | None = None) -> dict[str, Any]:
+def status_as_dict(view: Snapshot, alarm: str | None = None, servers: Sequence[ServerRow] = ()) -> dict[str, Any]:
     """The object of `status --json`."""
     pid = client.supervisor_pid(view)
     judgement = view.run.judgement if view.run else NO_JUDGEMENT
@@ -53,6 +55,7 @@ def status_as_dict(view: Snapshot, alarm: str | None = None) -> dict[str, Any]:
         "defs_problems": view.defs_problems,
         "defs_saved": view.defs_saved if pid else None,
         "metrics": view.metrics,
+        "servers": [asdict(server) | {"clients": [asdict(one) for one in server.clients]} for server in servers],
     }
 
 

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import ipaddress
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from http.cookies import SimpleCookie
 
 from msgspec import Struct
@@ -98,9 +98,11 @@ def _name_of(written: str) -> str:
 class Gate:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: Access, note: Callable[[str], None]) -> None:
+        """`note` gets the address of each client that is let through."""
         self._app = app
         self._access = access
+        self._note = note
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -118,6 +120,8 @@ class Gate:
         if refusal is not None:
             await refusal(scope, receive, send_protected)
         else:
+            if scope["path"] not in OPEN_PATHS:
+                self._note(who_asks(scope))
             await self._app(scope, _bounded(receive), send_protected)
 
     def _judge(self, scope: Scope) -> Response | None:

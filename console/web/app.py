@@ -55,7 +55,7 @@ def create_app(crawls: Crawls, access: Access) -> Starlette:
     """The application for these data dirs."""
     app = Starlette(
         routes=[*ROUTES, *(CONTROL_ROUTES if crawls.control else [])],
-        middleware=[Middleware(Gate, access=access)],
+        middleware=[Middleware(Gate, access=access, note=crawls.note)],
         exception_handlers={HTTPException: _refused, CrawlError: _failed, Exception: _fault},
     )
     app.state.crawls, app.state.access = crawls, access

@@ -17,6 +17,7 @@ from typing import Any
 import uvicorn
 from msgspec import Struct
 
+from console.crawl.servers import remove_server
 from console.web.access import Access
 from console.web.app import create_app
 from console.web.watch import Crawls, Watch, name_folders
@@ -45,11 +46,14 @@ class ServeOptions(Struct, frozen=True):
 def run(folders: Sequence[Path], token: str, options: ServeOptions, say: Callable[[str], None]) -> None:
     """Serve data dirs until a signal. `say` gets each address. Raises UsageError, StorageError."""
     _raise_file_limit()
+    for folder in folders:
+        remove_server(folder)  # those that were killed
     crawls = Crawls({name: Watch(name, folder) for name, folder in name_folders(folders).items()}, options.control)
     listener = _listen(options.bind, options.port)
     port = listener.getsockname()[1]
     sockets = [listener]
-    say(f"http://{_in_url(options.bind)}:{port}")
+    url = f"http://{_in_url(options.bind)}:{port}"
+    say(url)
     if options.socket is not None:
         sockets.append(_listen_locally(options.socket))
         say(f"unix:{options.socket}")
@@ -60,7 +64,7 @@ def run(folders: Sequence[Path], token: str, options: ServeOptions, say: Callabl
         limit_concurrency=MAX_CLIENTS, timeout_keep_alive=5, timeout_graceful_shutdown=2,
     )  # fmt: skip
     try:
-        _Server(config, crawls).run(sockets)
+        _Server(config, crawls, url, options.socket).run(sockets)
     finally:
         if options.socket is not None:
             options.socket.unlink(missing_ok=True)
@@ -79,9 +83,10 @@ def is_loopback(bind: str) -> bool:
 class _Server(uvicorn.Server):
     """Ends with exit code 0 by a signal, and connections whose clients neither ask nor read."""
 
-    def __init__(self, config: uvicorn.Config, crawls: Crawls) -> None:
+    def __init__(self, config: uvicorn.Config, crawls: Crawls, url: str, path: Path | None) -> None:
         super().__init__(config)
         self._crawls = crawls
+        self._places = url, None if path is None else str(path.absolute())
         self._stalls: dict[Any, tuple[str, float]] = {}
         """By connection: what it waits for, and since when."""
 
@@ -95,6 +100,8 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
             self._end_stalled(time.monotonic())
+        if counter % 50 == 0:
+            self._crawls.publish(*self._places)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,9 +1,11 @@
 """Watches data dirs: each is read once a second at most, on its own thread, for all clients."""
 
 import asyncio
+import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from console.client import supervisor_alarm
+from console.crawl.servers import ServerClient, ServerRow, list_servers, remove_server, write_server
 from console.crawl.source import DataSource, LogLines, PollResult, poll
 from console.crawl.status import (
     describe_unreadable,
@@ -38,6 +41,10 @@ _MAX_REPLAYED = 500
 """Lines that a client gets which was away."""
 _BUSY_SECONDS = 10.0
 """How long the last view stands for a database that is busy."""
+
+_MAX_CLIENTS = 100
+_SEEN_SECONDS = 60.0
+"""How long somebody who asked is listed."""
 
 Answer = TypeVar("Answer")
 _NOTHING = PollResult(0.0, 0.0, EMPTY_SNAPSHOT, None)
@@ -97,6 +104,7 @@ class Watch:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"watch {name}")
         self._reading: asyncio.Task[CrawlView] | None = None
         self._view: CrawlView | None = None
+        self._publishing: Future[None] | None = None
 
     async def current(self) -> CrawlView:
         """The newest view, at most a second old; those who ask meanwhile share one read."""
@@ -122,8 +130,14 @@ class Watch:
         )
         return log_message([event_as_dict(id_, line) for id_, line in lines])
 
+    def publish(self, row: ServerRow) -> None:
+        """Say in the data dir who serves it, unless that is still under way."""
+        if self._publishing is None or self._publishing.done():
+            self._publishing = self._thread.submit(write_server, self.data, row)
+
     def close(self) -> None:
         self.channel.close()
+        self._thread.submit(remove_server, self.data)
         self._thread.submit(self._source.close)
         self._thread.shutdown(wait=False)
 
@@ -166,7 +180,7 @@ class Watch:
         return CrawlView(
             self.name, self.data, number, time.monotonic(), read,
             line=line_of(self.data, view, ended, alarm),
-            status=status_as_dict(view, alarm),
+            status=status_as_dict(view, alarm, list_servers(self.data)),
             exit_code=exit_code,
             last_success=source.last_success() if run is not None else None,
             last_event=last_event,
@@ -228,6 +242,8 @@ class Crawls(Struct):
 
     watches: dict[str, Watch]
     control: bool = False
+    requests: dict[str, tuple[int, float]] = {}
+    """By address: how many there were, and when the last one came, wall clock."""
     channel: Channel = field(default_factory=lambda: Channel(None))
     """Of the list of all."""
 
@@ -247,6 +263,27 @@ class Crawls(Struct):
 
     async def views(self) -> list[CrawlView]:
         return await asyncio.gather(*(watch.current() for watch in self.watches.values()))
+
+    def note(self, address: str) -> None:
+        """Count a request that was let through."""
+        count, _ = self.requests.pop(address, (0, 0.0))
+        self.requests[address] = count + 1, time.time()
+        if len(self.requests) > _MAX_CLIENTS:
+            del self.requests[next(iter(self.requests))]
+
+    def publish(self, url: str, socket: str | None) -> None:
+        """Say in each data dir who asks now."""
+        listening = Counter(self.channel.listeners)
+        for watch in self.watches.values():
+            listening.update(watch.channel.listeners)
+        since = time.time() - _SEEN_SECONDS
+        clients = [
+            ServerClient(address, listening[address], count)
+            for address, (count, at) in sorted(self.requests.items())
+            if at > since or listening[address]
+        ]
+        for watch in self.watches.values():
+            watch.publish(ServerRow(os.getpid(), url, socket, self.control, clients))
 
     def close(self) -> None:
         self.channel.close()

@@ -27,7 +27,7 @@ from engine.store.tables.output import outputs
 from engine.store.tables.run import nodes, runs, supervisors
 from engine.store.transactions import delete_run
 
-_LEFT_OUT = (CRAWL, PAGES, "queue.db", "keys.db", "supervisor.lock", "hosts.clock", "beats")
+_LEFT_OUT = (CRAWL, PAGES, "queue.db", "keys.db", "supervisor.lock", "hosts.clock", "beats", "serve")
 _BESIDE_DATABASES = ("-wal", "-shm", "-journal")
 _OUTPUT = "output"
 _PARTIAL = f"{CRAWL}.partial"

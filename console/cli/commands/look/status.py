@@ -22,6 +22,7 @@ from console.format import (
 from engine.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
+    from console.crawl.servers import ServerRow
     from engine.model.run import HostGroup
     from engine.store.read.snapshot import Snapshot
 
@@ -61,6 +62,7 @@ def status(
 def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False) -> int:
     """Print the latest run, or that of an id; returns the exit code."""
     from console.client import end_orphans, read_snapshot, supervisor_alarm, supervisor_pid
+    from console.crawl.servers import list_servers
     from console.crawl.status import status_as_dict
     from engine.store.db.file_header import OtherDatabase
 
@@ -75,9 +77,10 @@ def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False
         view = end_orphans(view)
     alarm = supervisor_alarm(data, view)
     if as_json:
-        write_json(status_as_dict(view, alarm))
+        write_json(status_as_dict(view, alarm, list_servers(data)))
     else:
-        write_lines(*_alarm_lines(view, alarm), *_lines(view, is_latest=is_latest))
+        servers = map(_server_line, list_servers(data))
+        write_lines(*_alarm_lines(view, alarm), *_lines(view, is_latest=is_latest), *servers)
     return 0
 
 
@@ -167,6 +170,15 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
         lines.append(f"  {a.name}: {plural(a.rows, 'row')}, {a.bytes} bytes  {a.path}".rstrip())
         lines += [f"    cannot be written, backlog {a.backlog}: {a.error}"] if a.error else []
     return [*lines, *_signal_lines(view), *report_lines(view)]
+
+
+def _server_line(server: "ServerRow") -> str:
+    """Who watches over HTTP: `  served at http://127.0.0.1:8787 with control, to web 127.0.0.1 (2 streams), socket`."""
+    clients = [
+        f"{one.address} ({plural(one.listening, 'stream')})" if one.listening else one.address for one in server.clients
+    ]
+    places = " and ".join(filter(None, (server.url, server.socket)))
+    return f"  served at {places}{' with control' if server.control else ''}, to {', '.join(clients) or 'nobody now'}"
 
 
 def _host_lines(groups: "Sequence[HostGroup]") -> list[str]:
