@@ -298,6 +298,7 @@ class BrowserPool:
         async with self._pool.reserve(self._claim()) as browser:
             if browser.launched is None:
                 browser.launched = asyncio.create_task(self._launch(browser))
+                browser.launched.add_done_callback(_note_end)  # nobody may wait for it any more
             await asyncio.shield(browser.launched)
             browser.pages += 1
             browser.urls.append(url)
@@ -366,3 +367,8 @@ class BrowserPool:
                 self._pool.fail_waiting(lambda: BrowserUnavailable(text))
             raise
         self._pause, self._failure = 0.0, ""
+
+
+def _note_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
