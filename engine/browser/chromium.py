@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import re
 import shutil
@@ -293,4 +294,5 @@ def main(start: ChildStart) -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     become_first_victim()
+    gc.enable()  # the template has none; what playwright leaves are cycles
     asyncio.run(_serve(start))

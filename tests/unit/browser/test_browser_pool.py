@@ -73,7 +73,9 @@ async def test_a_start_that_fails_fails_what_waits_and_is_tried_again_after_a_pa
     results = await asyncio.gather(*[use(pool) for _ in range(6)], return_exceptions=True)
     assert all(isinstance(result, BrowserUnavailable) for result in results), results
     for _ in range(100):
-        with pytest.raises(BrowserUnavailable, match=r"the next browser is started in \d s, as the last one failed: no"):
+        with pytest.raises(
+            BrowserUnavailable, match=r"the next browser is started in \d s, as the last one failed: no"
+        ):
             await use(pool)
     assert len(FakeBrowser.made) == 1, "failed starts cost no CPU"
     now = asyncio.get_running_loop().time
