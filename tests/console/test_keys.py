@@ -7,7 +7,7 @@ import pytest
 
 from console.tui.bindings import KEYS, KEYS_BY_ID, resolve_keymap
 from console.tui.config import Config, load
-from tests.console.builders import node, run, snapshot
+from tests.console.builders import browsing, node, run, snapshot
 from tests.console.fakes import FakeControlClient, FakeSource, open_console
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "console.md"
@@ -58,6 +58,18 @@ async def test_keys_send_commands(tmp_path):
             await console.until(lambda: any("done" in toast for toast in console.toasts()))
             console.control_client.commands.clear()
             console.app.clear_notifications()
+
+
+async def test_keys_on_the_rows_of_browsers_act_on_their_node_or_say_why_not(tmp_path):
+    source = FakeSource()
+    source.current = browsing()
+    async with open_console(tmp_path, source=source) as console:
+        await console.press("g", "down", "X", "k")
+        await console.until(lambda: console.control_client.commands == [("kill", {"node": "n1"})])
+        console.control_client.commands.clear()
+        await console.press("escape", "tab", "tab", "G", "p")
+        await console.until(lambda: any("select a sequence first" in toast for toast in console.toasts()))
+        assert console.control_client.commands == []
 
 
 async def test_several_marked_nodes_are_drained_at_once(tmp_path):

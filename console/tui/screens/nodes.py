@@ -427,21 +427,27 @@ class NodesView(View):
         self.console_app.actions.remove_node()
 
     def action_kill(self) -> None:
-        """Kill the marked nodes; without marks, ask whether the node under the cursor or the whole run."""
+        """Kill the marked nodes; without marks, ask whether the node under the cursor or the whole run.
+
+        The row of a browser stands for its node.
+        """
         marked = sorted(row.subject.id for row in self.nodes.rows if row.key in self.nodes.marks and row.subject)
-        row = self.nodes.row
-        if marked or row is None or row.subject is None or row.subject.state in _ENDED_STATES:
+        name = str(self.nodes.row.key).split()[0] if self.nodes.row is not None else ""
+        node = next((row.subject for row in self.nodes.rows if row.key == name), None)
+        if marked or node is None or node.state in _ENDED_STATES:
             self.console_app.actions.confirm_kill(marked)
         else:
-            self.console_app.actions.choose_kill(str(row.key))
+            self.console_app.actions.choose_kill(name)
 
     def action_pause(self) -> None:
         """Pause or resume the focused sequence; elsewhere the app pauses the run."""
         row = self.sequences.row
-        if self.screen.focused is self.sequences and row is not None and row.subject is not None:
-            self.console_app.actions.toggle_sequence(row.subject)
-        else:
+        if self.screen.focused is not self.sequences or row is None:
             raise SkipAction
+        if row.subject is None:
+            self.console_app.show_toast("pause: select a sequence first", "warning")
+        else:
+            self.console_app.actions.toggle_sequence(row.subject)
 
     def _selected_node_ids(self, verb: str) -> list[str]:
         if self.screen.focused is not self.nodes and not self.nodes.marks:
