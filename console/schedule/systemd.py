@@ -69,10 +69,9 @@ Environment=MAILTO={recipient}
 ExecStart=/bin/sh -c '{{ echo "To: $$MAILTO"; echo "Subject: %i failed on %H"; echo; \
 systemctl{manager} status --full --lines=50 --no-pager "%i.service"; }} | "$$(command -v sendmail || \
 echo /usr/sbin/sendmail)" -i -t'
-PrivateTmp=yes
-ProtectSystem=full
-ProtectHome=read-only
-"""
+{restrictions}"""
+_MAIL_RESTRICTIONS = "PrivateTmp=yes\nProtectSystem=full\nProtectHome=read-only\n"
+"""Of the machine alone: a manager of the user may have no rights to make them."""
 _HARDENING = """\
 NoNewPrivileges=yes
 CapabilityBoundingSet=
@@ -157,8 +156,11 @@ class Manager:
             mark=schedule.mark, name=schedule.name, at=schedule.times, calendar=schedule.times.calendar
         )
         mail = _MAIL.format(
-            mark=MARK, recipient="root" if self.is_system else _user_name(os.geteuid()), manager="".join(self._flags)
-        ).replace("systemctl--user", "systemctl --user")
+            mark=MARK,
+            recipient="root" if self.is_system else _user_name(os.geteuid()),
+            manager="".join(f" {flag}" for flag in self._flags),
+            restrictions=_MAIL_RESTRICTIONS if self.is_system else "",
+        )
         return {
             self.folder / f"{unit}.timer": timer,
             self.folder / f"{unit}.service": service,
