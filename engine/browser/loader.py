@@ -8,7 +8,8 @@ from msgspec import field
 
 from engine import urls
 from engine.browser.browsers import BrowserPool, BrowserUnavailable, PageRules
-from engine.browser.messages import TLS, BrowserCookie, MadeFile, NotRendered, Rendered, Visit
+from engine.browser.messages import TLS, MadeFile, NotRendered, Rendered, Visit
+from engine.browser.page_cookies import list_changes, list_cookies
 from engine.browser.proxy import ForwardProxy, ProxyPass
 from engine.errors import UsageError, one_line
 from engine.http.byte_budget import BodyShare
@@ -25,7 +26,7 @@ _WIRE_BODIES = 5
 """Bodies of `max_body` that a page may bring with all it loads."""
 FILE_HEADER = "crawl-console-file-"
 """Begins the headers of the stored document that name its files."""
-_OWN_HEADERS = frozenset({"user-agent", "accept", "accept-encoding", "cookie", "host"})
+_OWN_HEADERS = frozenset({"accept", "accept-encoding", "cookie", "host"})
 """The browser sets them itself."""
 _MAX_GUARDED = 3
 _MAX_NOTED = 1_000
@@ -76,13 +77,14 @@ class BrowserLoader:
 
         try:
             async with self._pool.reserve(urls.without_credentials(url)) as browser:
-                answer = await browser.load(await self._describe(rule, request, page, sends_cookies), rules, begin)
+                visit = await self._describe(rule, request, page, sends_cookies)
+                answer = await browser.load(visit, rules, begin)
                 if page.is_used_up or isinstance(answer, NotRendered):
                     raise self._explain(answer, request, page)
                 await share.grow(len(answer.body))
                 response = self._to_response(url, request, answer, page, time.perf_counter() - began)
                 if sends_cookies:
-                    set_cookies = _to_set_cookies(request, answer.cookies)
+                    set_cookies = list_changes(request, visit.cookies, answer.cookies)
                     response.changed_site = self._fetcher.keep_cookies(request, set_cookies)
                 return response
         except BrowserUnavailable as error:
@@ -107,12 +109,10 @@ class BrowserLoader:
         self, rule: BrowserRule, request: OutgoingRequest, page: ProxyPass, sends_cookies: bool
     ) -> Visit:
         headers, route = request.joined_headers(), page.find_access(urls.host_key(request.target)).route
-        if sends_cookies:
-            self._fetcher.add_cookies(request)
         return Visit(
             url=request.target,
             headers=tuple([(name, value) for name, value in headers.items() if name.lower() not in _OWN_HEADERS]),
-            cookies=tuple(_read_cookies(request)),
+            cookies=tuple(list_cookies(request, self._fetcher.site_cookies(request) if sends_cookies else ())),
             agent=self._settings.full_user_agent,
             rule=rule,
             proxy=await self._proxy.open(page),
@@ -191,28 +191,3 @@ def _describe_file(made: MadeFile, content: bytes) -> tuple[str, str]:
 
 def _fail(text: str, *, retryable: bool = False) -> FetchFailed:
     return FetchFailed(f"browser: {text}", kind="loader", retryable=retryable)
-
-
-def _read_cookies(request: OutgoingRequest) -> list[BrowserCookie]:
-    """The cookies of the Cookie header, for the host of the request."""
-    host = urls.host_of(request.target)
-    pairs = [pair.partition("=") for pair in request.headers.get("Cookie", "").split("; ") if pair]
-    return [BrowserCookie(name=name, value=value, domain=host) for name, _, value in pairs]
-
-
-def _to_set_cookies(request: OutgoingRequest, cookies: tuple[BrowserCookie, ...]) -> list[str]:
-    """The cookies that the page has changed, as the host would have set them."""
-    sent = {(one.name, one.value) for one in _read_cookies(request)}
-    texts = []
-    for one in cookies:
-        if (one.name, one.value) in sent:
-            continue
-        text = f"{one.name}={one.value}; Path={one.path}"
-        if one.domain.startswith("."):
-            text += f"; Domain={one.domain[1:]}"
-        elif one.domain != urls.host_of(request.target):
-            continue
-        if one.expires > 0:
-            text += f"; Max-Age={max(0, int(one.expires - time.time()))}"
-        texts.append(text + ("; Secure" if one.secure else ""))
-    return texts

@@ -30,6 +30,8 @@ from engine.model.job import Request
 from engine.settings import Settings
 
 if TYPE_CHECKING:
+    from http.cookiejar import Cookie
+
     from engine.http.digest import DigestAuthenticator
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -153,9 +155,9 @@ class Fetcher:
             self._cookies.set_cookie_header(sent)
         return str(sent.headers.get("Cookie", ""))
 
-    def add_cookies(self, sent: OutgoingRequest) -> None:
-        """Add the cookies that the site has set, as `send` does."""
-        self._cookies.set_cookie_header(sent)
+    def site_cookies(self, sent: OutgoingRequest) -> "list[Cookie]":
+        """The cookies of the whole site of a request, for another client that loads a page."""
+        return self._cookies.list_all(urls.host_of(sent.target))
 
     def keep_cookies(self, sent: OutgoingRequest, set_cookies: Sequence[str]) -> str:
         """Keep what a page that another client loaded has set; the site whose cookies changed, or an empty text."""

@@ -89,6 +89,10 @@ class SiteCookies:
             [cookie.name if cookie.value is None else f"{cookie.name}={cookie.value}" for cookie in fitting]
         )
 
+    def list_all(self) -> list[Cookie]:
+        """Those that have not expired."""
+        return [cookie for cookie in self._jar if not cookie.is_expired()]
+
     def export(self) -> list[dict[str, Any]]:
         """The cookies, and which ones were deleted, as JSON values; the newest ones of a jar that is very large."""
         now = time.time()
@@ -244,6 +248,12 @@ class SessionCookies:
             stored = "; ".join(pair for pair in stored.split("; ") if pair.partition("=")[0] not in overridden)
             stored = f"{stored}; {from_defs}" if stored else from_defs
         request.headers["Cookie"] = stored
+
+    def list_all(self, host: str) -> list[Cookie]:
+        """The cookies of all hosts of a host's site."""
+        with self._lock:
+            cookies = self._sites.get(site_of(host))
+            return [] if cookies is None else cookies.list_all()
 
     def export(self, site: str) -> list[dict[str, Any]]:
         """The cookies of a site as JSON values, each with the time of its last change."""

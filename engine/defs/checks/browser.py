@@ -92,6 +92,13 @@ def _check_action(action: YamlNode, problems: Problems) -> None:
 
 def _check_hosts(root: YamlNode, problems: Problems) -> None:
     for _, host in root.entries_of("hosts"):
+        auth = host.node.get("auth")
+        if auth is not None and "digest" in auth.entries:
+            message = "`auth: digest` does not apply to pages of `loader: browser`; use other defs, or remove it"
+            problems.add(auth.key_place("digest"), "conflict", message)
+        if host.node.get("middleware") is not None:
+            message = "`middleware` does not see what a browser asks for, but plain requests for this host alone"
+            problems.warn(host.node.key_place("middleware"), "browser-middleware", message)
         tls = host.node.get("tls")
         for key in ("ca", "client") if tls is not None else ():
             if tls is not None and key in tls.entries:
