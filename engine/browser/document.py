@@ -39,7 +39,9 @@ function (whole, limit) {
 _SET_MARK = "function (name, value) { this.setAttribute(name, value); }"
 _FRAME = '<div data-frame="{url}">{text}</div>'
 """The body of a frame, behind its element."""
-_MARK = "data-frame-number"
+_MARK = "data-frame-id"
+_OF_THE_PAGE = ("about:srcdoc", "about:blank")
+"""Frames that a page writes itself."""
 _MAX_FRAMES = 50
 _CAPTURED = '\n<script type="application/json" data-capture="{name}" data-url="{url}"{more}>{text}</script>'
 """An answer that the page asked for, behind its document. Its `</` is written `<\\/`, which JSON reads as the same."""
@@ -155,22 +157,22 @@ async def write_document(devtools: CDPSession, captures: Captures, *, frames: bo
 
 async def _write_frame(devtools: CDPSession, tree: Any, site: str | None, limit: int, *, whole: bool) -> str:
     """`site`: of the frames below that are parts of it; None: none is."""
-    inner = [] if site is None else [one for one in tree.get("childFrames", ()) if _site(one["frame"]["url"]) == site]
+    inner = [] if site is None else [one for one in tree.get("childFrames", ()) if _is_part(one["frame"]["url"], site)]
     children = inner[:_MAX_FRAMES]
     world = await _open_world(devtools, tree)
-    for number, child in enumerate(children):
+    for child in children:
         with contextlib.suppress(BrowserError):  # it has gone
             owner = await devtools.send("DOM.getFrameOwner", {"frameId": child["frame"]["id"]})
             place = {"backendNodeId": owner["backendNodeId"], "executionContextId": world}
             element = (await devtools.send("DOM.resolveNode", place))["object"]
-            await _call(devtools, _SET_MARK, [_MARK, number], {"objectId": element["objectId"]})
+            await _call(devtools, _SET_MARK, [_MARK, child["frame"]["id"]], {"objectId": element["objectId"]})
     texts = await asyncio.gather(*[_write_child(devtools, child, site, limit) for child in children])
     html = await _call(devtools, _SERIALIZE, [whole, limit], {"executionContextId": world})
     if html is None:
         raise RenderedTooLarge(f"the document has more than {limit:,} bytes (max_body)")
     html = str(html)
-    for number, (child, text) in enumerate(zip(children, texts, strict=True)):
-        mark = html.find(f'{_MARK}="{number}"')
+    for child, text in zip(children, texts, strict=True):
+        mark = html.find(f'{_MARK}="{child["frame"]["id"]}"') if text else -1
         end = html.find("</iframe>", mark) + len("</iframe>") if mark >= 0 else 0
         if end > mark >= 0:
             html = html[:end] + _FRAME.format(url=escape(child["frame"]["url"]), text=text) + html[end:]
@@ -201,6 +203,10 @@ async def _call(devtools: CDPSession, function: str, arguments: Sequence[Any], t
             f"the document cannot be written: {problem.get('exception', {}).get('description', '')[:_URL_CHARACTERS]}"
         )
     return answer["result"].get("value")
+
+
+def _is_part(url: str, site: str) -> bool:
+    return url in _OF_THE_PAGE or _site(url) == site
 
 
 def _site(url: str) -> str:

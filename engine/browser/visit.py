@@ -27,6 +27,9 @@ _STILL = 4
 _CLOSE_SECONDS = 5.0
 _TEXT_CHARACTERS = 300
 _URL_CHARACTERS = 100
+_FIRST_ERROR = 400
+_EMPTY_ERROR = "ERR_HTTP_RESPONSE_CODE_FAILURE"
+"""The code of a document with an error status and no content."""
 _STAGES = {"load": "its load event did not come", "idle": "it did not become idle"}
 _CRASHED = "the page crashed, or needed more memory than the browser has (browser_memory)"
 _WITHOUT_CONTENT = (204, 205)
@@ -75,6 +78,10 @@ class PageVisit:
         self._end = ""
         self._has_content = True
         """Whether no answer said that it has none."""
+        self._answer: Response | None = None
+        """The last answer of the document."""
+        self._is_empty = False
+        """Whether that has an error status and no content."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Rendered | NotRendered:
@@ -151,11 +158,17 @@ class PageVisit:
         if response is None:
             return self._left()
         self._has_come = True
+        if self._is_empty:
+            return await self._rendered(context, page, response, b"")
         if not await self._is_html(response):
             self._stage = "its end did not come"
             body = await response.body()
             return await self._rendered(context, page, response, body)
-        works = [self._use(page), self._traffic.leaves.wait(), self._ended.wait()]
+        works = [
+            self._use(page, is_error=response.status >= _FIRST_ERROR),
+            self._traffic.leaves.wait(),
+            self._ended.wait(),
+        ]
         tasks = [asyncio.ensure_future(work) for work in works]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -170,7 +183,8 @@ class PageVisit:
         self._stage = "its scripts let nothing else run"
         body = await write_document(devtools, self._captures, frames=self._visit.rule.frames)
         rendered = await self._rendered(context, page, response, body)
-        made = [await self._make_file(page, name) for name in self._visit.rule.files]
+        wanted = self._visit.rule.files if response.status < _FIRST_ERROR else ()
+        made = [await self._make_file(page, name) for name in wanted]
         files = tuple([one for one, _ in made])
         return replace(rendered, files=files, body=b"".join([body, *[content for _, content in made]]))
 
@@ -193,8 +207,11 @@ class PageVisit:
             return MadeFile(name, problem=f"it has {len(content):,} bytes, more than {most:,} ({setting})"), b""
         return MadeFile(name, len(content)), content
 
-    async def _use(self, page: Page) -> None:
-        """Wait for what the page must reach, and act on it."""
+    async def _use(self, page: Page, *, is_error: bool) -> None:
+        """Wait for what the page must reach, and act on it. An error is judged by its status, however it looks."""
+        if is_error:
+            await self._reach(page, "load")
+            return
         await self._reach(page, self._visit.rule.wait or "load")
         self._traffic.may_go_on = True
         for number, action in enumerate(self._visit.rule.actions, 1):
@@ -210,6 +227,9 @@ class PageVisit:
             text = _describe(error)
             if self._end or ("ERR_ABORTED" in text and self._has_content):
                 raise _Failed(self._end or _CRASHED) from error
+            if _EMPTY_ERROR in text and self._answer is not None:
+                self._is_empty = True
+                return self._answer
             code = next((code for code in _FINAL if code in text), None)
             if code is not None or text.startswith("net::ERR_CERT_"):
                 reason = _FINAL[code] if code else _CERTIFICATE.format(text.partition(" ")[0])
@@ -219,6 +239,8 @@ class PageVisit:
     def _on_response(self, response: Response) -> None:
         self._has_content &= response.status not in _WITHOUT_CONTENT
         self._captures.take(response)
+        if response.request.is_navigation_request() and response.frame.parent_frame is None:
+            self._answer = response
 
     def _left(self) -> Rendered:
         if len(self._traffic.leads_to) > MAX_TEXT:
@@ -238,14 +260,15 @@ class PageVisit:
         kept = [pair for pair in headers if pair[0] not in ("content-encoding", "content-length", "content-type")]
         html = await self._is_html(response)
         kind = "text/html; charset=utf-8" if html else dict(headers).get("content-type", "text/html")
-        if not page.url.startswith(("http:", "https:")) or len(page.url) > MAX_TEXT:
-            raise _Failed(f"it became {page.url[:_URL_CHARACTERS]}, which is no page of the web", retryable=False)
+        url = response.url if self._is_empty else page.url
+        if not url.startswith(("http:", "https:")) or len(url) > MAX_TEXT:
+            raise _Failed(f"it became {url[:_URL_CHARACTERS]}, which is no page of the web", retryable=False)
         try:
             given = check_headers((*kept, ("content-type", kind)))
         except ValueError as error:
             raise _Failed(str(error), retryable=False) from error
         return Rendered(
-            url=page.url, status=response.status, headers=given, body=body, notes=self._traffic.notes,
+            url=url, status=response.status, headers=given, body=body, notes=self._traffic.notes,
             cookies=tuple([_to_cookie(one) for one in (await context.cookies())[:MAX_COOKIES]]),
         )  # fmt: skip
 

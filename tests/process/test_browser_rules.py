@@ -1,106 +1,168 @@
-"""What a page in a browser may ask for: robots.txt of other hosts, windows, workers, further documents."""
+"""Rendered pages are judged, stored, planned and read again as plain ones are."""
 
+import json
 import time
+from typing import Any
 
-from .shop_front import NEEDS_BROWSER, Front
-from .site import Page, Site, html
+import pytest
+
+from .shop_front import NEEDS_BROWSER, SANDBOX, Front
+from .site import Page, Request, html
 
 pytestmark = NEEDS_BROWSER
-
-SCRIPT = {"Content-Type": "text/javascript"}
-DONE = """<script>
-setTimeout(() => document.body.insertAdjacentHTML('beforeend', '<p class=item><b>done</b>'), 1000)
-</script>"""
-WAIT = "{browser: {wait: .item}}"
+ROW = "<p class=item id=ready><b>{}</b></p>"
 
 
-def warnings(front: Front) -> list[str]:
-    return [text for (text,) in front.project.query("SELECT text FROM events WHERE level = 'WARNING' ORDER BY id")]
+def crawl(front: Front, *arguments: str, code: int = 0) -> dict[str, Any]:
+    done = front.project.crawl(*SANDBOX, *arguments, code=code, seconds=200)
+    return json.loads(done.out.splitlines()[-1])
 
 
-def test_parts_that_robots_txt_disallows_are_not_asked_for_and_are_told(front: Front) -> None:
-    front.pages = 3
-    front.site["/robots.txt"] = "User-agent: *\nDisallow: /api/\nDisallow: /closed/"
-    ask = "fetch('/api/p/1').catch(() => 0); fetch('/open/a')"
-    worker = "fetch('/closed/worker').catch(() => 0); fetch('/open/worker')"
-    front.site["/worker.js"] = Page(worker, headers=SCRIPT)
-    front.site["/frame"] = html("<script>fetch('/closed/frame').catch(() => 0); fetch('/open/frame')</script>")
-    page = f"<script>{ask}; new Worker('/worker.js')</script><img src=/closed/img><iframe src=/frame></iframe>{DONE}"
-    for number in (1, 2, 3):
-        front.site[f"/p/{number}"] = html(page)
-    front.write(WAIT)
-    assert [row["name"] for row in front.crawl()] == ["done"] * 3
-    assert {path for path in front.site.paths if path.startswith(("/api/", "/closed/"))} == set()
-    assert {"/open/a", "/open/worker", "/open/frame"} <= set(front.site.paths)
-    told = [text for text in warnings(front) if "robots.txt" in text]
-    assert len(told) == 2, "once for each rule"
-    assert any("/api/" in text and front.site.url("/api/p/1") in text for text in told), told
+def job(front: Front, path: str) -> tuple[str, str]:
+    found = front.project.job(front.site.url(path))
+    return found["state"], found["reason"] or ""
 
 
-def test_an_empty_page_says_that_its_data_are_disallowed(front: Front) -> None:
-    front.pages = 1
-    front.site["/robots.txt"] = "User-agent: *\nDisallow: /api/"
+@pytest.mark.parametrize("body", ["", "<p>sorry</p>"], ids=["empty", "with content"])
+def test_statuses_are_judged_as_those_of_plain_pages(front: Front, body: str) -> None:
+    front.pages = 4
+
+    def busy(request: Request) -> Page:
+        return Page(html(ROW.format("late"))) if request.attempt > 1 else Page(body, 503, headers={"Retry-After": "3"})
+
+    front.site["/p/1"], front.site["/p/2"] = Page(body, 404), Page(body, 500)
+    front.site["/p/3"], front.site["/p/4"] = busy, Page(body, 418)
     front.write()
-    front.crawl("--set", "deadline=4", "--set", "max_attempts=1", code=1)
-    reason = front.project.job(front.site.url("/p/1"))["reason"]
-    assert "timeout after 4 s: #ready did not come; " in reason
-    assert "robots.txt" in reason
-    assert front.site.url("/api/p/1") in reason
+    started = time.monotonic()
+    crawl(front, "--set", "max_attempts=2", code=1)
+    assert job(front, "/p/1") == ("FAILED", "HTTP 404 (gone)")
+    assert job(front, "/p/2") == ("FAILED", "HTTP 500")
+    assert job(front, "/p/3")[0] == "DONE"
+    assert job(front, "/p/4") == ("FAILED", "HTTP 418")
+    first, second = [one.started for one in front.site.exchanges if one.path == "/p/3"]
+    assert 3.0 <= second - first < 25.0
+    assert time.monotonic() - started < 60, "what the page of an error lacks is not waited for"
 
 
-def test_the_rules_of_another_host_hold_where_they_are_known(front: Front, second_site: Site) -> None:
-    front.pages = 1
-    second_site["/robots.txt"] = "User-agent: *\nDisallow: /closed"
-    second_site["/q"] = html("<p class=item><b>other</b>")
-    second_site["/closed"] = second_site["/open"] = Page("x", headers={"Access-Control-Allow-Origin": "*"})
-    parts = f"fetch('{second_site.url('/closed')}').catch(() => 0); fetch('{second_site.url('/open')}')"
-    front.site["/p/1"] = Page(html(f"<script>{parts}</script>{DONE}"), delay=2.0)
-    front.write(WAIT)
+def test_challenges_and_signs_are_seen_on_the_rendered_page(front: Front) -> None:
+    front.pages = 2
+    front.site["/p/1"] = html("<p id=ready></p><script>document.body.append('Verify you ' + 'are human')</script>")
+    front.write()
     text = (front.project.defs / "crawl.yml").read_text()
-    front.project.write(text.replace("{locators: [", f'{{locators: [{{url: "{second_site.url("/q")}"}}, '))
-    assert [row["name"] for row in front.crawl()] == ["done", "other"]
-    assert "/open" in second_site.paths
-    assert "/closed" not in second_site.paths
+    front.project.write(text + 'hosts: {127.0.0.1: {blocked: [{match: "verify you are human"}]}}\n')
+    crawl(front, "--set", "max_attempts=1", code=1)
+    state, reason = job(front, "/p/1")
+    assert state == "FAILED"
+    assert reason.startswith("blocked: ")
+    assert job(front, "/p/2")[0] == "DONE"
 
 
-def test_windows_and_shared_workers_ask_for_nothing(front: Front) -> None:
+def test_what_scripts_write_into_the_head_counts(front: Front) -> None:
+    front.pages = 3
+    add = "<p id=ready></p><script>document.head.insertAdjacentHTML('beforeend', `{}`)</script>"
+    front.site["/p/1"] = html(add.format("<meta http-equiv=refresh content='1; url=/q/1'>"))
+    front.site["/p/2"] = html(add.format("<link rel=canonical href='/q/2'>"))
+    front.site["/p/3"] = html(add.format("<meta name=robots content=nofollow>") + "<a href='/q/3'>no</a>")
+    for number in (1, 2, 3):
+        front.site[f"/q/{number}"] = html(ROW.format(f"q{number}"))
+    front.write("{browser: {wait: '#ready'}}\n    canonical: true", more="    links: [{selector: a}]")
+    crawl(front)
+    assert sorted(row["name"] for row in front.project.rows("item")) == ["q1", "q2"]
+    assert "/q/3" not in front.site.paths
+
+
+def test_a_plain_document_does_not_serve_a_browser(front: Front) -> None:
     front.pages = 1
-    front.site["/shared.js"] = Page("fetch('/closed/shared')", headers=SCRIPT)
-    buttons = {
-        "a": "<a id=a target=_blank href=/closed/a>a</a>",
-        "b": "<a id=b target=_blank rel=noopener href=/closed/b>b</a>",
-        "c": "<button id=c onclick=\"window.open('/closed/c')\">c</button>",
-        "d": "<form action=/closed/d target=_blank><button id=d>d</button></form>",
-    }  # fmt: skip
-    script = "try { new SharedWorker('/shared.js') } catch (e) {}; open('/closed/open')"
-    front.site["/p/1"] = html(f"{''.join(buttons.values())}<script>{script}</script>{DONE}")
-    clicks = ", ".join(f"{{click: '#{name}'}}" for name in buttons)
-    front.write(f"{{browser: {{wait: .item, actions: [{clicks}, {{wait: 1}}]}}}}")
-    assert [row["name"] for row in front.crawl()] == ["done"]
-    assert [path for path in front.site.paths if path.startswith("/closed/")] == []
-
-
-def test_documents_that_actions_lead_to_wait_for_their_turn(front: Front) -> None:
-    front.pages = 1
-    front.site["/p/1"] = html("<a id=next href=/p/2>next</a>")
-    front.site["/p/2"] = html("<a id=next href=/p/3>next</a>")
-    front.site["/p/3"] = html("<p class=item><b>third</b>")
-    clicks = "{click: '#next'}, {wait: \"[href='/p/3']\"}, {click: '#next'}, {wait: .item}"
-    front.write(f"{{browser: {{actions: [{clicks}]}}}}")
+    change = "<script>document.querySelector('b').textContent = 'made'</script>"
+    front.site["/p/1"] = html(f"<p class=item><b>plain</b></p>{change}")
+    front.write("browser")
     text = (front.project.defs / "crawl.yml").read_text()
-    front.project.write(f"{text}\nhosts: {{127.0.0.1: {{delay: 3}}}}\n")
-    assert [row["name"] for row in front.crawl("--set", "deadline=5")] == ["third"]
-    first, second, third = (front.site.start_times(f"/p/{number}")[0] for number in (1, 2, 3))
-    assert min(second - first, third - second) > 2.5, "but for what a connection takes"
+    front.project.write(text.replace("    loader: browser\n", ""))
+    crawl(front, "--set", "live=P1D")
+    assert [row["name"] for row in front.project.rows("item")] == ["plain"]
+    front.project.write(text)
+    crawl(front, "--set", "live=P1D")
+    assert [row["name"] for row in front.project.rows("item")] == ["made"]
+    assert front.site.count("/p/1") == 2
+    crawl(front, "--set", "live=P1D")
+    assert front.site.count("/p/1") == 2
 
 
-def test_a_document_that_robots_txt_disallows_ends_its_page(front: Front) -> None:
+def test_a_changed_loader_makes_no_page_stale_and_retry_renders_again(front: Front) -> None:
+    front.pages = 2
+    front.write()
+    crawl(front)
+    asked = len(front.site.exchanges)
+    front.write("{browser: {wait: '#ready', block: [images]}}")
+    plan = json.loads(front.project.run_command("plan", "--json").out)
+    assert (plan["pages"], plan["compared"]) == (0, 0)
+    crawl(front, "--set", "live=P1D")
+    assert len(front.site.exchanges) == asked
+    assert front.project.run_command("retry", "--state", "done").code == 0
+    crawl(front, "--resume")
+    assert front.site.count("/p/1") == 2
+    assert sorted(row["name"] for row in front.project.rows("item")) == [row["name"] for row in front.rows[:6]]
+
+
+def test_an_edit_is_planned_and_extracted_without_a_browser(front: Front) -> None:
+    front.pages = 2
+    front.write()
+    crawl(front)
+    asked = len(front.site.exchanges)
+    front.write(fields="{name: {selector: i, required: true}}")
+    plan = front.project.run_command("plan", "--json")
+    assert '"changed":6' in plan.out.replace(" ", "") or "6" in plan.out, plan.out
+    done = front.project.start_command(
+        "extract", "--data", str(front.project.data), "--defs", str(front.project.defs)
+    ).wait(60)
+    assert done.code == 0, done.err
+    assert sorted(row["name"] for row in front.project.rows("item")) == ["1.00", "1.10", "1.20", "2.00", "2.10", "2.20"]
+    assert len(front.site.exchanges) == asked
+
+
+def test_changes_between_runs_of_rendered_pages(front: Front) -> None:
     front.pages = 1
-    front.site["/robots.txt"] = "User-agent: *\nDisallow: /closed"
-    front.site["/p/1"] = html("<a id=next href=/closed>next</a>")
-    front.write("{browser: {actions: [{click: '#next'}, {wait: .item}]}}")
-    began = time.monotonic()
-    front.crawl(code=1)
-    assert time.monotonic() - began < 25
-    assert front.project.job(front.site.url("/p/1"))["state"] == "SKIPPED"
-    assert "/closed" not in front.site.paths
+    front.write(more="    key: [name]")
+    crawl(front)
+    items = [
+        {"name": "Item 1-0", "price": "9"},
+        {"name": "Item 1-1", "price": "1.10"},
+        {"name": "Item 1-2", "price": "1.20"},
+    ]
+    front.site["/api/p/1"] = Page(json.dumps(items), headers={"Content-Type": "application/json"})
+    crawl(front)
+    changes = front.project.run_command("export", "item", "--changes").out
+    assert "Item 1-0" in changes
+    assert "Item 1-1" not in changes
+
+
+def test_revalidate_is_refused(front: Front) -> None:
+    front.write("browser\n    revalidate: true")
+    done = front.project.run_command("check")
+    assert done.code == 2
+    assert "`revalidate` compares what a server sends" in done.out + done.err
+
+
+FRAMES = """
+<iframe src=/f/outer></iframe><iframe id=doc></iframe><iframe src="about:blank"></iframe>
+<div id=host></div><script>
+doc.srcdoc = '<p class=item><b>srcdoc</b></p><iframe src=/f/inner></iframe>';
+const root = host.attachShadow({mode: 'open'});
+root.innerHTML = '<iframe src=/f/shadowed></iframe>';
+</script>"""
+
+
+def test_frames_of_the_site_are_parts_of_the_page(front: Front, second_site: Any) -> None:
+    front.pages = 1
+    second_site.fallback = lambda _: Page(html(ROW.format("foreign")))
+    front.site["/p/1"] = html(FRAMES + f"<iframe src='http://localhost:{second_site.port}/'></iframe>")
+    front.site["/f/outer"] = html("<p class=item><b>outer</b></p><iframe src=/f/inner></iframe>")
+    front.site["/f/inner"] = html(
+        "<div id=h></div><script>h.attachShadow({mode: 'open'}).innerHTML = '<p class=item><b>inner</b></p>'</script>"
+    )
+    front.site["/f/shadowed"] = html("<p class=item><b>shadowed</b></p>")
+    front.write("{browser: {wait: idle, frames: true}}")
+    crawl(front)
+    assert sorted(row["name"] for row in front.project.rows("item")) == [
+        "inner", "inner", "outer", "shadowed", "srcdoc",
+    ]  # fmt: skip
