@@ -1,0 +1,49 @@
+"""Which cookies a page begins with, and which of its changes the site keeps."""
+
+from multidict import CIMultiDict
+
+from engine.browser.messages import BrowserCookie
+from engine.browser.page_cookies import list_changes, list_cookies
+from engine.http.cookies import SessionCookies
+from engine.http.exchange import OutgoingRequest, RequestTerms
+
+
+def ask(url: str, cookie: str = "") -> OutgoingRequest:
+    return OutgoingRequest("GET", url, CIMultiDict({"Cookie": cookie} if cookie else {}), b"", RequestTerms(url=url))
+
+
+def jar(*set_cookies: str, url: str = "http://www.shop.test/a/b") -> SessionCookies:
+    cookies = SessionCookies()
+    cookies.extract_cookies(ask(url), set_cookies)
+    return cookies
+
+
+def test_a_page_has_the_cookies_of_its_site_with_their_domains_and_paths() -> None:
+    cookies = jar("own=1; Path=/a", "all=2; Domain=shop.test; Path=/", "same=jar")
+    listed = list_cookies(ask("http://www.shop.test/", "same=defs"), cookies.list_all("api.shop.test"))
+    assert sorted((one.name, one.value, one.domain, one.path) for one in listed) == [
+        ("all", "2", ".shop.test", "/"), ("own", "1", "www.shop.test", "/a"), ("same", "defs", "www.shop.test", "/"),
+    ]  # fmt: skip
+    assert cookies.list_all("shop.other") == []
+
+
+def test_a_name_without_a_dot_stays_as_it_is() -> None:
+    cookies = jar("own=1", url="http://shop/")
+    [one] = list_cookies(ask("http://shop/"), cookies.list_all("shop"))
+    assert one.domain == "shop"
+
+
+def test_what_a_page_changes_is_kept_for_its_site_alone() -> None:
+    request = ask("http://www.shop.test/")
+    sent = [BrowserCookie(name=name, value="1", domain="www.shop.test") for name in ("same", "changed", "gone")]
+    now = [
+        sent[0],
+        BrowserCookie(name="changed", value="2", domain="www.shop.test"),
+        BrowserCookie(name="new", value="3", domain=".shop.test", path="/x", secure=True),
+        BrowserCookie(name="track", value="4", domain=".ads.test"),
+        BrowserCookie(name="other", value="5", domain="api.shop.test"),
+    ]
+    assert list_changes(request, sent, now) == [
+        "changed=2; Path=/", "new=3; Path=/x; Domain=shop.test; Secure", "gone=; Path=/; Max-Age=0",
+    ]  # fmt: skip
+    assert list_changes(request, sent, sent) == []
