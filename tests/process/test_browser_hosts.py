@@ -1,10 +1,14 @@
 """What the rules of hosts do for pages that a browser loads: proxies, credentials, cookies, bad answers."""
 
+from pathlib import Path
+
 import pytest
 
+from .certificates import Authority
+from .project import Project
 from .proxy import serve_proxy
 from .shop_front import NEEDS_BROWSER, Front, assert_nothing_left
-from .site import Page, Request, html
+from .site import Page, Request, html, serve_site
 from .socks_proxy import serve_socks
 
 pytestmark = NEEDS_BROWSER
@@ -38,6 +42,24 @@ def test_traffic_of_a_host_goes_through_its_proxy(front: Front, kind: str) -> No
         assert not any("127.0.0.1" in one for one in asked)
     assert SECRET not in front.project.logs()
     assert_nothing_left(front.project)
+
+
+@pytest.mark.parametrize("kind", ["http", "socks5h"])
+def test_https_goes_through_a_tunnel_of_the_proxy(project: Project, tmp_path: Path, kind: str) -> None:
+    opened = serve_proxy(f"us:{SECRET}") if kind == "http" else serve_socks(f"us:{SECRET}")
+    with serve_site(Authority(tmp_path).server_context("shop.test")) as site, opened as proxy:
+        front = Front(project, site)
+        front.pages = 1
+        proxy.names["shop.test"] = "127.0.0.1"
+        url = f"{kind}://us:{VARIABLE}@127.0.0.1:{proxy.port}"
+        write(front, f'{{proxy: "{url}", tls: {{verify: false}}}}')
+        assert front.crawl() == front.rows
+        prefix = "CONNECT " if kind == "http" else ""
+        assert set(proxy.asked) == {f"{prefix}shop.test:{site.port}"}
+        write(front, f'{{proxy: "{url}", robots: false}}')
+        front.crawl("--fresh", code=1)
+        reason = project.job(f"https://shop.test:{site.port}/p/1")["reason"]
+        assert "TLS: invalid certificate" in reason
 
 
 def test_a_proxy_that_refuses_fails_the_page_and_is_named(front: Front) -> None:
