@@ -59,8 +59,7 @@ def find_page(
     group = groups[0].name if groups else None
     document = read_source(source, url, definitions, settings, group, browser=browser)
     _require_ok(document)
-    if document.advice:
-        write_stderr(document.advice)
+    write_stderr(*document.notes)
     origin = locator_origin(definitions, data_def, document.url, settings)
     return FoundPage(document=document, origin=origin, source=source)
 

@@ -315,7 +315,7 @@ class SelectorShell:
     def _print_page(self, _: str) -> None:
         document = self._document
         kind = f"{document.status} {self._page.kind}"
-        write_lines(f"{document.url}: {kind}, {len(document.body):,} bytes, {document.origin}")
+        write_lines(f"{document.url}: {kind}, {len(document.body):,} bytes, {document.origin}", *document.notes)
 
     def _print_help(self, _: str) -> None:
         write_lines(*HELP.splitlines())

@@ -59,8 +59,8 @@ class TrialDocument(Struct, frozen=True, kw_only=True):
     """Of its answer, names in lower case."""
     is_rendered: bool = False
     """Whether a browser has just rendered it."""
-    advice: str = ""
-    """How its crawl would load it otherwise, with what to write."""
+    notes: tuple[str, ...] = ()
+    """What a browser was refused for it, and how its crawl would load it otherwise."""
     refusal: str = ""
     """Why its answer refuses the crawler; empty for a page."""
 

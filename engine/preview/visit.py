@@ -198,7 +198,8 @@ class _Visit:
             self._rendering.prepare(settings)
             written = self._def_cache.definitions(1).task_group(group)
             reason, advice = describe_rule(written, always=self._rendering.always)
-            return replace(self._load(job, reason), advice=advice)
+            rendered = self._load(job, reason)
+            return replace(rendered, notes=(*rendered.notes, advice)) if advice else rendered
         document = self._load(job, "")
         lacks, reason = find_lack(document, task_group, self._def_cache.definitions(1), settings)
         if not lacks:
@@ -230,6 +231,7 @@ class _Visit:
             headers=redact_headers(page.response.headers),
             origin=f"{verb} in {page.attempt.seconds * 1000:.0f} ms{why}",
             is_rendered=bool(reason),
+            notes=tuple([f"{page.url}: {note}" for note in page.response.notes]),
             refusal=page.response.refusal or "",
         )
 

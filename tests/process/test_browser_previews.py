@@ -131,6 +131,16 @@ def test_a_shell_reads_what_the_page_became(front: Front, temporary: Path) -> No
     assert not list(temporary.iterdir())
 
 
+def test_what_a_page_was_refused_is_named(front: Front, temporary: Path) -> None:
+    front.site["/p/1"] = html(
+        "<script>fetch('http://127.0.0.2:8099/x', {mode: 'no-cors'})</script><b class=item>there</b>"
+    )
+    front.write("{browser: {wait: idle}}", fields="{name: {}}")
+    done = run(front, "try", "item", front.site.url("/p/1"))
+    assert rows_of(done) == [{"name": "there"}]
+    assert f"{front.site.url('/p/1')}: the address guard refused 127.0.0.2:8099" in done.err
+
+
 @pytest.mark.parametrize("moment", ["start", "page", "twice"])
 def test_ctrl_c_leaves_neither_a_browser_nor_a_folder(front: Front, temporary: Path, moment: str) -> None:
     front.site["/p/1"] = html("<p>never</p>")
