@@ -59,9 +59,12 @@ def main() -> int:
         if tenth
     ]
     print(table(["tenth", "node, MB", "browsers, MB"], rows))
+    if crawl.returncode or not (tenths[0] and tenths[-1]):
+        print("the crawl failed, or is too short", file=sys.stderr)
+        return crawl.returncode or 1
     first, last = (median(sum(pair) for pair in tenth) for tenth in (tenths[0], tenths[-1]))
     print(f"{options.pages:,} pages in {seconds:,.0f} s; the last tenth has {last / first:.2f} of the first")
-    return crawl.returncode or int(last > _MOST * first)
+    return int(last > _MOST * first)
 
 
 def _count_done(path: Path) -> int:
