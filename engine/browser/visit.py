@@ -42,6 +42,7 @@ _FINAL = {
     "ERR_TOO_MANY_REDIRECTS": "too many redirects",
 }
 """What a further attempt would not change, by its code."""
+_MISTAKES = ("while parsing", "is not a valid selector", "Unknown key")
 _CERTIFICATE = TLS + "invalid certificate: {}"
 
 
@@ -100,7 +101,10 @@ class PageVisit:
         except RenderedTooLarge as error:
             return self._fail(str(error), retryable=False)
         except BrowserError as error:
-            return self._fail(self._end or _describe(error), is_broken=True)
+            text = self._end or _describe(error)
+            if _is_mistake(text):
+                return self._fail(f"wait: {text}", retryable=False)
+            return self._fail(text, is_broken=True)
         finally:
             self._captures.close()
             self._traffic.close()
@@ -294,9 +298,10 @@ class PageVisit:
             async with asyncio.timeout(limit):
                 await self._do(page, action, limit * 1000)
         except (BrowserError, TimeoutError) as error:
-            if not action.optional:
-                text = f"timeout after {limit:g} s" if isinstance(error, TimeoutError) else _describe(error)
-                raise _Failed(f"action {number} ({_title(action)}): {text}") from error
+            text = f"timeout after {limit:g} s" if isinstance(error, TimeoutError) else _describe(error)
+            if not action.optional or _is_mistake(text):
+                text = f"action {number} ({_title(action)}): {text}"
+                raise _Failed(text, retryable=not _is_mistake(text)) from error
 
     async def _do(self, page: Page, action: BrowserAction, limit: float) -> None:
         if action.click is not None:
@@ -355,6 +360,11 @@ def _is_number(text: str) -> bool:
 def _title(action: BrowserAction) -> str:
     given: Sequence[tuple[str, Any]] = [(name, getattr(action, name)) for name in BrowserAction.__struct_fields__]
     return next((f"{name} {value}" if isinstance(value, str) else name for name, value in given if value), "")
+
+
+def _is_mistake(text: str) -> bool:
+    """Whether an error is one of the defs: a selector or a key that means nothing to the browser."""
+    return any(mark in text for mark in _MISTAKES)
 
 
 def _describe(error: BrowserError) -> str:

@@ -199,6 +199,24 @@ def test_a_page_whose_renderer_dies_before_its_answer_is_tried_again(front: Fron
 
 
 @pytest.mark.parametrize(
+    ("loader", "wanted"),
+    [
+        ("{browser: {wait: 'div['}}", "wait: Unexpected token"),
+        ("{browser: {actions: [{click: 'a:has-txt(b)', optional: true}]}}", "action 1 (click a:has-txt(b)): "),
+        ("{browser: {actions: [{press: Entr}]}}", 'action 1 (press Entr): Unknown key: "Entr"'),
+    ],
+)
+def test_a_selector_or_key_that_means_nothing_is_told_and_not_tried_again(
+    front: Front, loader: str, wanted: str
+) -> None:
+    front.pages = 1
+    front.write(loader)
+    front.crawl(code=1)
+    assert wanted in front.project.job(front.site.url("/p/1"))["reason"]
+    assert front.site.count("/p/1") == 1
+
+
+@pytest.mark.parametrize(
     "page",
     [Page(b"x", headers={"Content-Type": "application/octet-stream"}), Page(status=204)],
     ids=["file", "no content"],
