@@ -8,7 +8,7 @@ from engine.model.definition import Definitions
 from engine.runtime.extras import require_extra
 from engine.settings import Settings
 
-_SHELLS = ("chromium-headless-shell", "chrome-headless-shell")
+SHELLS = ("chromium-headless-shell", "chrome-headless-shell")
 """They make no window for a page, which costs most of its time."""
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "microsoft-edge")
 
@@ -31,7 +31,7 @@ def find_browser(settings: Settings, user: str = "`loader: browser`", *, shows: 
             text = f"browser = {settings.browser}: no such program"
             raise UsageError(text, "Set browser to the path of Chromium or Chrome, or remove it.")
         return path
-    names = _BROWSERS if shows else _SHELLS + _BROWSERS
+    names = _BROWSERS if shows else SHELLS + _BROWSERS
     path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
         text = f"no browser is on PATH ({os.environ.get('PATH', '')}): looked for {', '.join(names[:5])}"

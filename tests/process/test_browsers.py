@@ -202,7 +202,6 @@ def test_a_page_whose_renderer_dies_before_its_answer_is_tried_again(front: Fron
     ("loader", "wanted"),
     [
         ("{browser: {wait: 'div['}}", "wait: Unexpected token"),
-        ("{browser: {actions: [{click: 'a:has-txt(b)', optional: true}]}}", "action 1 (click a:has-txt(b)): "),
         ("{browser: {actions: [{press: Entr}]}}", 'action 1 (press Entr): Unknown key: "Entr"'),
     ],
 )

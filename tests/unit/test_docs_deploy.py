@@ -10,10 +10,11 @@ import yaml
 from msgspec.structs import fields
 
 from console.cli.main import crawl_console
+from engine.browser import find
 from engine.defs.loader import load
 from engine.settings import Settings
 
-from .doc_pages import ROOT, prose
+from .doc_pages import ROOT, blocks, prose
 
 COMPOSE = yaml.safe_load((ROOT / "docs/deploy/compose.yml").read_text("utf-8"))
 MANIFESTS = {
@@ -54,6 +55,15 @@ def test_the_image_is_slim_not_root_and_reaps():
     assert set(extras.split(",")) <= set(
         tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     )
+
+
+def test_the_image_with_a_browser_has_one_that_is_found_and_what_its_sandbox_calls():
+    (extras,) = re.findall(r"--build-arg EXTRAS=(\S+)", CONTAINERFILE)
+    (package,) = re.findall(r"--build-arg PACKAGES=(\S+)", CONTAINERFILE)
+    assert "browser" in extras.split(",")
+    assert package in find.SHELLS, "the package has a program of its name"
+    (entry,) = blocks((ROOT / "docs/defs/browser.md").read_text("utf-8"), "json")
+    assert json.loads(entry) == {"names": ["clone", "unshare", "chroot"], "action": "SCMP_ACT_ALLOW"}
 
 
 def test_services_refer_to_what_exists():
