@@ -42,12 +42,11 @@ async def events(request: Request) -> Response:
     """What changes, as server-sent events; without `?data=`, of several data dirs their lines."""
     crawls, address = crawls_of(request), who_asks(request.scope)
     if len(crawls.watches) > 1 and "data" not in request.query_params:
-        return _stream(crawls.channel.listen(address))
+        return _stream(crawls.channel.messages(crawls.channel.open(address)))
     watch = crawls.find(request)
     last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
-    if not (last.isascii() and last.isdigit() and len(last) < 19):
-        return _stream(watch.channel.listen(address))
-    return _stream(watch.channel.listen(address, lambda: watch.log_after(int(last))))
+    is_id = last.isascii() and last.isdigit() and len(last) < 19
+    return _stream(await watch.listen(address, int(last) if is_id else None))
 
 
 async def login(request: Request) -> Response:

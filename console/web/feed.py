@@ -12,6 +12,7 @@ SECONDS = 1.0
 """Between two messages."""
 _MAX_WAITING = 8
 """Messages that wait for a client; one that is slower misses them and gets the whole state again."""
+_MAX_MISSED = 60
 _ALIVE_SECONDS = 15.0
 _RETRY = b"retry: 2000\n\n"
 _ALIVE = b":\n\n"
@@ -31,7 +32,7 @@ class Channel:
 
     def __init__(self, read: Callable[[], Awaitable[Update]] | None) -> None:
         self.read = read
-        self._feeds: set[_Feed] = set()
+        self._feeds: set[Feed] = set()
         self._ticking: asyncio.Task[None] | None = None
         self._state: dict[str, Any] = {}
         self._closed = False
@@ -41,19 +42,25 @@ class Channel:
         """The addresses of those who listen."""
         return sorted(feed.address for feed in self._feeds)
 
-    async def listen(self, address: str, first: Callable[[], Awaitable[bytes]] | None = None) -> AsyncIterator[bytes]:
-        """The messages for one client, until it leaves or the channel is closed. `first`: what it alone gets."""
-        yield _RETRY
-        if first is not None and (message := await first()):
-            yield message
-        feed = _Feed(address)
+    def open(self, address: str) -> "Feed":
+        """From now on the messages are kept for a client, who then gets them by `messages`."""
+        feed = Feed(address)
         self._feeds.add(feed)
         if self._ticking is None:
             self._state = {}
             self._ticking = asyncio.create_task(self._tick())
         elif self._state:
             feed.put(_status(self._state))
+        return feed
+
+    async def messages(
+        self, feed: "Feed", first: Callable[[], Awaitable[bytes]] | None = None
+    ) -> AsyncIterator[bytes]:  # fmt: skip
+        """The messages for one client, until it leaves or the channel is closed. `first`: what it alone gets."""
         try:
+            yield _RETRY
+            if first is not None and (message := await first()):
+                yield message
             while not self._closed:
                 try:
                     message = await asyncio.wait_for(feed.messages.get(), _ALIVE_SECONDS)
@@ -87,35 +94,39 @@ class Channel:
         before, self._state = self._state, update.state
         changed = {key: value for key, value in update.state.items() if key not in before or before[key] != value}
         messages = [message for message in (_status(changed) if changed else b"", update.message) if message]
-        for feed in self._feeds:
-            if feed.is_behind:
+        for feed in list(self._feeds):
+            if feed.missed > _MAX_MISSED:  # its client left before its answer began
+                self._feeds.discard(feed)
+            elif feed.missed:
                 feed.restart(_status(update.state))
             else:
                 for message in messages:
                     feed.put(message)
 
 
-class _Feed:
+class Feed:
     """The messages that wait for one client."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.messages: asyncio.Queue[bytes] = asyncio.Queue(_MAX_WAITING)
-        self.is_behind = False
+        self.missed = 0
+        """Messages since it was full."""
 
     def put(self, message: bytes) -> None:
         try:
             self.messages.put_nowait(message)
         except asyncio.QueueFull:
-            self.is_behind = True
+            self.missed += 1
 
     def restart(self, message: bytes) -> None:
         """Give up the messages that wait for this one, once the client has begun to read again."""
         if self.messages.full():
+            self.missed += 1
             return
         while not self.messages.empty():
             self.messages.get_nowait()
-        self.is_behind = False
+        self.missed = 0
         self.put(message)
 
 

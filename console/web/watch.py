@@ -3,9 +3,10 @@
 import asyncio
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -105,6 +106,10 @@ class Watch:
         self._reading: asyncio.Task[CrawlView] | None = None
         self._view: CrawlView | None = None
         self._publishing: Future[None] | None = None
+        self._lines: deque[dict[str, Any]] = deque(maxlen=_MAX_REPLAYED)
+        """The last lines of the log: a view may be read for others than those who listen."""
+        self._told = 0
+        """The id of the last line that those who listen got."""
 
     async def current(self) -> CrawlView:
         """The newest view, at most a second old; those who ask meanwhile share one read."""
@@ -119,16 +124,21 @@ class Watch:
         """Have the thread of the data dir read more. Raises CrawlError."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question)
 
-    async def log_after(self, event: int) -> bytes:
-        """The message with the lines of the latest run after this one, the last of them if there are many."""
+    async def listen(self, address: str, after: int | None = None) -> AsyncIterator[bytes]:
+        """The messages for one client; with `after`, first the lines of the log that came since that one."""
+        if not self.channel.listeners:
+            self._told = (await self.current()).last_event
+        feed, upto = self.channel.open(address), self._told  # later lines come by the feed
+        return self.channel.messages(feed, None if after is None else partial(self._replay, after, upto))
+
+    async def _replay(self, after: int, upto: int) -> bytes:
+        """The message with the lines of the latest run between these, the last of them if there are many."""
         run = (await self.current()).poll.snapshot.run
         if run is None:
             return b""
-        seq = run.seq
-        lines = await self.ask(
-            lambda source: source.events(seq, max(event, source.last_event_id() - _MAX_REPLAYED), _MAX_REPLAYED)
-        )
-        return log_message([event_as_dict(id_, line) for id_, line in lines])
+        seq, begin = run.seq, max(after, upto - _MAX_REPLAYED)
+        lines = await self.ask(lambda source: source.events(seq, begin, _MAX_REPLAYED))
+        return log_message([event_as_dict(id_, line) for id_, line in lines if id_ <= upto])
 
     def publish(self, row: ServerRow) -> None:
         """Say in the data dir who serves it, unless that is still under way."""
@@ -144,11 +154,14 @@ class Watch:
     async def _refresh(self) -> CrawlView:
         loop = asyncio.get_running_loop()
         self._view = await loop.run_in_executor(self._thread, self._read, self._view)
+        self._lines.extend(self._view.log)
         return self._view
 
     async def _update(self) -> Update:
         view = await self.current()
-        return Update(view.number, {**view.status, "error": view.error}, log_message(view.log))
+        lines = [line for line in self._lines if line["id"] > self._told]
+        self._told = max(self._told, view.last_event)
+        return Update(view.number, {**view.status, "error": view.error}, log_message(lines))
 
     def _answer(self, question: Callable[[DataSource], Answer]) -> Answer:
         self._follow_files()

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from . import test_secrets
 from .library import Library
 from .project import Project, until
 from .site import Site
@@ -272,6 +273,31 @@ def test_metrics_are_those_of_the_status(project: Project, library: Library, tmp
         done = subprocess.run(["promtool", "check", "metrics"], input=answer.text, capture_output=True, text=True)
         remark = 'crawl_host_seconds non-summary metrics should not have "quantile" label'
         assert set(done.stderr.splitlines()) == {remark}, "gauges: a summary could not say how many answers it has"
+    server.stop()
+
+
+def test_no_answer_holds_a_secret(
+    project: Project, site: Site, second_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", test_secrets.CANARIES["env"])
+    site.fallback = second_site.fallback = test_secrets.answer
+    test_secrets.write_defs(project, site, second_site)
+    base = f"http://{test_secrets.CANARIES['user']}:{test_secrets.CANARIES['base']}@127.0.0.1:{site.port}/"
+    project.start("--set", f"base_url={base}", "--set", "max_attempts=1", nodes=1).wait()
+    server = WebServer(project, "--control")
+    texts = [
+        server.client.get(path).text for path in ("/", "/status.json", "/metrics", "/health", "/login", "/nothing")
+    ]
+    with server.client.stream("GET", "/events", params={"after": "1"}) as answer:
+        for text in answer.iter_text():
+            texts.append(text)
+            if "event: status" in text:
+                break
+    texts.append(server.command("seed", group="private", urls=[f"http://u:{test_secrets.ANSWERED}@h.example/"]).text)
+    texts.append(server.client.get("/events", headers={"Authorization": "Bearer wrong"}).text)
+    assert "canary" not in "".join(texts)
+    assert server.token not in "".join(texts)
+    assert project.status()["jobs"]["done"] > 5
     server.stop()
 
 

@@ -12,7 +12,9 @@ from console.cli.commands import COMMANDS, EXAMPLES
 from console.cli.main import crawl_console, main
 
 CONTEXT = click.Context(crawl_console)
+WEB = ("jinja2", "prometheus_client", "starlette", "uvicorn")
 HEAVY = (
+    *WEB,
     "httptools",
     "httpx",
     "huey",
@@ -41,6 +43,16 @@ def command_of(name: str) -> click.Command:
     command = crawl_console.get_command(CONTEXT, name)
     assert command is not None
     return command
+
+
+def test_no_process_of_a_crawl_imports_the_web_server() -> None:
+    modules = imported(
+        "import importlib, console.cli.headless, engine.supervise.build\n"
+        "from engine.supervise.nodes import PROCESSES\n"
+        "for process in PROCESSES: importlib.import_module(process.partition(':')[0])"
+    )
+    assert "engine.node.process" in modules
+    assert {name for name in modules if name.startswith((*WEB, "console.web"))} == set()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
