@@ -8,9 +8,7 @@ from typing import NamedTuple
 from engine.http.address_guard import GuardedAddress, connect, connect_failure
 from engine.http.errors import AddressRefused, FetchFailed
 from engine.http.transports.guard import Resolvers, check_url
-from engine.http.transports.guarded_backend import SocketStream
 from engine.http.transports.proxies import PROXY_REFUSES, Proxy, ProxyFailed, ProxyRotation, read_proxy, tunnel_failure
-from engine.http.transports.socks import SocksBackend
 from engine.http.transports.tls import TlsContexts
 from engine.model.host import HostRoute
 
@@ -88,6 +86,9 @@ class FarEnds:
         raise self._rotation.failure(proxies)
 
     async def _open_socks(self, proxy: Proxy, access: HostAccess, host: str, port: int) -> FarEnd:
+        from engine.http.transports.guarded_backend import SocketStream  # slow, and few hosts have such a proxy
+        from engine.http.transports.socks import SocksBackend
+
         own = self._resolvers.find(exempt=access.is_exempt)
         backend = SocksBackend(self._resolvers.find(exempt=True), proxy, own, seconds=_PROXY_SECONDS)
         async with asyncio.timeout(None) as backend.limit:
