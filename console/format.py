@@ -17,6 +17,9 @@ from engine.runtime.beat_file import NodeBrowsers
 if TYPE_CHECKING:
     from engine.preview.plan import Plan
 
+Span = tuple[str, str]
+"""A text and its role, by which a console chooses its style: `text dim good warn bad accent title strong`."""
+
 _SPARKS = "▁▂▃▄▅▆▇█"
 _BRAILLE = 0x2800
 _LEFT = (0x40, 0x04, 0x02, 0x01)

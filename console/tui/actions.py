@@ -16,6 +16,14 @@ from console.tui.host import AppHost
 from console.tui.screens.dialogs import confirm_dialog, kill_dialog
 from console.tui.state.control import ControlClient, Retried
 from console.tui.widgets.bars import HintBar
+from console.words.questions import (
+    Question,
+    cancel_question,
+    exclude_question,
+    kill_nodes_question,
+    kill_run_question,
+    retry_question,
+)
 from engine.errors import CrawlError, UsageError
 from engine.model.run import RunState
 from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
@@ -117,46 +125,27 @@ class Actions:
             lambda answer: then() if answer == "yes" else None,
         )
 
+    def ask_then(self, question: Question, then: Callable[[], Any]) -> None:
+        title, lines, yes, destructive = question
+        self.confirm_then(title, list(lines), yes, then, destructive=destructive)
+
     def confirm_cancel(self) -> None:
         poll = self._require_supervisor("cancel")
         if poll is None:
             return
-        jobs = poll.snapshot.jobs
-        self.confirm_then(
-            "Cancel the run",
-            [
-                f"{plural(jobs['taken'], 'job')} in flight may finish within the grace time.",
-                f"{plural(jobs['ready'], 'job')} stay ready; every committed row reaches the files.",
-                "`crawl-console run` resumes it.",
-            ],
-            "Cancel the run", lambda: self.send_command("cancel", {}),
-        )  # fmt: skip
+        self.ask_then(cancel_question(poll.snapshot), lambda: self.send_command("cancel", {}))
 
     def confirm_kill(self, nodes: list[str]) -> None:
         """Ask, then kill these nodes, or the run if the list is empty."""
         poll = self._require_supervisor("kill")
         if poll is None:
             return
-        in_flight = {node.id: node.in_flight for node in poll.snapshot.nodes}
         if not nodes:
-            lines = [
-                f"All processes stop immediately; {plural(sum(in_flight.values()), 'job')} in flight are lost.",
-                "When the run resumes, they run again, and rows not yet in the files are written.",
-                "c cancels gracefully instead.",
-            ]
-            self.confirm_then(
-                "Kill the run", lines, "Kill the run", lambda: self.send_command("kill", {}), destructive=True
+            self.ask_then(
+                kill_run_question(poll.snapshot, "c cancels gracefully instead."), lambda: self.send_command("kill", {})
             )
-            return
-
-        count = sum(in_flight.get(name, 0) for name in nodes)
-        lines = [
-            f"{', '.join(nodes)} {'stops' if len(nodes) == 1 else 'stop'} immediately.",
-            f"{plural(count, 'job')} in flight are lost; other nodes run them again.",
-            "Committed rows are safe. A new node replaces each.",
-        ]
-        title = f"Kill {plural(len(nodes), 'node')}"
-        self.confirm_then(title, lines, "Kill", lambda: self.send_to_nodes("kill", nodes), destructive=True)
+        else:
+            self.ask_then(kill_nodes_question(poll.snapshot, nodes), lambda: self.send_to_nodes("kill", nodes))
 
     def choose_kill(self, node: str) -> None:
         """Ask whether to kill this node or the whole run, and name the jobs that are lost."""
@@ -292,18 +281,12 @@ class Actions:
         if not count:
             self._app.show_toast(f"retry: no {' or '.join(job_filter.states.include)} job matches", "warning")
             return
-        text = job_filter.text or " ".join(f"state:{state}" for state in job_filter.states.include)
-        which = "marked" if ids else f"that match {text}"
 
         def retry_now() -> tuple[bool, str]:
             return self._describe_retry(self._control_client.retry_jobs(job_filter, ids, count))
 
-        self.confirm_then(
-            f"Retry {plural(count, 'job')}",
-            [f"{plural(count, 'job')} {which} become READY again, as new; their rows are removed."],
-            f"Retry {count}",
-            lambda: self._run_command("retry", retry_now),
-        )
+        question = retry_question(count, job_filter, marked=bool(ids))
+        self.ask_then(question, lambda: self._run_command("retry", retry_now))
 
     def _describe_retry(self, retried: Retried) -> tuple[bool, str]:
         poll = self._app.last_poll
@@ -344,10 +327,8 @@ class Actions:
         if not count:
             self._app.show_toast(f"exclude: no queued job matches {job_filter.text}", "warning")
             return
-        self.confirm_then(
-            f"Exclude {plural(count, 'queued job')}",
-            [f"{plural(count, 'queued job')} that match {job_filter.text} become SKIPPED.", "u takes it back."],
-            f"Exclude {count}",
+        self.ask_then(
+            exclude_question(count, job_filter, "u takes it back."),
             lambda: self._run_command("exclude", lambda: self._exclude_now(job_filter)),
         )
 

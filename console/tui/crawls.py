@@ -23,10 +23,10 @@ from console.tui.driver import TerminalDriver
 from console.tui.options import ConsoleOptions
 from console.tui.themes import THEMES, AsciiFilter, ThemeStyles, textual_theme
 from console.tui.widgets.bars import HintBar
-from console.tui.widgets.columns import Column
-from console.tui.widgets.header import run_state_span
 from console.tui.widgets.line_canvas import Canvas, Line
-from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.line_table import LineTable
+from console.words.run_line import run_state_span
+from console.words.table import Column, Row
 from engine.errors import CrawlError
 from engine.judge.rates import speed_of
 

@@ -9,10 +9,10 @@ from console.tui.bindings import SUPERVISOR_KEYS, changes_run, key_label
 from console.tui.host import AppHost
 from console.tui.screens import create_view
 from console.tui.screens.base import View
-from console.tui.state.filters import host_filter, state_filter
 from console.tui.state.poller import Poller
 from console.tui.widgets.bars import HintBar, Tabs
-from console.tui.widgets.health_line import HOST_CODES
+from console.words.filters import host_filter, state_filter
+from console.words.health_line import HOST_CODES
 from engine.errors import UsageError
 from engine.model.run import Alarm
 from engine.store.db.filter import JobFilter

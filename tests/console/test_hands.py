@@ -3,7 +3,8 @@
 import pytest
 
 from console.tui.config import Config, load
-from console.tui.widgets.columns import Column, place_columns
+from console.tui.widgets.columns import place_columns
+from console.words.table import Column
 from tests.console.builders import host, line, node, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
 

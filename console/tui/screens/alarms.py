@@ -5,23 +5,21 @@ import time
 from textual.app import ComposeResult
 
 from console.crawl.source import DataSource, LogLines, PollResult
-from console.format import format_elapsed, plural
+from console.format import plural
 from console.tui.screens.base import View
-from console.tui.widgets.columns import Column
-from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.line_table import LineTable
+from console.words.alarm_table import ALARM_COLUMNS, ALARM_HISTORY, NO_ALARM, alarm_row, event_row
 from engine.model.run import Alarm
-from engine.store.db.filter import EventFilter, GlobFilter
 from engine.store.tables.run.events import Event
 
-_HISTORY_FILTER = EventFilter(levels=GlobFilter(("WARNING", "ERROR")), kinds=GlobFilter((), ("page", "row")))
 _MAX_HISTORY = 200
 
 
 class AlarmTable(LineTable):
     """Current alarms first, then the history, the newest first."""
 
-    COLUMNS = (Column("STATE", 14), Column("SINCE", 6, right=True), Column("ALARM", 0))
-    EMPTY = "✓ no alarms, and nothing in the history of this run"
+    COLUMNS = ALARM_COLUMNS
+    EMPTY = NO_ALARM
 
 
 class AlarmsView(View):
@@ -50,13 +48,13 @@ class AlarmsView(View):
         return plural(len(self.console_app.alarm_book.alarms), "alarm")
 
     def read(self, source: DataSource, run: int) -> LogLines:
-        return source.last_events(run, _HISTORY_FILTER, _MAX_HISTORY)
+        return source.last_events(run, ALARM_HISTORY, _MAX_HISTORY)
 
     def show(self, poll: PollResult) -> None:
         self._history = self.take_data(poll) or self._history
         book, now = self.console_app.alarm_book, time.time()
-        current = [_alarm_row(alarm, now - alarm.since) for alarm in book.alarms]
-        self.table.show_filtered([*current, *(_event_row(id_, event, now) for id_, event in reversed(self._history))])
+        current = [alarm_row(alarm, now - alarm.since) for alarm in book.alarms]
+        self.table.show_filtered([*current, *(event_row(id_, event, now) for id_, event in reversed(self._history))])
         self.console_app.navigation.refresh_breadcrumbs()
 
     def action_acknowledge(self) -> None:
@@ -74,23 +72,3 @@ class AlarmsView(View):
             self.console_app.navigation.push_event_job(event.row.subject)
         elif isinstance(event.row.subject, Alarm):
             self.console_app.navigation.open_cause(event.row.subject)
-
-
-def _alarm_row(alarm: Alarm, seconds: float) -> Row:
-    state = ("✓ acknowledged", "dim") if alarm.acknowledged else ("! now", alarm.level)
-    return Row(
-        alarm.key,
-        (state, (format_elapsed(seconds), "dim"), (alarm.text, "dim" if alarm.acknowledged else alarm.level)),
-        (state[0], seconds, alarm.text),
-        alarm,
-    )
-
-
-def _event_row(id_: int, event: Event, now: float) -> Row:
-    state = ("✗ error", "bad") if event.level == "ERROR" else ("· warning", "warn")
-    return Row(
-        id_,
-        (state, (format_elapsed(now - event.at), "dim"), (event.text, "text")),
-        (state[0], now - event.at, event.text),
-        event,
-    )

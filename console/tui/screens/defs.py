@@ -10,10 +10,9 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 
 from console.crawl.source import AcceptedDefs, PollResult, ViewQuery
-from console.format import format_count, format_size, format_time
+from console.format import Span, format_count, format_size, format_time
 from console.tui.screens.base import View
 from console.tui.screens.result_table import ResultTable, result_rows
-from console.tui.state.filters import outcome_filter
 from console.tui.state.live_preview import (
     LivePreview,
     SavedPreview,
@@ -21,10 +20,10 @@ from console.tui.state.live_preview import (
     list_def_files,
     preview_saved_defs,
 )
-from console.tui.widgets.columns import Column
-from console.tui.widgets.line_canvas import Span
-from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.line_table import LineTable
 from console.tui.widgets.text_view import TextView
+from console.words.filters import outcome_filter
+from console.words.table import Column, Row
 from engine.defs.shown_text import shown_lines
 
 _MAX_LINES = 2_000

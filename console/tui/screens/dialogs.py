@@ -9,8 +9,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from console.sanitize import clean
-from console.tui.widgets.columns import Column
-from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.line_table import LineTable
+from console.words.table import Column, Row
 
 
 class Dialog(ModalScreen[str]):

@@ -9,16 +9,16 @@ from textual.app import ComposeResult
 
 from console.crawl.source import DataSource, PollResult
 from console.filter_syntax import parse
-from console.format import braille_plot, format_count, format_date_time, format_time, plural
+from console.format import Span, braille_plot, format_date_time, format_time, plural
 from console.tui.screens.base import View
-from console.tui.screens.job import page_lines
-from console.tui.screens.jobs import redacted_url
-from console.tui.state.filters import failure_filter
 from console.tui.widgets.chart import time_axis
-from console.tui.widgets.columns import Column
-from console.tui.widgets.line_canvas import Span
-from console.tui.widgets.line_table import LineTable, Row, RowKey
+from console.tui.widgets.line_table import LineTable
 from console.tui.widgets.text_view import TextView
+from console.words.failure_table import FAILURE_COLUMNS, describe_no_failure, failure_key, failure_row
+from console.words.filters import failure_filter
+from console.words.job_lines import page_lines
+from console.words.job_table import redacted_url
+from console.words.table import Column, RowKey
 from engine.store.db.filter import JobFilter
 from engine.store.read.failures import FailureGroup
 
@@ -50,10 +50,7 @@ class FailedData(NamedTuple):
 class FailureTable(LineTable):
     """One row a reason and host."""
 
-    COLUMNS: Sequence[Column] = (
-        Column("PAGES", 7, right=True), Column("REASON", 0), Column("HOST", 26, wide_width=40, keeps_end=True),
-        Column("GROUPS", 24, min_pane_width=110),
-    )  # fmt: skip
+    COLUMNS: Sequence[Column] = FAILURE_COLUMNS
     EMPTY = "✓ nothing failed"
 
     def action_filter(self) -> None:
@@ -85,7 +82,7 @@ class FailedView(View):
         groups = source.failure_groups(run)
         if row is None or self.size.height < _DETAIL_MIN_HEIGHT:
             return FailedData(groups, None)
-        group: FailureGroup = next((one for one in groups if _key_of(one) == row.key), row.subject)
+        group: FailureGroup = next((one for one in groups if failure_key(one) == row.key), row.subject)
         is_old = detail is None or (detail.jobs != group.jobs and now - detail.at > _READ_SECONDS)
         if detail is None or detail.key != row.key or is_old:
             detail = GroupDetail(row.key, group.jobs, now, list(_describe_group(source, run, group)))
@@ -99,11 +96,9 @@ class FailedView(View):
         data = self.take_data(poll)
         if data is not None:
             groups, self._read_detail = data
-            detail, delayed = self._read_detail, poll.snapshot.delayed
-            refused = [alarm.text for alarm in poll.snapshot.alarms if alarm.code == "host-refused"]
-            text = f"✓ nothing failed for good; {plural(delayed, 'page')} will be tried again" if delayed else ""
-            self.table.empty_text = f"! nothing failed for good yet, but {'; '.join(refused)}" if refused else text
-            self.table.show([_group_row(group) for group in groups])
+            detail = self._read_detail
+            self.table.empty_text = describe_no_failure(poll.snapshot)
+            self.table.show([failure_row(group) for group in groups])
             if detail is not None:
                 self.detail.show(detail.lines)
                 self.table.styles.height = min(len(groups) + 1, max(3, self.size.height // 2))
@@ -175,21 +170,5 @@ def _count_by_time(times: Sequence[float], first: float, last: float) -> list[fl
     return counts
 
 
-def _key_of(group: FailureGroup) -> RowKey:
-    return (group.host, group.reason)
-
-
 def _filter_of(group: FailureGroup) -> JobFilter:
     return failure_filter(group.host, group.reason)
-
-
-def _group_row(group: FailureGroup) -> Row:
-    return Row(
-        _key_of(group),
-        (
-            (format_count(group.jobs), "strong"), (group.reason or "no reason", "bad"), (group.host, "text"),
-            (", ".join(group.groups), "dim"),
-        ),
-        (group.jobs, group.reason, group.host, ", ".join(group.groups)),
-        group,
-    )  # fmt: skip

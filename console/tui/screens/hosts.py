@@ -7,39 +7,28 @@ from textual.app import ComposeResult
 
 from console.client import end_host
 from console.crawl.source import DataSource, PollResult
-from console.format import format_age, format_latency, format_rate, format_size, plural
+from console.format import plural
 from console.tui.screens.base import View
-from console.tui.state.filters import host_filter
-from console.tui.widgets.columns import Column
-from console.tui.widgets.host_details import CLASS_ROLES, HostDetails, HostMore
-from console.tui.widgets.host_spans import bad_span, count_span, host_rank, latency_trend, next_span, state_span
-from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.host_details import HostDetails, HostMore
+from console.tui.widgets.line_table import LineTable
+from console.words.filters import host_filter
+from console.words.host_spans import host_rank
+from console.words.host_table import HOST_COLUMNS, host_row
+from console.words.table import Row
 from engine.errors import UsageError
 from engine.settings.values import parse_seconds
 from engine.store.read.host_rows import HostRow
 
-_SPARKS = 8
 _DETAIL_MIN_HEIGHT = 12
 """Lines of the screen from which the chosen host is described."""
 _DETAIL_LINES = 24
 """If there are many hosts, the chosen one has so many lines, in a low window fewer."""
 _EVENTS, _READ_SECONDS = 8, 2.0
 """How many events of the chosen host are read, and how often."""
-_SHOWN_CLASSES = {"4xx": 160, "429": 160, "5xx": 160, "none": 170, "2xx": 196, "3xx": 196}
-"""The width from which a class of status has a column; below the table all of the chosen host are shown."""
 
 
 class HostsTable(LineTable):
-    COLUMNS = (
-        Column("HOST", 0, keeps_end=True), Column("STATE", 13), Column("DONE", 6, right=True),
-        Column("BAD%", 5, right=True), Column("BLOCKED", 7, right=True, min_pane_width=92),
-        Column("P50", 6, right=True), Column("P95", 6, right=True), Column("TREND", _SPARKS, min_pane_width=132),
-        Column("NEXT", 8, right=True, min_pane_width=100), Column("ETA", 6, right=True),
-        Column("RUN", 5, right=True, min_pane_width=110), Column("WAITING", 7, right=True, min_pane_width=118),
-        Column("PAGES/S", 7, right=True, min_pane_width=126), Column("DELAY", 6, right=True, min_pane_width=142),
-        *(Column(name.upper(), 6, right=True, min_pane_width=width) for name, width in _SHOWN_CLASSES.items()),
-        Column("BYTES", 6, right=True, min_pane_width=182), Column("ROBOTS", 8),
-    )  # fmt: skip
+    COLUMNS = HOST_COLUMNS
     EMPTY = "no hosts yet"
 
 
@@ -130,7 +119,7 @@ class HostsView(View):
         """The row of a host; made again only where something changed: there may be a thousand."""
         made_of, row = self._rows.get(host.host, (None, None))
         if row is None or made_of != (host, is_live):
-            row = _host_row(host, is_live=is_live)
+            row = host_row(host, is_live=is_live)
             self._rows[host.host] = ((host, is_live), row)
         return row
 
@@ -213,37 +202,3 @@ def _parse_concurrency(text: str) -> int:
     if not (text.strip().isdecimal() and int(text)):
         raise UsageError(f"'{text}' is not a number of requests", "Write 1 or more; p pauses the host.")
     return int(text)
-
-
-def _host_row(host: HostRow, *, is_live: bool) -> Row:
-    answer = "guarded" if host.robots_status == -1 else f"ok {host.robots_status or ''}"
-    robots = {"off": "off", "wanted": "fetching"}.get(host.robots, answer)
-    eta = host.eta if is_live and (host.waiting or host.running) else None
-    return Row(
-        host.host,
-        (
-            (host.host, "strong" if host.running else "text"),
-            state_span(host, is_live=is_live),
-            count_span(host.pages, "strong"),
-            bad_span(host),
-            count_span(host.blocked, "warn"),
-            (format_latency(host.p50), "text"),
-            (format_latency(host.p95), "text"),
-            (latency_trend(host, _SPARKS), "dim"),
-            next_span(host, is_live=is_live),
-            (format_age(eta), "text" if eta is not None else "dim"),
-            (f"{host.running}/{host.concurrency}", "good" if host.running else "dim"),
-            count_span(host.waiting, "text"),
-            (format_rate(host.pages_per_s), "text") if is_live and host.pages_per_s else ("·", "dim"),
-            (format_age(host.delay), "text") if host.delay else ("·", "dim"),
-            *(count_span(host.answers.get(name, 0), CLASS_ROLES[name]) for name in _SHOWN_CLASSES),
-            (format_size(host.bytes), "text") if host.bytes else ("·", "dim"),
-            (robots, "dim"),
-        ),
-        (
-            host.host, str(host.state), host.pages, host.bad_share, host.blocked, host.p50, host.p95, host.p50,
-            host.backoff or host.next_in, eta, host.running, host.waiting, host.pages_per_s, host.delay,
-            *(host.answers.get(name, 0) for name in _SHOWN_CLASSES), host.bytes, host.robots,
-        ),
-        host,
-    )  # fmt: skip

@@ -8,31 +8,22 @@ from textual.app import ComposeResult
 
 from console.crawl.source import PollResult, ViewQuery
 from console.filter_syntax import parse
-from console.format import format_age, format_count, format_elapsed, plural, short_url
+from console.format import Span, format_count
 from console.tui.screens.base import View
 from console.tui.state.job_window import JobWindow, WindowPage
-from console.tui.widgets.columns import Column
-from console.tui.widgets.line_canvas import Canvas, Line, Span
-from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.line_canvas import Canvas, Line
+from console.tui.widgets.line_table import LineTable
+from console.words.job_table import JOB_COLUMNS, failed_row, job_row, redacted_url
+from console.words.table import Column
 from engine.store.db.filter import ALL_JOBS, JobFilter
 from engine.store.read.browse import JobLine
 from engine.store.transactions.exclude import queued_filter
-from engine.urls import without_credentials
-
-STATE_LABELS = {
-    "READY": ("◌ ready", "text"), "TAKEN": ("▶ taken", "good"), "DONE": ("● done", "dim"),
-    "FAILED": ("✗ failed", "bad"), "SKIPPED": ("□ skipped", "dim"), "INCOMPLETE": ("◐ cut off", "warn"),
-}  # fmt: skip
 
 
 class JobTable(LineTable):
     """The window's lines, in the order of the list: a million rows cannot be sorted here."""
 
-    COLUMNS: Sequence[Column] = (
-        Column("ID", 7, right=True), Column("STATE", 9), Column("TRY", 3, right=True), Column("AGE", 5, right=True),
-        Column("NODE", 4, min_pane_width=100), Column("GROUP", 12, min_pane_width=90), Column("URL", 0),
-        Column("REASON", 34, min_pane_width=118),
-    )  # fmt: skip
+    COLUMNS: Sequence[Column] = JOB_COLUMNS
     EMPTY = "no jobs"
     all_marked = False
     """Whether all matching jobs are marked, loaded or not."""
@@ -185,7 +176,7 @@ class JobsView(View):
     def _update_table(self, moved: int) -> None:
         table, now = self.table, time.time()
         table.empty_text = self._empty_text()
-        rows = [_failed_row(j, now) if self.NAME == "failed" else _job_row(j, now) for j in self.window.lines]
+        rows = [failed_row(j, now) if self.NAME == "failed" else job_row(j, now) for j in self.window.lines]
         if table.all_marked:
             table.marks = {row.key for row in rows}
         table.show(rows)
@@ -286,45 +277,6 @@ class JobsView(View):
     on_line_table_scrolled = on_line_table_row_highlighted
 
 
-def _age_span(line: JobLine, now: float) -> Span:
-    if line.wait is not None:
-        return (f"+{format_age(line.wait)}", "warn")
-    return (format_elapsed(now - line.changed_at) if line.changed_at else "-", "dim")
-
-
 def by_state_alone(job_filter: JobFilter) -> bool:
     """Whether the run's counters per state tell how many jobs match."""
     return job_filter.countable and not (job_filter.groups or job_filter.hosts)
-
-
-def redacted_url(line: JobLine) -> str:
-    """The URL of the job's page, without credentials."""
-    return without_credentials(line.target or line.url)
-
-
-def _job_row(line: JobLine, now: float) -> Row:
-    state = ("◷ waiting", "warn") if line.wait is not None else STATE_LABELS[line.state]
-    crashed = f"{plural(line.crashes, 'crash')}; " if line.crashes else ""
-    return Row(
-        line.id,
-        (
-            (str(line.id), "dim"), state, (str(line.attempts), "text" if line.attempts else "dim"),
-            _age_span(line, now),
-            (line.node or "-", "dim"), (line.group, "text"), (short_url(redacted_url(line)), "text"),
-            (crashed + (line.reason or ""), "bad" if line.state == "FAILED" else "dim"),
-        ),
-        (),
-        line,
-    )  # fmt: skip
-
-
-def _failed_row(line: JobLine, now: float) -> Row:
-    return Row(
-        line.id,
-        (
-            (str(line.id), "dim"), (str(line.attempts), "text"), _age_span(line, now), (line.group, "text"),
-            (line.reason or "unknown reason", "bad"), (short_url(redacted_url(line)), "text"),
-        ),
-        (),
-        line,
-    )  # fmt: skip

@@ -15,10 +15,10 @@ from console.filter_syntax import parse
 from console.tui.bindings import ACT, KEYS, QUIT, SCREEN_NAMES
 from console.tui.host import AppHost
 from console.tui.screens import INSTALLED_SCREENS
-from console.tui.state.filters import host_filter, state_filter
 from console.tui.themes import THEMES
-from console.tui.widgets.columns import Column
-from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.line_table import LineTable
+from console.words.filters import host_filter, state_filter
+from console.words.table import Column, Row
 from engine.store.read.snapshot import Snapshot
 
 _MAX_SHOWN = 200

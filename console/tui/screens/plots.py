@@ -6,25 +6,24 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 
 from console.crawl.source import DataSource, PollResult
-from console.format import braille_plot, format_age, format_count, format_latency, format_rate
+from console.format import braille_plot, format_count, format_latency, format_rate
 from console.tui.screens.base import View
 from console.tui.widgets.chart import POINTS, SCALE_WIDTH, Point, chart_lines, draw_points
 from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.pane import Pane
+from console.words.series import (
+    ANSWER_MEANINGS,
+    ANSWER_ROLES,
+    MAX_GAP_SECONDS,
+    MIN_SECONDS,
+    TIME_RANGES,
+    find_range,
+    mean,
+    split_samples,
+)
 from engine.model.host import STATUS_CLASSES
 from engine.store.tables.run.samples import Sample
 
-TIME_RANGES = (("run", 0.0), ("5m", 300.0), ("15m", 900.0), ("1h", 3600.0), ("6h", 21_600.0))
-"""Names and seconds; 0: from the first sample of the run on."""
-_MIN_SECONDS = 10.0
-_MAX_GAP_SECONDS = 12.0
-"""A sample stands for so long after it: supervisors write one every five seconds."""
-_ROLES = {"2xx": "good", "3xx": "accent", "4xx": "text", "429": "warn", "5xx": "bad", "none": "bad"}
-"""The strip of each class tells them apart where there is no colour."""
-_MEANINGS = {
-    "2xx": "pages", "3xx": "redirected, unchanged", "4xx": "missing, refused", "429": "too many requests",
-    "5xx": "server errors", "none": "no answer",
-}  # fmt: skip
 _WIDE, _NARROW_PLOTS = 110, 2
 
 
@@ -34,28 +33,14 @@ class Plot(Pane):
     role = "accent"
     samples: Sequence[Sample] = ()
     range_name = ""
-    seconds = _MIN_SECONDS
+    seconds = MIN_SECONDS
     """How far the chart goes back from `ends_at`, wall clock."""
     ends_at = 0.0
     is_live = True
     """Whether the run goes on: its newest sample is of now."""
 
     def columns(self, count: int) -> list[list[Sample]]:
-        """The samples of each of `count` equal intervals; a gap is filled for a short time."""
-        length, end = self.seconds / count, self.ends_at
-        columns: list[list[Sample]] = [[] for _ in range(count)]
-        for sample in self.samples:
-            index = count - 1 - int((end - sample.at) / length)
-            if 0 <= index < count:
-                columns[index].append(sample)
-        last: Sample | None = None
-        for index, column in enumerate(columns):
-            at = end - (count - 1 - index) * length
-            if column:
-                last = column[-1]
-            elif last is not None and at - last.at < _MAX_GAP_SECONDS:
-                columns[index] = [last]
-        return columns
+        return split_samples(self.samples, count, self.seconds, self.ends_at)
 
     def paint(self, width: int, height: int) -> list[Line]:
         title, note = self.labels()
@@ -92,7 +77,7 @@ class Plot(Pane):
 
     def last(self) -> Sample | None:
         """The newest sample; None if it is too old."""
-        if self.samples and self.ends_at - self.samples[-1].at < _MAX_GAP_SECONDS:
+        if self.samples and self.ends_at - self.samples[-1].at < MAX_GAP_SECONDS:
             return self.samples[-1]
         return None
 
@@ -109,7 +94,7 @@ class Plot(Pane):
 
     def point(self, column: Sequence[Sample]) -> Point:
         """What is drawn of some samples: their mean."""
-        return Point([(_mean([self.height(sample) for sample in column]), self.role)])
+        return Point([(mean([self.height(sample) for sample in column]), self.role)])
 
 
 class AnswersPlot(Plot):
@@ -122,17 +107,19 @@ class AnswersPlot(Plot):
 
     def point(self, column: Sequence[Sample]) -> Point:
         """A part a class."""
-        return Point([(_mean([sample.answers.get(name, 0.0) for sample in column]), _ROLES[name]) for name in _ROLES])
+        return Point(
+            [(mean([sample.answers.get(name, 0.0) for sample in column]), ANSWER_ROLES[name]) for name in ANSWER_ROLES]
+        )
 
     def legend(self, columns: Sequence[Sequence[Sample]], width: int) -> list[Line]:
         """A strip for each class that occurs, over the same time: how it went, and what it means."""
         last = sample.answers if (sample := self.last()) is not None else {}
         strips = {}
         for name in STATUS_CLASSES:
-            means = [_mean([sample.answers.get(name, 0.0) for sample in column]) for column in columns]
+            means = [mean([sample.answers.get(name, 0.0) for sample in column]) for column in columns]
             if any(means):
                 newest = f"{self.moment} {format_rate(last.get(name, 0.0))}"
-                words = f"  {_MEANINGS[name]}  {newest}  top {format_rate(max(means))}"
+                words = f"  {ANSWER_MEANINGS[name]}  {newest}  top {format_rate(max(means))}"
                 strips[name] = means, words
         cells = width - SCALE_WIDTH - max((len(words) for _, words in strips.values()), default=0) - 1
         lines = []
@@ -141,7 +128,7 @@ class AnswersPlot(Plot):
             peaks = [max(means[at * len(means) // points : max(1, (at + 1) * len(means) // points)] or [0.0])
                      for at in range(points)]  # fmt: skip
             [strip] = braille_plot(peaks, max(1, cells), 1)
-            role = _ROLES[name]
+            role = ANSWER_ROLES[name]
             lines.append(Line(((f" {name:<{SCALE_WIDTH - 1}}", role), (strip, role), (words, "text"))))
         return lines
 
@@ -159,7 +146,7 @@ class LatencyPlot(Plot):
         """p50 as an area, p95 as a line."""
         low = [sample.p50 for sample in column if sample.p50 is not None]
         high = [sample.p95 for sample in column if sample.p95 is not None]
-        return Point([(_mean(low), self.role)] if low else (), _mean(high) if high else None)
+        return Point([(mean(low), self.role)] if low else (), mean(high) if high else None)
 
     def format(self, value: float) -> str:
         return format_latency(value) if value else "0"
@@ -188,10 +175,6 @@ class QueuePlot(Plot):
 
     def format(self, value: float) -> str:
         return format_count(value)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
 
 
 class PlotsView(View):
@@ -223,13 +206,7 @@ class PlotsView(View):
         samples = self.take_data(poll)
         if samples is None:
             return
-        name, seconds = TIME_RANGES[self.range_index]
-        ends_at = time.time() if poll.is_live or not samples else samples[-1].at
-        if not seconds:
-            age = max(_MIN_SECONDS, ends_at - samples[0].at) if samples else _MIN_SECONDS
-            name, seconds = f"the whole run, {format_age(age)}", age + 1.0  # the interval of the first sample
-        else:
-            name = f"last {name}"
+        name, seconds, ends_at = find_range(samples, *TIME_RANGES[self.range_index], is_live=poll.is_live)
         for plot in self.plots:
             plot.samples, plot.range_name, plot.seconds, plot.ends_at = samples, name, seconds, ends_at
             plot.is_live = poll.is_live

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from console.crawl.source import PollResult
-from console.format import format_clock, format_rate, format_size, plural
-from console.tui.widgets.line_canvas import Span
+from console.format import Span, format_clock, format_rate, format_size, plural
 from console.tui.widgets.text_view import TextView
 from engine.model.run import mean_rate
 from engine.store.read.failures import FailureGroup

@@ -12,9 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from console.client import open_latest_run, read_arguments
-from console.format import plan_lines, plural
+from console.format import Span, plan_lines, plural
 from console.sanitize import clean
-from console.tui.widgets.line_canvas import Span
 from engine.defs.loader import load
 from engine.defs.problems import Problems
 from engine.defs.yaml.sources import list_paths

@@ -7,12 +7,12 @@ from msgspec import Struct, field
 
 from console.crawl.source import DataSource, LogLines
 from console.filter_syntax import SearchPattern
+from console.words.job_lines import LEVEL_ROLES
 from engine.store.read.snapshot import Snapshot
 from engine.store.tables.run.events import Event
 
 MAX_LINES = 5_000
 _MAX_TROUBLE, _BATCH_LINES = 1_000, 500
-LEVEL_ROLES = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
 LEVELS = tuple(LEVEL_ROLES)
 
 

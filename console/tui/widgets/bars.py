@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
+from console.format import Span
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
-from console.tui.widgets.header import Part, fit_parts
-from console.tui.widgets.line_canvas import Canvas, Line, Span
+from console.tui.widgets.header import fit_parts
+from console.tui.widgets.line_canvas import Canvas, Line
+from console.words.run_line import Part
 
 _SHORT_NAME = 4
 

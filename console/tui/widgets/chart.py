@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from console.format import braille_cell
-from console.tui.widgets.line_canvas import Line, Span
+from console.format import Span, braille_cell
+from console.tui.widgets.line_canvas import Line
 
 SCALE_WIDTH = 9
 POINTS = 2

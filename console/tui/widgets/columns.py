@@ -3,26 +3,11 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
+from console.words.table import Column
 
 _WIDE_PANE = 118
 _POINTER_WIDTH = 3
 _MIN_REST = 4
-
-
-class Column(Struct, frozen=True):
-    """A column. Width 0 takes the remaining space.
-
-    `min_pane_width`: the column is left out in narrower panes. `wide_width`: its width in wide panes.
-    """
-
-    title: str
-    width: int
-    right: bool = False
-    min_pane_width: int = 0
-    wide_width: int = 0
-    keeps_end: bool = False
-    """A name or URL that is too long loses its middle instead of its end."""
 
 
 class PlacedColumn(NamedTuple):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from console.format import (
+    Span,
     braille_plot,
     format_count,
     format_latency,
@@ -14,13 +15,13 @@ from console.format import (
     shorten_line,
     shorten_name,
 )
-from console.tui.state.log_buffer import LEVEL_ROLES
-from console.tui.widgets.line_canvas import Canvas, Line, Span, fit
+from console.tui.widgets.line_canvas import Canvas, Line, fit
+from console.words.host_table import CLASS_ROLES
+from console.words.job_lines import LEVEL_ROLES
 from engine.model.host import STATUS_CLASSES
 from engine.store.read.host_rows import HostRow
 from engine.store.tables.run.events import Event
 
-CLASS_ROLES = {"2xx": "good", "3xx": "text", "4xx": "warn", "429": "warn", "5xx": "bad", "none": "bad"}
 _STRIP_LINES = 4
 _MAX_RATES, _RATE_SECONDS, _INTERVAL_POINTS = 240, 0.95, 2
 _MIN_EVENTS = 4

@@ -10,13 +10,10 @@ from textual import events
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
+from console.format import Span
 from console.sanitize import clean
 from console.tui.themes import ThemeStyles
 from console.tui.widgets.console_widget import ConsoleWidget
-
-Span = tuple[str, str]
-"""A text and its role, which selects the style. The text is never parsed as markup."""
-
 
 _FILLERS = " ─━"
 

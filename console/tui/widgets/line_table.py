@@ -1,33 +1,19 @@
 """Table with a cursor that stays on its row, marks, sorting and filter. Draws only the visible rows."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from string import ascii_lowercase
 from typing import Any
 
-from msgspec import Struct
 from textual import events
 from textual.actions import SkipAction
 from textual.message import Message
 
-from console.format import shorten_subject
+from console.format import Span, shorten_subject
 from console.tui.state.log_buffer import compile_pattern
-from console.tui.widgets.columns import Column, PlacedColumn, place_columns
-from console.tui.widgets.line_canvas import Line, Span, fit
+from console.tui.widgets.columns import PlacedColumn, place_columns
+from console.tui.widgets.line_canvas import Line, fit
 from console.tui.widgets.scroll_pane import ScrollPane
-
-RowKey = Hashable
-
-
-class Row(Struct, frozen=True):
-    """A row: a unique key, cells as text and role, and values to sort by."""
-
-    key: RowKey
-    cells: tuple[Span, ...]
-    """If they are fewer than the columns, the last one takes the room of the rest."""
-    sort_values: tuple[Any, ...] = ()
-    """Rows without them stay last."""
-    subject: Any = None
-    """The object that the row shows."""
+from console.words.table import Column, Row, RowKey
 
 
 class LineTable(ScrollPane):

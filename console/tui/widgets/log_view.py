@@ -9,10 +9,9 @@ from textual import events
 from textual.actions import SkipAction
 
 from console.filter_syntax import SearchPattern
-from console.format import format_latency, format_time, plural, shorten_line, shorten_name
+from console.format import Span, format_latency, format_time, plural, shorten_line, shorten_name
 from console.sanitize import clean
 from console.tui.state.log_buffer import (
-    LEVEL_ROLES,
     LEVELS,
     MAX_LINES,
     LogBuffer,
@@ -20,8 +19,9 @@ from console.tui.state.log_buffer import (
     compile_pattern,
 )
 from console.tui.state.log_folding import FoldedLine, FoldedLines
-from console.tui.widgets.line_canvas import Line, Span, fit
+from console.tui.widgets.line_canvas import Line, fit
 from console.tui.widgets.scroll_pane import ScrollPane
+from console.words.job_lines import LEVEL_ROLES
 from engine.store.tables.run.events import Event
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from textual import events
 
-from console.format import shorten_name
-from console.tui.widgets.line_canvas import Canvas, Line, Span
+from console.format import Span, shorten_name
+from console.tui.widgets.line_canvas import Canvas, Line
 
 
 class Pane(Canvas):

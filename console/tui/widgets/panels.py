@@ -1,26 +1,24 @@
 """Panels of the Nodes screen: sequences, outputs, hosts, alarms, and the plot of pages a second."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from console.crawl.source import PollResult
 from console.format import (
-    format_count,
+    Span,
     format_latency,
     format_rate,
-    format_size,
-    progress_bar,
 )
-from console.tui.widgets.columns import Column
-from console.tui.widgets.host_spans import bad_span, count_span, host_rank, latency_trend, next_span
-from console.tui.widgets.line_canvas import Line, Span
-from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.line_canvas import Line
+from console.tui.widgets.line_table import LineTable
 from console.tui.widgets.pane import ListPane, Pane
 from console.tui.widgets.text_view import wrap_text
+from console.words.host_spans import bad_span, count_span, host_rank, latency_trend, next_span
+from console.words.result_lines import OUTPUT_HEADINGS, output_spans
+from console.words.sequence_table import SEQUENCE_COLUMNS, sequence_rows
 from engine.judge.rates import speed_of
 from engine.model.run import Alarm
 from engine.store.read.host_rows import HostRow
-from engine.store.read.snapshot import OutputRow, SequenceRow
+from engine.store.read.snapshot import OutputRow
 
 _TREND_CELLS = 6
 
@@ -28,12 +26,7 @@ _TREND_CELLS = 6
 class SequencesTable(LineTable):
     TITLE = "sequences"
     HAS_HEADING = False
-    COLUMNS = (
-        Column("SEQUENCE", 0),
-        Column("PROGRESS", 14),
-        Column("LEFT", 6, right=True),
-        Column("HELD", 4, right=True),
-    )
+    COLUMNS = SEQUENCE_COLUMNS
     EMPTY = "none yet"
     RULE_HEADINGS = f"{'PROGRESS':<14} {'LEFT':>6} {'HELD':>4} "
     sequence_count = 0
@@ -43,49 +36,12 @@ class SequencesTable(LineTable):
 
     def update_from(self, poll: PollResult) -> None:
         self.sequence_count = poll.snapshot.sequence_count
-        run = poll.snapshot.run
-        growing = set(run.judgement.growing) if run is not None and poll.is_live else ()
-        ranked = sorted(poll.snapshot.sequences, key=_sequence_rank)
-        rows = [_sequence_row(s, goes_on=s.id in growing) for s in ranked]
-        self.show_filtered(rows + [_browser_row(g) for g in poll.snapshot.metrics["groups"] if g["browser"]])
-
-
-def _sequence_rank(s: SequenceRow) -> tuple[bool, bool, int]:
-    """What works first, then what waits, then what has ended; an order that does not change with every poll."""
-    return s.paused or not s.taken, not (s.ready or s.delayed or s.taken), s.id
-
-
-def _browser_row(group: Mapping[str, Any]) -> Row:
-    """For how many pages of a group its browser was needed."""
-    return Row(f"browser {group['group']}", ((f"{group['group']}: {group['browser']}", "dim"),))
-
-
-def _sequence_row(s: SequenceRow, *, goes_on: bool) -> Row:
-    """A sequence; the share of one that still finds pages is not known."""
-    waiting = s.ready + s.delayed
-    left = waiting + s.taken
-    ended = s.done + s.failed + s.skipped
-    total = ended + left + s.incomplete
-    ratio = ended / total if total else 0.0
-    is_lost = s.failed > 0 and not (s.done or left)
-    name = f"{'‖ ' if s.paused else '✗ ' if is_lost else ''}{s.group} · {s.host}"
-    progress = f"{progress_bar(None, 9)} goes" if goes_on else f"{progress_bar(ratio, 9)} {int(ratio * 100):3}%"
-    return Row(
-        s.id,
-        (
-            (name, "bad" if is_lost else "warn" if s.paused else "text"),
-            (progress, "bad" if is_lost else "good" if ratio >= 1 else "accent"),
-            (format_count(left), "text"),
-            (format_count(s.taken), "strong" if s.taken else "dim"),
-        ),
-        (name, ratio, left, s.taken),
-        s,
-    )
+        self.show_filtered(sequence_rows(poll))
 
 
 class OutputsPane(ListPane):
     TITLE = "output"
-    HEADINGS = f"{'ROWS':>7}{'ROWS/S':>8}{'BYTES/S':>9}{'BACKLOG':>9}"
+    HEADINGS = OUTPUT_HEADINGS
     EMPTY = "none yet"
 
     def update_from(self, poll: PollResult) -> None:
@@ -98,14 +54,7 @@ class OutputsPane(ListPane):
         return "not running" if self.items[0].pid is None else "" if flush is None else f"flush {flush:.1f} ms"
 
     def spans(self, item: OutputRow) -> tuple[str, Sequence[Span]]:
-        backlog = "rebuilt" if item.rebuilding else "10k+" if item.backlog > 10_000 else str(item.backlog)
-        backlog_style = "warn" if item.backlog > 1000 or item.rebuilding else "dim"
-        return item.name, (
-            (f"{format_count(item.rows):>7}", "strong"),
-            (f"{'ended' if item.pid is None else format_rate(item.rows_per_s):>8}", "accent" if item.pid else "dim"),
-            (f"{'-' if item.pid is None else format_size(item.bytes_per_s):>9}", "dim"),
-            (f"{backlog:>9}", "bad" if item.error else backlog_style),
-        )
+        return output_spans(item)
 
 
 class HostsPane(ListPane):

@@ -5,8 +5,9 @@ from typing import Any
 
 from rich.cells import cell_len, chop_cells
 
+from console.format import Span
 from console.sanitize import clean
-from console.tui.widgets.line_canvas import Line, Span
+from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.scroll_pane import ScrollPane
 
 _INDENT = 2

@@ -14,9 +14,10 @@ from console.cli.progress import _line
 from console.crawl.source import PollResult
 from console.crawl.status import status_as_dict
 from console.tui.screens.hosts import HostsTable
-from console.tui.screens.nodes import _STATE_MARKS, NodesTable
+from console.tui.screens.nodes import NodesTable
 from console.tui.widgets.header import Header
 from console.tui.widgets.panels import SequencesTable
+from console.words.node_table import STATE_MARKS
 from engine.model.host import HostState
 from engine.model.job import JobState
 from engine.model.node import STALE, STATE_WORDS, NodeState, state_word
@@ -38,7 +39,7 @@ def test_the_states_of_a_node_are_those_of_the_glossary() -> None:
         by_word.setdefault(word, []).append(state)
     assert by_word == STATES
     assert set(STATE_WORDS) == set(NodeState)
-    assert set(_STATE_MARKS) == set(STATES)
+    assert set(STATE_MARKS) == set(STATES)
 
 
 @pytest.mark.parametrize(

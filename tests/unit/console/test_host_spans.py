@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from console.tui.widgets.host_spans import bad_span, count_span, latency_trend, next_span, state_span
+from console.words.host_spans import bad_span, count_span, latency_trend, next_span, state_span
 from engine.model.host import HostState
 from tests.console.builders import host
 

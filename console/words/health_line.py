@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from console.format import describe_state, list_names, plural, shorten_end
-from console.tui.widgets.line_canvas import Span
+from console.format import Span, describe_state, list_names, plural, shorten_end
 from engine.model.host import HostState
 from engine.model.run import Alarm, HostGroup
 

@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from console.format import describe_state, format_age, format_count
-from console.tui.widgets.health_line import STATE_MARKS
-from console.tui.widgets.line_canvas import Span
+from console.format import Span, describe_state, format_age, format_count
+from console.words.health_line import STATE_MARKS
 from engine.model.host import TROUBLE, HostState
 from engine.store.read.host_rows import HostRow
 
