@@ -16,9 +16,10 @@ import regex
 from msgspec.structs import replace
 
 from engine.errors import UsageError, suggest
+from engine.model.host import HostState
 from engine.model.job import JobKind
 from engine.model.step import OUTCOMES
-from engine.store.db.filter import FILTER_STATES, Comparison, EventFilter, GlobFilter, JobFilter, Operator
+from engine.store.db.filter import FILTER_STATES, Comparison, EventFilter, GlobFilter, HostFilter, JobFilter, Operator
 
 SEARCH_TIMEOUT = 0.1
 """Seconds that the search of one text may take."""
@@ -40,6 +41,7 @@ _INVERSE: dict[str, Operator] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 JOB_KEYS = ("host", "state", "group", "node", "kind", "reason", "outcome")
 EVENT_KEYS = ("level", "source", "kind")
+HOST_KEYS = ("host", "state")
 JOB_NUMERIC_KEYS = ("age", "attempts", "crashes", "depth", "priority")
 _LEVELS = ("info", "warning", "error")
 
@@ -146,6 +148,14 @@ def parse_events(text: str) -> EventFilter:
     return EventFilter(
         text=text.strip(), levels=levels, sources=words["source"], kinds=words["kind"], ages=ages, searches=searches
     )
+
+
+def parse_hosts(text: str) -> HostFilter:
+    """The host filter of a line such as `shop state:resting !img`. Raises UsageError."""
+    words, _, searches = _parse_terms(text, HOST_KEYS, ())
+    for state in (*words["state"].include, *words["state"].exclude):
+        _check_value(state, [str(state) for state in HostState], "state")
+    return HostFilter(text=text.strip(), hosts=words["host"], states=words["state"], searches=searches)
 
 
 def quote_value(text: str) -> str:

@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from console.cli.output import write_json, write_lines
-from console.format import align_columns, format_count, format_date_time, format_eta, format_rate
+from console.format import align_columns
+from console.words.crawl_table import CRAWL_HEADINGS, crawl_cells
 from engine.errors import CrawlError
-from engine.model.run import Eta
-
-_HEADINGS = ("DATA", "RUN", "STATE", "DONE", "READY", "FAILED", "PAGES/S", "ROWS", "END", "ALARMS")
 
 
 def print_data_dirs(folders: Sequence[Path], *, as_json: bool) -> int:
@@ -54,21 +52,8 @@ def _read_run(folder: Path) -> dict[str, Any]:
 
 def _table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Aligned lines; the error of a data dir that cannot be read stands behind its name."""
-    shown = align_columns([_HEADINGS, *([line["data"], *_cells(line)] for line in lines)])
+    shown = align_columns([CRAWL_HEADINGS, *([line["data"], *crawl_cells(line)] for line in lines)])
     width = max(len(line["data"]) for line in lines)
     yield shown[0]
     for line, text in zip(lines, shown[1:], strict=True):
         yield f"{line['data']:<{width}}  error: {line['error']}" if line["error"] else text
-
-
-def _cells(line: dict[str, Any]) -> list[str]:
-    if line["error"] or line["run"] is None:
-        return ["-", "no run yet", *[""] * (len(_HEADINGS) - 3)]
-    if line["supervisor"]:
-        end = f"ETA {format_eta(Eta(**line['eta']))}"
-    else:
-        end = format_date_time(line["ended"])[:16] if line["ended"] else "no supervisor"
-    return [
-        line["run"], line["state"], *(format_count(line[name]) for name in ("done", "ready", "failed")),
-        format_rate(line["pages_per_s"]), format_count(line["rows"]), end, str(line["alarms"] or ""),
-    ]  # fmt: skip

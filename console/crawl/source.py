@@ -14,10 +14,10 @@ from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.store.db.connector import Database, connect
 from engine.store.db.data_dir import has_store
 from engine.store.db.file_header import CRAWL, PAGES, OtherDatabase, check_data_dir
-from engine.store.db.filter import EventFilter, JobFilter
+from engine.store.db.filter import EventFilter, HostFilter, JobFilter
 from engine.store.read import browse, failures, history, host_rows, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
-from engine.store.read.event_search import list_events
+from engine.store.read.event_search import EventListing, list_events
 from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.read.history import RunReport
 from engine.store.read.host_rows import HostRow
@@ -155,6 +155,17 @@ class DataSource:
     def host(self, run: int, host: str) -> HostRow | None:
         """A host (`name:port`), also one that the snapshot leaves out."""
         return host_rows.get_host(self.db, run, host)
+
+    def find_hosts(self, run: int, host_filter: HostFilter, offset: int, limit: int) -> tuple[list[HostRow], int]:
+        """A page of the hosts that match, and how many match."""
+        return host_rows.find_hosts(self.db, run, host_filter, offset, limit)
+
+    def listed_events(self, run: int, event_filter: EventFilter, before: int, limit: int) -> EventListing:
+        """The last lines below an id that match, oldest first, and where the search continues."""
+        return list_events(self.db, run, event_filter, before=before, limit=limit)
+
+    def count_jobs(self, run: int, job_filter: JobFilter) -> int:
+        return browse.count_jobs(self.db, run, job_filter)
 
     def host_waits(self, run: int, host: str) -> list[str]:
         """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""

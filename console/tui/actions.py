@@ -17,7 +17,7 @@ from console.tui.screens.dialogs import confirm_dialog, kill_dialog
 from console.tui.state.control import ControlClient, Retried
 from console.tui.widgets.bars import HintBar
 from console.words.questions import (
-    Question,
+    Confirmation,
     cancel_question,
     exclude_question,
     kill_nodes_question,
@@ -125,7 +125,7 @@ class Actions:
             lambda answer: then() if answer == "yes" else None,
         )
 
-    def ask_then(self, question: Question, then: Callable[[], Any]) -> None:
+    def ask_then(self, question: Confirmation, then: Callable[[], Any]) -> None:
         title, lines, yes, destructive = question
         self.confirm_then(title, list(lines), yes, then, destructive=destructive)
 

@@ -1,36 +1,19 @@
 """The web application: its routes, its templates, and what it answers where something goes wrong."""
 
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, select_autoescape
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from console.web import answers, control, metrics
 from console.web.access import Access, Gate, refuse
-from console.web.answers import crawls_of
+from console.web.pages import forms, views
+from console.web.render import FOLDER, render
 from console.web.watch import Crawls
 from engine.errors import CrawlError, UsageError
-
-_FOLDER = Path(__file__).parent
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(_FOLDER / "templates"), autoescape=select_autoescape(default=True), auto_reload=False
-)
-
-
-def render(_request: Request, template: str, status: int = 200, **values: object) -> Response:
-    """A template, filled. All values are escaped."""
-    return HTMLResponse(_TEMPLATES.get_template(template).render(values), status)
-
-
-async def crawl_list(request: Request) -> Response:
-    """The list of all data dirs."""
-    return render(request, "crawls.html", views=await crawls_of(request).views())
 
 
 async def login_page(request: Request) -> Response:
@@ -44,10 +27,23 @@ ROUTES = [
     Route("/events", answers.events),
     Route("/login", login_page),
     Route("/login", answers.login, methods=["POST"]),
-    Route("/", crawl_list),
-    Mount("/static", StaticFiles(directory=_FOLDER / "static")),
+    Route("/", views.crawl_list),
+    Route("/crawl", views.overview),
+    Route("/crawl/jobs", views.jobs),
+    Route("/crawl/job", views.job),
+    Route("/crawl/body", views.body),
+    Route("/crawl/hosts", views.hosts),
+    Route("/crawl/failed", views.failed),
+    Route("/crawl/log", views.log),
+    Route("/crawl/plots", views.plots),
+    Route("/crawl/runs", views.runs),
+    Mount("/static", StaticFiles(directory=FOLDER / "static")),
 ]
-CONTROL_ROUTES = [Route("/commands/{name}", control.command, methods=["POST"])]
+CONTROL_ROUTES = [
+    Route("/commands/{name}", control.command, methods=["POST"]),
+    Route("/ask/{name}", forms.ask),
+    Route("/orders/{name}", forms.order, methods=["POST"]),
+]
 """With `--control` alone."""
 
 

@@ -25,10 +25,15 @@ _DETAILS: tuple[tuple[int, int | None], ...] = ((5, 5), (3, 1), (2, 0), (1, 0), 
 _MIN_TEXT, _SHORT_TEXT = 12, 24
 
 
-def health_spans(groups: Sequence[HostGroup], alarms: Sequence[Alarm], width: int) -> list[Span]:
-    """The line in at most `width` cells. Names of hosts give way first, then the end of the other trouble's text."""
+def health_spans(
+    groups: Sequence[HostGroup], alarms: Sequence[Alarm], width: int, *, more_at: str = ": A"
+) -> list[Span]:
+    """The line in at most `width` cells. Names of hosts give way first, then the end of the other trouble's text.
+
+    `more_at`: where further alarms are listed.
+    """
     others = [alarm for alarm in alarms if alarm.code not in HOST_CODES]
-    more = f"  (+{len(others) - 1} more: A)" if len(others) > 1 else ""
+    more = f"  (+{len(others) - 1} more{more_at})" if len(others) > 1 else ""
     if not others:
         return _fit_hosts(groups, alarms, width)
     worst = others[0]

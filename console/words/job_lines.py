@@ -1,4 +1,4 @@
-"""One job, as lines: what was asked, its page, errors, attempts, links, rows, and what steps reported."""
+"""One job, as lines: its request, page, errors, attempts, links, rows, and results of steps."""
 
 from collections.abc import Iterable, Iterator
 

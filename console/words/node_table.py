@@ -1,4 +1,4 @@
-"""The table of a run's processes: nodes, the appender, the supervisor or the machines; what each does now."""
+"""The table of a run's processes: nodes, appender, supervisor or machines; what each does."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

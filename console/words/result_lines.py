@@ -1,4 +1,4 @@
-"""What a crawl gives, a line each: its dataDefs with the least filled field, its outputs with their backlog."""
+"""What a crawl gives, a line each: dataDefs with the least filled field, outputs with backlog."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

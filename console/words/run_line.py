@@ -1,4 +1,4 @@
-"""The lines of a run: what it does, how far it is, how fast; parts that may be left out where there is no room."""
+"""The lines of a run: what it does, how far it is, how fast; in parts, where room is short."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """Screen 5, Defs: files with their problems, accepted dataDefs, results of steps, a live preview."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from console.crawl.source import AcceptedDefs, PollResult, ViewQuery
 from console.format import Span, format_count, format_size, format_time
 from console.tui.screens.base import View
-from console.tui.screens.result_table import ResultTable, result_rows
 from console.tui.state.live_preview import (
     LivePreview,
     SavedPreview,
@@ -23,8 +22,10 @@ from console.tui.state.live_preview import (
 from console.tui.widgets.line_table import LineTable
 from console.tui.widgets.text_view import TextView
 from console.words.filters import outcome_filter
+from console.words.job_lines import OUTCOME_ROLES
 from console.words.table import Column, Row
 from engine.defs.shown_text import shown_lines
+from engine.model.step import OUTCOMES
 
 _MAX_LINES = 2_000
 _COMPARING: Span = ("comparing stored pages…", "accent")
@@ -319,3 +320,30 @@ def _no_problems_span(accepted: AcceptedDefs | None) -> Span:
     if accepted is None:
         return ("no defs accepted yet", "dim")
     return (f"✓ none: v{accepted.version} is in use since {format_time(accepted.at)}", "good")
+
+
+class ResultTable(LineTable):
+    """The counts of a run by task, step and outcome. The subject of a row: its group, and its worst outcome."""
+
+    COLUMNS = (
+        Column("TASK", 0), Column("STEP", 16), Column("OK", 7, right=True), Column("WARNINGS", 8, right=True),
+        Column("ERRORS", 7, right=True), Column("NOT APPL.", 9, right=True),
+    )  # fmt: skip
+    EMPTY = "no results"
+
+
+def result_rows(results: Mapping[str, Mapping[str, Mapping[str, int]]], groups: Iterable[str]) -> list[Row]:
+    """The rows of a snapshot's results. `groups`: the names of the groups; one may hold a slash."""
+    rows = []
+    for task, steps in results.items():
+        group = next((group for group in groups if task.startswith(f"{group}/")), task.partition("/")[0])
+        rows += [_result_row(group, task, step, counts) for step, counts in steps.items()]
+    return rows
+
+
+def _result_row(group: str, task: str, step: str, counts: Mapping[str, int]) -> Row:
+    cells: list[Span] = [(task, "text"), (step, "strong")]
+    cells += [(format_count(counts[name]), OUTCOME_ROLES[name] if counts[name] else "dim") for name in OUTCOMES]
+    worst = next((name for name in ("error", "warning", "ok", "not_applicable") if counts[name]), "ok")
+    return Row(f"{task} {step}", tuple(cells), (task, step, *(counts[name] for name in OUTCOMES)),
+               (group, worst))  # fmt: skip

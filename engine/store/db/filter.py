@@ -114,6 +114,21 @@ class EventFilter(Struct, frozen=True, kw_only=True):
         return all(search.accepts(*texts) for search in self.searches)
 
 
+class HostFilter(Struct, frozen=True, kw_only=True):
+    """Selects hosts that match all its parts."""
+
+    text: str = ""
+    hosts: GlobFilter = GlobFilter()
+    """Matched against `name:port` and against the name alone."""
+    states: GlobFilter = GlobFilter()
+    searches: tuple[Search, ...] = ()
+
+    def accepts(self, host: str) -> bool:
+        """Whether its name matches the searches. May raise UsageError: a pattern was too slow."""
+        return all(search.accepts(host) for search in self.searches)
+
+
+ALL_HOSTS = HostFilter()
 ALL_JOBS = JobFilter()
 ALL_EVENTS = EventFilter()
 
@@ -123,8 +138,17 @@ def sequence_conditions(job_filter: JobFilter) -> list[Condition]:
     return [
         *job_filter.kinds.condition("s.kind"),
         *job_filter.groups.condition("s.grp"),
-        *job_filter.hosts.condition("h.key", "rtrim(rtrim(h.key, '0123456789'), ':')"),
+        *_names_condition(job_filter.hosts),
     ]
+
+
+def host_conditions(host_filter: HostFilter, state: str) -> list[Condition]:
+    """The part of a filter that SQL selects of a host `h`. `state`: SQL of the state by which it is shown."""
+    return [*_names_condition(host_filter.hosts), *host_filter.states.condition(state)]
+
+
+def _names_condition(names: GlobFilter) -> list[Condition]:
+    return names.condition("h.key", "rtrim(rtrim(h.key, '0123456789'), ':')")
 
 
 def job_conditions(job_filter: JobFilter, now: float) -> list[Condition]:

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from engine.model.host import HostState, count_by_class
+from engine.model.host import TROUBLE, HostState, count_by_class
 from engine.runtime.clock import store_time
 from engine.store.db.connector import Database, id_list
+from engine.store.db.filter import HostFilter, host_conditions, join_conditions
 from engine.store.tables.host import host_speeds, hosts
 
 _HOSTS = f"""
@@ -38,6 +39,12 @@ SELECT DISTINCT host FROM sequences WHERE run = ? AND kind <> 'extract' AND {} L
 """
 _AT_WORK, _WAITING = _BUSY.format("taken > 0"), _BUSY.format("ready + delayed > 0")
 _FIRST_IDS = "SELECT id FROM hosts WHERE run = ? ORDER BY id LIMIT +?"
+_SHOWN_STATE = "CASE WHEN h.paused > 0 THEN 'paused' ELSE coalesce(v.state, 'unasked') END"
+_IDS = f"""
+SELECT h.id, h.key FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ?{{conditions}}
+ORDER BY {_SHOWN_STATE} NOT IN ({", ".join(f"'{state}'" for state in TROUBLE)}),
+    NOT EXISTS (SELECT 1 FROM sequences WHERE host = h.id AND kind <> 'extract' AND ready + delayed + taken > 0), h.id
+"""
 _ONE_HOST = f"{_HOSTS} AND h.key = ?"
 _RUNNING = f"""
 SELECT total(min(taken, concurrency)) FROM (
@@ -131,6 +138,21 @@ def list_hosts(db: Database, run: int, limit: int, count: int) -> list[HostRow]:
         if len(chosen) < limit:
             chosen |= dict.fromkeys(db.column(query, (run, limit)))
     return _read(db, _CHOSEN_HOSTS, run, id_list(list(chosen)[:limit]))
+
+
+def find_hosts(db: Database, run: int, host_filter: HostFilter, offset: int, limit: int) -> tuple[list[HostRow], int]:
+    """A page of the hosts that match, and how many match: those in trouble first, then those with work.
+
+    Raises UsageError if a search's pattern is too slow.
+    """
+    sql, values = join_conditions(host_conditions(host_filter, _SHOWN_STATE))
+    with db.snapshot():
+        found = db.all(_IDS.format(conditions=sql), (run, *values))
+        ids = [id_ for id_, key in found if host_filter.accepts(key)]
+        chosen = ids[offset : offset + limit]
+        rows = {row.host: row for row in _read(db, _CHOSEN_HOSTS, run, id_list(chosen))}
+    names = dict(found)
+    return [rows[names[id_]] for id_ in chosen], len(ids)
 
 
 def get_host(db: Database, run: int, host: str) -> HostRow | None:

@@ -1,0 +1,186 @@
+"""Orders by forms, which work without script: what is asked before one, and what was answered."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+from msgspec import Struct
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from console.filter_syntax import job_filter, parse
+from console.format import plural
+from console.web.access import who_asks
+from console.web.answers import crawls_of
+from console.web.control import ORDERS
+from console.web.pages.frame import frame
+from console.web.pages.grids import link
+from console.web.pages.views import page
+from console.web.render import render
+from console.web.watch import CrawlView, Watch
+from console.words.questions import (
+    Confirmation,
+    cancel_question,
+    exclude_question,
+    kill_nodes_question,
+    kill_run_question,
+    retry_question,
+)
+from engine.errors import UsageError
+from engine.settings.values import parse_seconds
+from engine.store.db.filter import JobFilter
+from engine.store.transactions.exclude import queued_filter
+
+_ASKED = ("cancel", "kill", "retry", "exclude")
+"""Orders that are asked before they are given."""
+_OPPOSITES = {"pause": "resume", "resume": "pause"}
+
+
+class Undo(Struct, frozen=True):
+    """The form that takes an order back."""
+
+    label: str
+    name: str
+    arguments: Mapping[str, str]
+
+
+@page
+async def ask(request: Request) -> Response:
+    """What an order does and what is lost, with the button that gives it; of a host also its values."""
+    watch = crawls_of(request).find(request)
+    view = await watch.current()
+    name = request.path_params["name"]
+    given = {key: value for key, value in request.query_params.items() if key not in ("data", "back")}
+    top = frame(view, name.capitalize(), "")
+    back = _local(request.query_params.get("back", "")) or link("/crawl", data=view.name)
+    if name == "host":
+        host = await _read_host(watch, view, given.get("host", ""))
+        return render(request, "host.html", top=top, host=host, back=back)
+    question = await _question(watch, view, name, given)
+    return render(request, "ask.html", top=top, question=question, name=name, arguments=given, back=back)
+
+
+@page
+async def order(request: Request) -> Response:
+    """Give an order, and show its answer. One that must be asked first is asked if the form does not say `sure`."""
+    watch = crawls_of(request).find(request)
+    view = await watch.current()
+    name = request.path_params["name"]
+    form = parse_qs((await request.body()).decode("utf-8", "replace"))
+    fields = {key: values[0] for key, values in form.items()}
+    back = _local(fields.pop("back", "")) or link("/crawl", data=view.name)
+    sure = fields.pop("sure", "") == "yes"
+    top = frame(view, name.capitalize(), "")
+    if name not in ORDERS:
+        raise UsageError(f"no command '{name[:60]}'", f"Use one of: {', '.join(ORDERS)}.")
+    if name in _ASKED and not sure:
+        question = await _question(watch, view, name, fields)
+        return render(request, "ask.html", top=top, question=question, name=name, arguments=fields, back=back)
+    status, answer = await run_in_threadpool(
+        ORDERS[name], watch.data, _arguments(name, fields), who_asks(request.scope)
+    )
+    return render(
+        request, "answer.html", status, top=top, name=name, lines=_describe(name, answer),
+        done=status == 200, back=back, undo=_undo(name, fields) if status == 200 else None,
+    )  # fmt: skip
+
+
+async def _question(watch: Watch, view: CrawlView, name: str, given: Mapping[str, str]) -> Confirmation:
+    snapshot = view.poll.snapshot
+    if name == "cancel":
+        return cancel_question(snapshot)
+    if name == "kill":
+        node = given.get("node")
+        return (
+            kill_nodes_question(snapshot, [node]) if node else kill_run_question(snapshot, "Cancel ends it gracefully.")
+        )
+    run, match = snapshot.run, given.get("match", "").strip()
+    if run is None:
+        raise UsageError("there is no run yet", "Start one with `crawl-console run`.")
+    seq = run.seq
+    if name == "retry":
+        filter_ = _retried(match)
+        count = await watch.ask(lambda source: source.count_jobs(seq, filter_))
+        return retry_question(count, filter_)
+    if name == "exclude":
+        if not match:
+            raise UsageError("exclude: no filter", "Say which queued jobs, as in /calendar/.")
+        queued = queued_filter(parse(match))
+        count = await watch.ask(lambda source: source.count_jobs(seq, queued))
+        return exclude_question(count, queued, "A retry of skipped jobs takes it back.")
+    raise UsageError(f"'{name[:60]}' is not asked", "Give it from the page of the crawl.")
+
+
+def _retried(match: str) -> JobFilter:
+    """What `retry` selects: jobs of the states that the filter names, failed ones without."""
+    states = parse(match).states.include
+    return job_filter(match or None, states or ("failed",))
+
+
+async def _read_host(watch: Watch, view: CrawlView, name: str) -> Any:
+    run = view.poll.snapshot.run
+    host = await watch.ask(lambda source: source.host(run.seq, name)) if run is not None else None
+    if host is None:
+        raise UsageError(f"no host '{name[:200]}' in this run", "The page Hosts lists them.")
+    return host
+
+
+def _arguments(name: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a form as the arguments of an order. Raises UsageError."""
+    given: dict[str, Any] = {key: value.strip() for key, value in fields.items() if value.strip()}
+    if name == "host":
+        if "delay" in given:
+            given["delay"] = _number("delay", given["delay"])
+        if "concurrency" in given:
+            given["concurrency"] = _count("concurrency", given["concurrency"])
+        given |= {key: given[key] == "yes" for key in ("paused", "reset") if key in given}
+    elif name == "scale":
+        given["count"] = _count("nodes", given.get("count", ""))
+    elif name == "seed":
+        given["urls"] = given.get("urls", "").split()
+    elif name == "retry":
+        match = given.get("match", "")
+        given["state"] = list(parse(match).states.include) or ["failed"]
+    return given
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return parse_seconds(text)
+    except ValueError:
+        raise UsageError(f"{name}: '{text[:60]}' is not a time", "Write seconds, or 500ms, 2s, 5m.") from None
+
+
+def _count(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError(f"{name}: '{text[:60]}' is not a number", "Write 1 or more.")
+    return int(text)
+
+
+def _describe(name: str, answer: Mapping[str, Any]) -> Sequence[str]:
+    """An answer in words: that of the supervisor, or the counts of an order that needs none."""
+    if "text" in answer:
+        return [str(answer["text"])]
+    if name == "retry":
+        return [f"{plural(answer['retried'], 'job')} READY again"]
+    if name == "exclude":
+        return [f"{plural(answer['excluded'], 'job')} SKIPPED"]
+    counts = [f"{count:,} {key}" for key, count in answer.items() if isinstance(count, int)]
+    return [", ".join(counts), *map(str, answer.get("problems", ()))]
+
+
+def _undo(name: str, fields: Mapping[str, str]) -> Undo | None:
+    if name in _OPPOSITES:
+        opposite = _OPPOSITES[name]
+        return Undo(opposite.capitalize(), opposite, {key: fields[key] for key in ("sequence",) if key in fields})
+    if name == "host" and "host" in fields:
+        return Undo("Go back to the defs' values", "host", {"host": fields["host"], "reset": "yes"})
+    if name == "exclude" and "match" in fields:
+        return Undo("Retry them", "retry", {"match": f"state:skipped {fields['match']}"})
+    return None
+
+
+def _local(path: str) -> str:
+    """A path of this server; empty for anything else."""
+    return path if path.startswith("/crawl") and "\\" not in path and "\n" not in path else ""

@@ -1,0 +1,82 @@
+"""What all pages of a crawl begin with: its run, progress, health, and the links to the pages."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from console.client import list_alarms
+from console.format import Span, format_count
+from console.web.pages.charts import spark_path
+from console.web.pages.grids import link
+from console.web.watch import CrawlView
+from console.words.health_line import health_spans
+from console.words.run_line import progress_parts, run_parts, run_state_span
+from engine.judge.remaining import progress_of
+from engine.model.run import Alarm
+
+_UNLIMITED = 10_000
+"""Cells of a line: a browser breaks it."""
+_SPARK_VALUES = 60
+SPARK_WIDTH, SPARK_HEIGHT = 120, 20
+TABS = (
+    ("", "Overview"), ("jobs", "Jobs"), ("hosts", "Hosts"), ("failed", "Failed"), ("log", "Log"), ("plots", "Plots"),
+    ("runs", "Runs"),
+)  # fmt: skip
+
+
+class Tab(Struct, frozen=True):
+    name: str
+    href: str
+    note: str
+    is_current: bool
+
+
+class PageHead(Struct, frozen=True):
+    name: str
+    title: str
+    """Of the page."""
+    url: str
+    """Of the page, with its parameters: where an order leads back."""
+    events: str
+    tabs: Sequence[Tab]
+    run: Sequence[Span]
+    progress: Sequence[Span]
+    share: float | None
+    """How far the run is, 0 to 1; None: nobody can say."""
+    health: Sequence[Span]
+    alarms: Sequence[Alarm]
+    said: str
+    """What a screen reader hears when it changes: the state, and which alarms there are."""
+    spark: str
+    error: str | None
+    is_live: bool
+    is_paused: bool
+
+
+def frame(view: CrawlView, title: str, url: str, tab: str = "") -> PageHead:
+    poll, snapshot = view.poll, view.poll.snapshot
+    alarms = list_alarms(snapshot, view.status["alarm"]) if snapshot.run is not None else []
+    loud = [alarm for alarm in alarms if not alarm.acknowledged]
+    groups = snapshot.run.judgement.hosts if snapshot.run is not None and poll.is_live else ()
+    failed = format_count(snapshot.jobs["failed"]) if snapshot.jobs["failed"] else ""
+    notes = {"failed": failed, "": f"! {len(loud)}" if loud else ""}
+    tabs = [
+        Tab(name, link("/crawl" + (f"/{part}" if part else ""), data=view.name), notes.get(part, ""), part == tab)
+        for part, name in TABS
+    ]
+    return PageHead(
+        name=view.name, title=title, url=url, events=link("/events", data=view.name), tabs=tabs,
+        run=_join(run_parts(poll, names_width=_UNLIMITED)),
+        progress=_join(progress_parts(poll, _UNLIMITED)),
+        share=progress_of(snapshot, is_live=poll.is_live).share,
+        health=health_spans(groups, loud, _UNLIMITED, more_at=" on the overview"),
+        alarms=alarms,
+        said=", ".join([run_state_span(poll)[0], *(alarm.key for alarm in loud)]),
+        spark=spark_path(list(poll.page_rates)[-_SPARK_VALUES:], SPARK_WIDTH, SPARK_HEIGHT),
+        error=view.error, is_live=poll.is_live,
+        is_paused=snapshot.run is not None and "operator" in (snapshot.run.paused or ""),
+    )  # fmt: skip
+
+
+def _join(parts: Sequence[tuple[bool, list[Span]]]) -> list[Span]:
+    return [span for _, spans in parts for span in spans]
