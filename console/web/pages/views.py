@@ -136,7 +136,7 @@ async def overview(request: Request) -> Response:
         "nodes": grid(
             "nodes", "Nodes", NODE_COLUMNS, node_rows(view.poll), "no nodes",
             href=lambda row: _jobs(name, node_filter(row.subject.id).text) if row.subject is not None else "",
-            buttons=_node_buttons if control else None, minor=("JOB/S",),
+            buttons=_node_buttons if control else None, minor=("JOB/S", "BEAT"),
         ),
         "groups": grid("groups", "Groups", _GROUP_COLUMNS, map(_group_row, snapshot.metrics["groups"]), "none yet",
                        href=lambda row: _jobs(name, f"group:{quote_value(str(row.key))}")),
