@@ -111,7 +111,7 @@ class Load:
                 )
                 beats = [
                     (e, "READY", 0.1 + now * 7 % 3 / 10, 20 + at % 7, at // len(epochs), 0, 90_000_000 + at, 0.0,
-                     f"http://host{(at + e) % 500}.example/catalogue/item-{at + e}.html", 0.1, 30.0)
+                     f"http://host{(at + e) % 500}.example/catalogue/item-{at + e}.html", 0.1, 30.0, None)
                     for e in epochs
                 ]  # fmt: skip
                 db.execute_values(nodes._RECORD_BEATS, beats)
