@@ -6,14 +6,16 @@
     token_file.py  the file with the token
     watch.py       `Watch`: one data dir, read once a second at most; `CrawlView`: what was read; `Crawls`: all of them
     feed.py        `/events`: what changed, to all who listen
-    answers.py     `/health`, `/status.json`, `/login`, the list of crawls
+    answers.py     `/health`, `/status.json`, `/login`
     metrics.py     `/metrics`
     control.py     `POST /commands/NAME`, with `--control`
+    render.py      fills templates, cleans and escapes values
+    pages/         the pages of crawls, and their forms
     templates/, static/   pages, the stylesheet, the script
 
 A route is an async function of a `Request`. `crawls_of(request)` gives the `Crawls`; `.find(request)` the `Watch` that
 `?data=NAME` names; `await watch.current()` its newest `CrawlView`. A view has `poll` (the `PollResult` on which the
 console's own functions work), `status` (the object of `status --json`) and `line` (that of `status --all --json`).
 Further reads go through `await watch.ask(lambda source: source.…)`, on the thread of that data dir.
-`render(request, "page.html", …)` in app.py fills a template; the policy allows no inline script and no inline style.
+`render(request, "page.html", …)` fills a template; the policy allows no inline script and no inline style.
 """
