@@ -153,7 +153,7 @@ class _Reader:
         if found is None or kind is None or kind == "start":
             raise LiteralInvalid("never ends")
         token, self._at = found[kind], found.end()
-        if kind in ("string", "parsed") and (len(token) < 2 or token[-1] != token[0]):
+        if kind in ("string", "parsed") and not _is_closed(token):
             raise LiteralInvalid("never ends: a string is not closed")
         return kind, token, found.start("start")
 
@@ -180,6 +180,12 @@ def _write_number(token: str) -> str | None:
     whole, point, rest = digits.partition(".")
     written = f"{sign}{whole or '0'}{point if rest[:1].isdigit() else ''}{rest}"
     return written if _JSON_NUMBER.fullmatch(written) else None
+
+
+def _is_closed(string: str) -> bool:
+    """Whether it ends with the quote that it begins with, which no backslash escapes."""
+    inner = string[:-1]
+    return len(string) > 1 and string[-1] == string[0] and (len(inner) - len(inner.rstrip("\\"))) % 2 == 0
 
 
 def _write_string(token: str) -> str | None:

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.extract.embedded.js_literal import LiteralInvalid, find_assigned, read_literal
@@ -99,6 +99,7 @@ def test_json_is_a_literal(value: object) -> None:
         assert unknown == []
 
 
+@example("'\\'")
 @given(st.text("{}[]()'\"`\\/*:,;.-+!0xn1eaJSON.parse \n", max_size=60))
 def test_any_text_gives_json_or_says_why(text: str) -> None:
     try:
