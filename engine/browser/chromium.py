@@ -181,7 +181,7 @@ class BrowserChild:
         own = str(await page.evaluate("navigator.userAgent"))
         await context.close()
         self._agent = own.replace("HeadlessChrome", "Chrome")
-        return browser.version
+        return str(browser.version)
 
     async def _judge_window(self, event: dict[str, Any]) -> None:
         """Close a window that a page opened, before it asks for anything."""
@@ -219,7 +219,7 @@ async def _is_well(browser: Browser) -> bool:
             await context.close()
     except (BrowserError, TimeoutError):
         return False
-    return browser.is_connected()
+    return bool(browser.is_connected())
 
 
 def tree_bytes(root: int) -> int:

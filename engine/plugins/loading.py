@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gc
 import importlib
 import inspect
 import sys
@@ -26,6 +27,7 @@ class PluginLoader:
         self._files = {file.path: file for file in files}
         self._finder = _PluginFinder(self._files)
         _provide_public_module()
+        gc.enable()  # a process of the template has none, and what plugin code leaves may be cycles
         sys.meta_path.append(self._finder)
 
     def close(self) -> None:
