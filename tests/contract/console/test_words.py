@@ -65,7 +65,8 @@ def test_tables_head_their_columns_with_these_words() -> None:
 def test_no_page_calls_a_node_idle() -> None:
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name not in ("decisions", "develop")]
     for page in (path for path in pages if path.name != "performance.md"):
-        assert not re.search(r"\bidle\b", prose(page.read_text("utf-8"))), page.name
+        text = re.sub(r"`[^`\n]*`", "", prose(page.read_text("utf-8")))  # `idle` is a word of the defs
+        assert not re.search(r"\bidle\b", text), page.name
 
 
 @pytest.fixture
