@@ -11,6 +11,7 @@ from engine.defs.loader import load
 from engine.model.definition import FieldType
 from engine.model.link import Method
 from engine.model.variables import DOCUMENT_VARIABLES
+from engine.runtime.extras import has_extra
 from tests.process.certificates import Authority
 
 from .doc_pages import (
@@ -47,6 +48,8 @@ PLUGIN = "\n".join(
 
 @pytest.mark.parametrize("number", range(len(YAML)))
 def test_an_example_is_a_complete_set_of_defs(number, tmp_path):
+    if re.search(r"\bbrowser\b", YAML[number]) and not has_extra("browser"):
+        pytest.skip("needs playwright")
     (tmp_path / "defs").mkdir()
     (tmp_path / "defs" / "shop.yml").write_text(YAML[number], "utf-8")
     (tmp_path / "defs" / "seeds.txt").write_text("https://shop.example/\n")

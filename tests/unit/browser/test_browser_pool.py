@@ -26,6 +26,7 @@ class FakeBrowser:
     def __init__(self, _launcher: Any, _settings: Settings, profiles: Path, *_: Any, **__: Any) -> None:
         self.profiles = profiles
         self.claims: list[Any] = []
+        self.urls: list[str] = []
         self.pages, self.is_worn, self.is_open = 0, False, True
         self.launched: asyncio.Task[None] | None = None
         self.key = self.ended = self.on_finish = None
@@ -62,7 +63,7 @@ def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BrowserPool:
 
 
 async def use(pool: BrowserPool, seconds: float = 0.0) -> None:
-    async with pool.reserve():
+    async with pool.reserve("https://shop.example/"):
         await asyncio.sleep(seconds)
 
 

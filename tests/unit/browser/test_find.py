@@ -7,6 +7,7 @@ import pytest
 from engine.browser import find
 from engine.defs.loader import load
 from engine.errors import UsageError
+from engine.runtime.extras import has_extra
 from engine.settings import Settings
 
 
@@ -39,6 +40,7 @@ def test_without_a_browser_it_is_said_what_to_do(folder: Path, browser: str | No
     assert str(browser or folder) in told.value.message
 
 
+@pytest.mark.skipif(not has_extra("browser"), reason="needs playwright")
 def test_root_is_told_that_it_has_no_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(folder, "chromium")
     (folder / "shop.yml").write_text(

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from console.cli.main import crawl_console, main
 from console.schedule import systemd
 from console.schedule.schedule import QUIET_CODES
+from engine.runtime.extras import has_extra
 
 DEFS = """\
 locatorGroups: {books: {locators: [{name: start, url: "http://127.0.0.1:9/"}]}}
@@ -100,6 +101,7 @@ def test_a_unit_starts_this_program_at_these_places(shop: Path, tmp_path: Path) 
     assert f"SuccessExitStatus={' '.join(map(str, QUIET_CODES))}\n" in text
 
 
+@pytest.mark.skipif(not has_extra("browser"), reason="needs playwright")
 def test_a_browser_keeps_its_sandbox(shop: Path, tmp_path: Path) -> None:
     (shop / "defs.yml").write_text(DEFS.replace("books: {list", "books: {loader: browser, list"))
     text = units(tmp_path)[".service"].read_text()
