@@ -68,7 +68,8 @@ def describe_changes(old: PreparedDefs, new: PreparedDefs, pages: int) -> str:
         changes.append(f"{plural(pages, 'page')} to re-extract")
     changes += _describe_locators(before, after)
     changes += _describe_names([g.name for g in before.task_groups], [g.name for g in after.task_groups], "group")
-    if _hash_all(map(_without_code, before.task_groups)) != _hash_all(map(_without_code, after.task_groups)):
+    changes += _describe_loaders(before, after)
+    if _hash_all(map(_without_loading, before.task_groups)) != _hash_all(map(_without_loading, after.task_groups)):
         changes.append("tasks or limits changed")
     changes += _describe_plugins(before.plugins, after.plugins)
     changes += [
@@ -135,9 +136,19 @@ def _describe_names(old: list[str], new: list[str], noun: str) -> list[str]:
     return changes
 
 
-def _without_code(group: TaskGroup) -> TaskGroup:
-    """The group without the hashes of plugin code: an edit of a plugin is described by its file."""
-    return replace(group, tasks=tuple(replace(task, code="", loader_code="") for task in group.tasks))
+def _describe_loaders(before: Definitions, after: Definitions) -> list[str]:
+    old = {group.name: group.loader for group in before.task_groups}
+    changed = [group.name for group in after.task_groups if old.get(group.name, group.loader) != group.loader]
+    if not changed:
+        return []
+    more = "…" if len(changed) > _MAX_NAMED else ""
+    names = ", ".join(changed[:_MAX_NAMED])
+    return [f"loader of {names}{more} changed (stored pages stay; `retry --state done` loads them again)"]
+
+
+def _without_loading(group: TaskGroup) -> TaskGroup:
+    """The group without its loader and the hashes of plugin code: their changes are described apart."""
+    return replace(group, loader=None, tasks=tuple(replace(task, code="", loader_code="") for task in group.tasks))
 
 
 def _describe_plugins(before: Iterable[PluginFile], after: Iterable[PluginFile]) -> list[str]:

@@ -34,6 +34,8 @@ def prepared(folder: Path, text: str = DEFS) -> PreparedDefs:
          "book: fields in another order, 1,204 pages to re-extract", ["d"]),
         ("[{selector: a,", "[{selector: p,", "entry: links changed, 1,204 pages to re-extract", ["g"]),
         ("d: {page:", "d: {maxDepth: 3, page:", "tasks or limits changed", ["g"]),
+        ("d: {page:", "d: {loader: browser, page:",
+         "loader of d changed (stored pages stay; `retry --state done` loads them again)", []),
         ("taskGroups:", "hosts: {a.example: {delay: 1}}\ntaskGroups:", "hosts changed", []),
         ("taskGroups:", "hosts: {a.example: {nofollow: false}}\ntaskGroups:", "hosts changed", ["g"]),
         ("a.example/\"}]", 'a.example/"}, {url: "http://b.example/"}]', "1 locator added", []),
@@ -54,6 +56,15 @@ def test_formatting_and_comments_change_nothing(tmp_path: Path) -> None:
     assert before.hash == after.hash
     assert changed_data_defs(before, after) == []
     assert before.groups == after.groups
+
+
+def test_a_changed_loader_is_not_called_a_change_of_tasks(tmp_path: Path) -> None:
+    before = prepared(tmp_path)
+    text = DEFS.replace("d: {page:", "d: {loader: browser, page:")
+    described = "loader of d changed (stored pages stay; `retry --state done` loads them again)"
+    assert describe_changes(before, prepared(tmp_path, text), 0) == described
+    limited = prepared(tmp_path, text.replace("loader: browser", "maxDepth: 3, loader: browser"))
+    assert describe_changes(before, limited, 0) == f"{described}, tasks or limits changed"
 
 
 def test_several_changes_are_described_in_one_line(tmp_path: Path) -> None:
