@@ -32,6 +32,9 @@ _NEW_SECONDS = 60.0
 _END_SECONDS = 5.0
 """Browsers that were killed end within them."""
 _PAUSE = 0.05
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_open_folders: list[Path] = []
+"""The folders of profiles that this process uses: a window keeps one while the next page is fetched."""
 _ANY_PAGE = BrowserRule(actions=(BrowserAction(wait="idle", optional=True),))
 """For a page whose group says nothing of browsers."""
 
@@ -146,11 +149,27 @@ class ProfileFolder:
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
         self._lock = os.open(self.path, os.O_RDONLY)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        _open_folders.append(self.path)
+        for number in _ENDING:
+            if signal.getsignal(number) == signal.SIG_DFL:  # not where `nohup` has it ignored
+                signal.signal(number, _end)
 
     def close(self) -> None:
         """Delete it, and end what still works in it."""
         _remove(self.path)
         os.close(self._lock)
+        _open_folders.remove(self.path)
+        for number in () if _open_folders else _ENDING:
+            if signal.getsignal(number) == _end:
+                signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, _: object) -> None:
+    """End by a signal, as a program without this handler, but leave no browser and no folder."""
+    for path in _open_folders:
+        _remove(path)
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
 
 
 def _list_left_over() -> Iterator[Path]:
