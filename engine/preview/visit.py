@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from msgspec import field
 from msgspec.structs import replace
 
 from engine import urls
@@ -128,7 +127,8 @@ class _Visit:
         """Whether the plain page was not enough."""
         self._def_cache = def_cache = _OneVersion(definitions, rendering)
         self._template = OwnTemplate(["engine.node.loading.loader_child"])
-        db_access, gates = _NoStore(definitions, settings, start_url), _OpenGates()
+        robots = _AskedRobots()
+        db_access, gates = _NoStore(definitions, settings, start_url, robots), _OpenGates()
         named_hosts = NamedHosts(run=0, base_url=settings.base_url, db_access=db_access, def_cache=def_cache)
         pool, fetcher = LoaderPool(self._template, settings), Fetcher.from_settings(settings, connections=2)
         self._profiles = ProfileFolder() if rendering.always or _has_browser(definitions) else None
@@ -140,7 +140,7 @@ class _Visit:
             def_cache=def_cache,
             fetcher=fetcher,
             db_access=db_access,
-            robots_cache=_NoRobots(),
+            robots_cache=robots,
             named_hosts=named_hosts,
             host_gates=gates,
             group_loaders=GroupLoaders(
@@ -149,7 +149,7 @@ class _Visit:
             file_parts=FileParts(FileFolder(Path(), _RUN), settings),
         )
         outcomes = _Explained(source=_RUN, max_attempts=1)
-        ask_robots = _AskRobots(sender)
+        ask_robots = _AskRobots(sender, robots)
         rules = KeepBody(db_access, outcomes), ask_robots, LeaseAgain(outcomes)
         stages: list[PageStage] = [
             StartChain(settings.max_redirects, def_cache.query_stripper, sender.cookie_header),
@@ -268,7 +268,7 @@ class _AskRobots(PageStage, frozen=True):
     """
 
     sender: RequestSender
-    known: dict[str, HostRobots] = field(default_factory=dict)
+    asked: "_AskedRobots"
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage:
         assert page.chain is not None
@@ -278,10 +278,10 @@ class _AskRobots(PageStage, frozen=True):
         policy = resolve_host_policy(definitions, self.sender.settings, key)
         if not policy.robots:
             return page
-        if key not in self.known:
+        robots = self.asked.by_host.get(key)
+        if robots is None:
             answer = await ask_for_robots(f"{urls.origin(url)}/robots.txt", partial(self._send, job))
-            self.known[key] = parse_robots(*answer, policy.agent)
-        robots = self.known[key]
+            robots = self.asked.by_host[key] = parse_robots(*answer, policy.agent)
         refusal = robots.refusal(expand_url(url) if job.is_written(url) else url)
         if refusal is None:
             return page
@@ -332,12 +332,13 @@ class _Explained(OutcomeBuilder):
 class _NoStore(DbAccess):
     """What the stages ask of the store about a page that was never crawled."""
 
-    def __init__(self, definitions: Definitions, settings: Settings, start_url: str) -> None:
+    def __init__(self, definitions: Definitions, settings: Settings, start_url: str, robots: "_AskedRobots") -> None:
+        self._robots = robots
         self._exempt = {urls.host_key(start_url)} if urls.is_http_url(start_url) else set[str]()
         self._find_hosts = partial(locator_hosts, definitions, settings.base_url)
 
     def find_host(self, run: int, key: str) -> int | None:  # noqa: ARG002
-        return None
+        return self._robots.find_host(key)
 
     def is_named_host(self, run: int, key: str) -> bool:  # noqa: ARG002
         return key in self._exempt or key in self._find_hosts()
@@ -352,11 +353,18 @@ class _NoStore(DbAccess):
         return {}
 
 
-class _NoRobots(RobotsCache):
-    """The store knows no host, so that nothing is asked of it."""
+class _AskedRobots(RobotsCache):
+    """The robots.txt of each host that was asked for it; what a page in a browser asks for obeys them."""
 
     def __init__(self) -> None:
-        pass
+        self.by_host: dict[str, HostRobots] = {}
+
+    def find_host(self, key: str) -> int | None:
+        """Its number; None: the preview has not been there, and a crawl that begins here has not either."""
+        return list(self.by_host).index(key) if key in self.by_host else None
+
+    async def rules(self, host: int, version: int) -> HostRobots:  # noqa: ARG002
+        return list(self.by_host.values())[host]
 
 
 class _OneVersion(DefCache):

@@ -12,11 +12,12 @@ import pytest
 
 from .project import Completed, Running, until
 from .shop_front import NEEDS_BROWSER, SANDBOX, Front
-from .site import html
+from .site import Page, html
 
 pytestmark = NEEDS_BROWSER
 
 ROWS = [{"name": f"Item 1-{n}", "price": f"1.{n}0"} for n in range(3)]
+TEXT = {"Content-Type": "text/plain"}
 WAIT = "{browser: {wait: '#ready'}}"
 
 
@@ -141,6 +142,25 @@ def test_what_a_page_was_refused_is_named(front: Front, temporary: Path) -> None
     assert f"{front.site.url('/p/1')}: the address guard refused 127.0.0.2:8099" in done.err
 
 
+def test_robots_txt_holds_for_what_a_page_asks_for_and_leads_to(front: Front, temporary: Path) -> None:
+    front.site["/robots.txt"] = Page("User-agent: *\nDisallow: /api/\nDisallow: /kept\n", headers=TEXT)
+    front.site["/kept"] = html("<b class=item>kept</b>")
+    front.write("{browser: {wait: idle}}")
+    part = run(front, "try", "item", front.site.url("/p/1"))
+    assert rows_of(part) == []
+    assert "robots.txt" in part.err
+    assert "Disallow: /api/" in part.err
+    assert "/api/p/1" not in front.site.paths
+    front.site["/p/2"] = html("<a href=/kept>more</a><b class=item>there</b>")
+    front.write("{browser: {actions: [{click: a}, {wait: idle}]}}", fields="{name: {}}")
+    led = run(front, "try", "item", front.site.url("/p/2"), code=1)
+    assert "/kept: robots.txt disallows it (line 3: Disallow: /kept)" in led.err
+    assert "A crawl would skip it." in led.err
+    assert "/kept" not in front.site.paths
+    free = run(front, "try", "item", front.site.url("/p/2"), "--set", "robots=false")
+    assert rows_of(free) == [{"name": "kept"}]
+
+
 @pytest.mark.parametrize("moment", ["start", "page", "twice"])
 def test_ctrl_c_leaves_neither_a_browser_nor_a_folder(front: Front, temporary: Path, moment: str) -> None:
     front.site["/p/1"] = html("<p>never</p>")
@@ -156,6 +176,21 @@ def test_ctrl_c_leaves_neither_a_browser_nor_a_folder(front: Front, temporary: P
         running.process.send_signal(signal.SIGINT)
     done = running.wait(20)
     assert done.code == 130, done.err
+    assert "Traceback" not in done.err
+    assert not working_in(temporary)
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_leave_neither_a_browser_nor_a_folder(front: Front, temporary: Path, ending: int) -> None:
+    front.site["/p/1"] = html("<p>never</p>")
+    front.write(WAIT)
+    running = start(front, "try", "item", front.site.url("/p/1"))
+    assert until(lambda: "/p/1" in front.site.paths, 20)
+    assert working_in(temporary)
+    running.process.send_signal(ending)
+    done = running.wait(20)
+    assert done.code == -ending, done.err
     assert "Traceback" not in done.err
     assert not working_in(temporary)
     assert not list(temporary.iterdir())
