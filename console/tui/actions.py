@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from console.crawl.orders import Retried
 from console.crawl.source import PollResult
 from console.filter_syntax import parse
 from console.format import plural
 from console.tui.host import AppHost
 from console.tui.screens.dialogs import confirm_dialog, kill_dialog
-from console.tui.state.control import ControlClient, Retried
+from console.tui.state.control import ControlClient
 from console.tui.widgets.bars import HintBar
+from console.words.node_table import count_runners
 from console.words.questions import (
     Confirmation,
     cancel_question,
@@ -205,10 +207,7 @@ class Actions:
         poll = self._require_supervisor("scale")
         if poll is None:
             return
-        runners = sum(
-            node.role in ("RUNNER", "INITIAL") and node.pid is not None and node.state != "DRAINING"
-            for node in poll.snapshot.nodes
-        )
+        runners = count_runners(poll.snapshot.nodes)
         if runners + change < 1:
             self._app.show_toast("this is the last node: c cancels the run", "warning")
         else:

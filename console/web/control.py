@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from console.client import send_command
 from console.crawl import orders
 from console.web.access import refuse, who_asks
 from console.web.answers import crawls_of
+from console.web.watch import Watch
 from engine.errors import UsageError, suggest
 
 _SENT = ("pause", "resume", "cancel", "drain", "kill", "host", "scale", "reload")
@@ -24,19 +24,27 @@ _SENT = ("pause", "resume", "cancel", "drain", "kill", "host", "scale", "reload"
 _AT_ONCE = asyncio.Semaphore(4)
 """A command may wait for its supervisor."""
 
-Order = Callable[[Path, dict[str, Any], str], tuple[int, dict[str, Any]]]
-"""Gets the data dir, the arguments, and who gave it; returns the status of the answer, and the answer."""
+_MOST_UNDONE = 20_000
+"""The ends of more jobs than these are not kept to take their retry back."""
+
+Order = Callable[[Watch, dict[str, Any], str], tuple[int, dict[str, Any]]]
+"""Gets the watch of the data dir, the arguments, and who gave it; returns the status of the answer, and the answer."""
 
 
 class _Retry(Struct, forbid_unknown_fields=True):
     match: str | None = None
     state: list[Literal["failed", "skipped", "done", "incomplete"]] = []
     run: str | None = None
+    jobs: list[int] = []
 
 
 class _Exclude(Struct, forbid_unknown_fields=True):
     match: str
     dry_run: bool = False
+
+
+class _Undo(Struct, forbid_unknown_fields=True):
+    number: int
 
 
 class _Seed(Struct, forbid_unknown_fields=True):
@@ -54,7 +62,7 @@ async def command(request: Request) -> Response:
         )
     arguments = await _read_arguments(request)
     async with _AT_ONCE:
-        status, answer = await run_in_threadpool(order, watch.data, arguments, who_asks(request.scope))
+        status, answer = await run_in_threadpool(order, watch, arguments, who_asks(request.scope))
     return JSONResponse(answer, status)
 
 
@@ -69,29 +77,49 @@ async def _read_arguments(request: Request) -> dict[str, Any]:
         raise UsageError(f"the arguments are not a JSON object: {error}", 'Send for example {"node": "n1"}.') from error
 
 
-def _send(name: str, data: Path, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
-    done, text = send_command(data, name, arguments, given_by)
+def _send(name: str, watch: Watch, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
+    done, text = send_command(watch.data, name, arguments, given_by)
     return 200 if done else 409, {"ok": done, "text": text}
 
 
-def _retry(data: Path, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
+def _retry(watch: Watch, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
     order = _convert("retry", arguments, _Retry)
-    return 200, orders.retry_jobs(data, order.match, order.state, run_id=order.run, given_by=given_by).answer
+    if order.jobs and order.match is not None:
+        raise UsageError("retry: jobs and a match", "Give the numbers of jobs, or a filter.")
+    done = orders.retry_jobs(
+        watch.data, order.match, order.state, ids=order.jobs, run_id=order.run, given_by=given_by,
+        most_undone=_MOST_UNDONE,
+    )  # fmt: skip
+    return 200, _with_undo(watch, done)
 
 
-def _exclude(data: Path, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
+def _exclude(watch: Watch, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
     order = _convert("exclude", arguments, _Exclude)
-    return 200, orders.exclude_jobs(data, order.match, dry_run=order.dry_run, given_by=given_by).answer
+    done = orders.exclude_jobs(watch.data, order.match, dry_run=order.dry_run, given_by=given_by)
+    return 200, _with_undo(watch, done)
 
 
-def _seed(data: Path, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
+def _with_undo(watch: Watch, done: orders.Done) -> dict[str, Any]:
+    """The answer, with the number by which `undo` takes the order back."""
+    return done.answer if done.undo is None else {**done.answer, "undo": watch.undo_steps.add(done.undo)}
+
+
+def _undo(watch: Watch, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
+    step = watch.undo_steps.take(_convert("undo", arguments, _Undo).number)
+    if step is None:
+        raise UsageError("undo: it was taken back, or is too old", "Only the last orders of this server can be.")
+    done, text = step(given_by)
+    return 200 if done else 409, {"ok": done, "text": text}
+
+
+def _seed(watch: Watch, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:
     from engine.settings import load_settings
 
     order = _convert("seed", arguments, _Seed)
     if not order.urls:
         raise UsageError("no URL is given", 'Send {"group": …, "urls": ["https://…"]}.')
     seeds = ((f"urls[{number}]", url) for number, url in enumerate(order.urls))
-    answer = orders.seed_urls(data, order.group, seeds, load_settings({}), given_by=given_by).answer
+    answer = orders.seed_urls(watch.data, order.group, seeds, load_settings({}), given_by=given_by).answer
     return 200 if answer["created"] or answer["known"] else 409, answer
 
 
@@ -104,5 +132,11 @@ def _convert(name: str, arguments: dict[str, Any], kind: type[Any]) -> Any:
 
 
 ORDERS: Mapping[str, Order] = MappingProxyType(
-    {**{name: partial(_send, name) for name in _SENT}, "retry": _retry, "exclude": _exclude, "seed": _seed}
+    {
+        **{name: partial(_send, name) for name in _SENT},
+        "retry": _retry,
+        "exclude": _exclude,
+        "seed": _seed,
+        "undo": _undo,
+    }
 )

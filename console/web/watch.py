@@ -1,6 +1,7 @@
 """Watches data dirs: each is read once a second at most, on its own thread, for all clients."""
 
 import asyncio
+import itertools
 import os
 import time
 from collections import Counter, deque
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from console.client import supervisor_alarm
+from console.crawl.orders import Undo
 from console.crawl.servers import ServerClient, ServerRow, list_servers, remove_server, write_server
 from console.crawl.source import DataSource, LogLines, PollResult, poll
 from console.crawl.status import (
@@ -36,6 +38,7 @@ from engine.store.read.snapshot import DEFAULT_LIMIT, EMPTY_SNAPSHOT
 
 SECONDS = 1.0
 """Between two reads of a data dir."""
+_MAX_UNDO_STEPS = 20
 _MAX_LINES = 100
 """Lines of the log that one message has."""
 _MAX_REPLAYED = 500
@@ -93,12 +96,30 @@ class CrawlView(Struct, frozen=True):
         return f"the last run ended {run.state}"
 
 
+class UndoSteps:
+    """How to take back the last orders about jobs, each once, by a number."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, Undo] = {}
+        self._numbers = itertools.count(1)
+
+    def add(self, step: Undo) -> int:
+        number = next(self._numbers)
+        self._steps[number] = step
+        self._steps.pop(number - _MAX_UNDO_STEPS, None)
+        return number
+
+    def take(self, number: int) -> Undo | None:
+        return self._steps.pop(number, None)
+
+
 class Watch:
     """One data dir. All methods but `ask`'s function run on the event loop."""
 
     def __init__(self, name: str, data: Path) -> None:
         self.name = name
         self.data = data
+        self.undo_steps = UndoSteps()
         self.channel = Channel(self._update)
         self._source = DataSource(data)
         self._stamp: tuple[Any, ...] | None = None

@@ -49,6 +49,13 @@ NODE_COLUMNS = (
 """The nodes, then the appender and the supervisor, or the machines that share the database."""
 
 
+def count_runners(nodes: Sequence[NodeRow]) -> int:
+    """The nodes that `scale` counts: those that work or begin to."""
+    return sum(
+        node.role in ("RUNNER", "INITIAL") and node.pid is not None and node.state != "DRAINING" for node in nodes
+    )
+
+
 def node_rows(poll: PollResult) -> list[Row]:
     """The processes: stale nodes first, the dead in one line; ended ones only if no other lives."""
     nodes = poll.snapshot.nodes

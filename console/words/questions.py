@@ -54,6 +54,10 @@ def retry_question(count: int, job_filter: JobFilter, *, marked: bool = False) -
     return Confirmation(f"Retry {plural(count, 'job')}", lines, f"Retry {count}")
 
 
+def retry_job_question(job: int) -> Confirmation:
+    return Confirmation(f"Retry job {job}", ["It becomes READY again, as new; its rows are removed."], "Retry")
+
+
 def exclude_question(count: int, job_filter: JobFilter, undo: str) -> Confirmation:
     """`undo`: how it is taken back."""
     lines = [f"{plural(count, 'queued job')} that match {job_filter.text} become SKIPPED.", undo]

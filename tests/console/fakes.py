@@ -10,11 +10,11 @@ from pathlib import Path
 import orjson
 from msgspec.structs import replace
 
+from console.crawl.orders import Retried
 from console.crawl.source import AcceptedDefs, SupervisorBeat
 from console.tui.app import Console
 from console.tui.config import Config
 from console.tui.options import ConsoleOptions
-from console.tui.state.control import Retried
 from engine.errors import CrawlError
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import Request

@@ -15,6 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from engine.store.db.location import Location, write_location
+
 from . import test_secrets
 from .library import Library
 from .project import Project, until
@@ -65,6 +67,24 @@ def test_it_says_what_status_says(project: Project, library: Library, serve: Web
     assert without_servers(shown) == without_servers(expected)
     assert serve.client.get("/health").status_code == 200
     project.assert_integrity()
+
+
+def test_a_store_in_postgresql_is_served(project: Project, library: Library, database: str) -> None:
+    project.data.mkdir()
+    write_location(project.data, Location(database, "crawl"))
+    project.crawl(nodes=1)
+    server = WebServer(project)
+    try:
+        shown, expected = server.status(), project.status()
+        assert (shown["state"], shown["run"], shown["jobs"]) == ("DONE", expected["run"], expected["jobs"])
+        assert shown["jobs"]["done"] > 1
+        page = server.client.get("/crawl", headers={"Accept": "text/html"})
+        assert page.status_code == 200
+        assert expected["run"] in page.text
+        assert "/shelf/1" in server.client.get("/crawl/jobs").text
+        assert server.client.get("/health").text == "ok\n"
+    finally:
+        server.stop()
 
 
 def test_health_tells_a_run_that_failed(project: Project, library: Library, site: Site, serve: WebServer) -> None:

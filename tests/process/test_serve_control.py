@@ -1,8 +1,12 @@
 """`serve --control`: commands over HTTP, with the checks and words of the command line, and who gave them."""
 
+import html as html_words
 import json
+import re
 from collections.abc import Iterator
+from typing import Any
 
+import httpx
 import pytest
 
 from .library import Library
@@ -100,6 +104,70 @@ def test_jobs_are_retried_excluded_and_seeded(
     assert {by for _, _, by in project.query(GIVEN)} == {"web 127.0.0.1"}
     assert [name for name, _, _ in project.query(GIVEN)][-1] == ("retry" if retried["retried"] else "resume")
     assert ("web 127.0.0.1", "command") in project.query("SELECT source, kind FROM events")
+
+
+@pytest.fixture
+def skipped(project: Project, site: Site, library: Library) -> int:
+    """The number of a skipped job of a run that has ended."""
+    site["/shelf/1"] = Page(status=404)
+    library.set_delay(0)
+    project.crawl(nodes=1)
+    ((id_,),) = project.query("SELECT id FROM jobs WHERE state = 'SKIPPED'")
+    return int(id_)
+
+
+def test_one_job_is_retried_from_its_page_and_that_is_taken_back(
+    project: Project, skipped: int, serve: WebServer
+) -> None:
+    def post(name: str, **fields: Any) -> str:
+        answer = serve.client.post(f"/orders/{name}", data=fields)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def states() -> list[Any]:
+        return project.query("SELECT id, state, reason FROM jobs ORDER BY id")
+
+    before = states()
+    shown = serve.client.get("/crawl/job", params={"id": skipped}).text
+    asks = html_words.unescape(re.findall(r'href="(/ask/retry[^"]*)"', shown)[0])
+    assert f"Retry job {skipped}" in serve.client.get(asks).text
+    assert f"Retry job {skipped}" in post("retry", job=skipped)
+    assert states() == before, "asked, and not done"
+    answer = post("retry", job=skipped, sure="yes")
+    assert "1 job READY again" in answer
+    assert [one for one in states() if one not in before] == [(skipped, "READY", None)]
+    assert "/ask/retry" not in serve.client.get("/crawl/job", params={"id": skipped}).text
+    assert serve.client.get(asks).status_code == 400, "it has not ended"
+    number = re.findall(r'name="number" value="(\d+)"', answer)[0]
+    assert "1 job ended as before" in post("undo", number=number)
+    assert states() == before
+    assert serve.client.post("/orders/undo", data={"number": number}).status_code == 400, "only once"
+    assert [(name, by) for name, _, by in project.query(GIVEN)] == [
+        ("retry", "web 127.0.0.1"), ("undo", "web 127.0.0.1")
+    ]  # fmt: skip
+    assert serve.command("retry", jobs=[skipped], match="x").status_code == 400
+
+
+def test_scale_and_exclude_are_taken_back(
+    project: Project, library: Library, running: Running, serve: WebServer
+) -> None:
+    def taken_back(answer: httpx.Response) -> str:
+        name = re.findall(r'<form method="post" action="/orders/(\w+)', answer.text)[0]
+        fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', answer.text))
+        return serve.client.post(f"/orders/{name}", data=fields).text
+
+    def counts() -> list[Any]:
+        return project.query("SELECT arguments FROM commands WHERE name = 'scale' ORDER BY id")
+
+    assert until(lambda: len(serve.status()["nodes"]) >= 2)
+    serve.command("pause")
+    answer = taken_back(serve.client.post("/orders/scale", data={"count": 3}))
+    assert [json.loads(given)["count"] for (given,) in counts()] == [3, 2], answer
+    excluded = serve.client.post("/orders/exclude", data={"match": "http*", "sure": "yes"})
+    assert "READY again" in taken_back(excluded)
+    assert project.query("SELECT count(*) FROM jobs WHERE state = 'SKIPPED'") == [(0,)]
+    assert serve.command("cancel").json()["ok"]
+    assert running.wait().code == 143
 
 
 def test_bad_orders(project: Project, library: Library, serve: WebServer) -> None:

@@ -92,6 +92,7 @@ def test_the_keyboard_alone_watches_pauses_and_resumes(
     assert project.status()["paused"] is None
     press_until(page, ".dialog a.button")
     page.keyboard.press("Enter")
+    page.wait_for_selector("section.control")
     for name in ("Jobs", "Hosts", "Failed", "Log", "Plots", "Runs"):
         press_until(page, f".tabs a[href^='/crawl/{name.lower()}']")
         page.keyboard.press("Enter")

@@ -1,32 +1,20 @@
 """Control client: sends commands to the supervisor, and counts, exports and retries jobs."""
 
 import csv
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from console import client
 from console.client import job_as_dict, open_latest_run
-from console.format import plural
-from engine.store.db.filter import RETRYABLE_STATES, JobFilter
+from console.crawl import orders
+from console.crawl.orders import Retried
+from engine.store.db.filter import JobFilter
 from engine.store.read import browse
 from engine.store.transactions import exclude
-from engine.store.transactions import retry as retries
-from engine.store.transactions.exclude import EndedJob, Exclusion
+from engine.store.transactions.exclude import Exclusion
 
 _EXPORT_PAGE = 500
-
-
-class Retried(Struct, frozen=True):
-    """How many jobs were retried, and the earlier ends of those whose retry can be undone."""
-
-    count: int
-    ended: Sequence[EndedJob]
-    at: float = 0.0
-    """Wall-clock seconds after it."""
 
 
 class ControlClient:
@@ -66,29 +54,14 @@ class ControlClient:
     def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int], at_most: int) -> Retried:
         """Make these jobs READY again, or without ids those that match; never more than the operator agreed to."""
         with open_latest_run(self._data, write=True) as (db, run):
-            if not ids:
-                job_filter = retries.retry_filter(job_filter)
-                ids = [job for chunk in browse.iter_ids(db, run.seq, job_filter) for job in chunk]
-            ids = ids[:at_most]
-            ended = exclude.list_ended(db, ids)
-            count = retries.retry_jobs(
-                db, run.seq, list(ids), job_filter.matched_states & set(RETRYABLE_STATES), job_filter.text
-            )
-            return Retried(count, ended, time.time())
+            return orders.retry_chosen(db, run, job_filter, ids, at_most=at_most)
 
     def undo_retry(self, retried: Retried) -> tuple[bool, str]:
-        """Take back the retry of jobs that no node has taken; returns whether any were left, and the answer."""
-        with open_latest_run(self._data, write=True) as (db, run):
-            count = exclude.end_again(db, run.seq, retried.ended, retried.at)
-            others = len(retried.ended) - count
-            text = f"{plural(count, 'job')} ended as before"
-            return count > 0, f"{text}; {plural(others, 'job')} had begun" if others else text
+        return orders.undo_retry(self._data, retried)
 
     def exclude_jobs(self, job_filter: JobFilter) -> Exclusion:
         with open_latest_run(self._data, write=True) as (db, run):
             return exclude.exclude(db, run.seq, job_filter)
 
     def readmit_jobs(self, exclusion: Exclusion) -> tuple[bool, str]:
-        with open_latest_run(self._data, write=True) as (db, run):
-            count = exclude.readmit(db, run.seq, exclusion)
-            return count > 0, f"{plural(count, 'job')} READY again"
+        return orders.readmit_jobs(self._data, exclusion)

@@ -19,17 +19,19 @@ from console.web.pages.grids import link
 from console.web.pages.views import page
 from console.web.render import render
 from console.web.watch import CrawlView, Watch
+from console.words.node_table import count_runners
 from console.words.questions import (
     Confirmation,
     cancel_question,
     exclude_question,
     kill_nodes_question,
     kill_run_question,
+    retry_job_question,
     retry_question,
 )
 from engine.errors import UsageError
 from engine.settings.values import parse_seconds
-from engine.store.db.filter import JobFilter
+from engine.store.db.filter import RETRYABLE_STATES, JobFilter
 from engine.store.transactions.exclude import queued_filter
 
 _ASKED = ("cancel", "kill", "retry", "exclude")
@@ -77,12 +79,10 @@ async def order(request: Request) -> Response:
     if name in _ASKED and not sure:
         question = await _question(watch, view, name, fields)
         return render(request, "ask.html", top=top, question=question, name=name, arguments=fields, back=back)
-    status, answer = await run_in_threadpool(
-        ORDERS[name], watch.data, _arguments(name, fields), who_asks(request.scope)
-    )
+    status, answer = await run_in_threadpool(ORDERS[name], watch, _arguments(name, fields), who_asks(request.scope))
     return render(
         request, "answer.html", status, top=top, name=name, lines=_describe(name, answer),
-        done=status == 200, back=back, undo=_undo(name, fields) if status == 200 else None,
+        done=status == 200, back=back, undo=_undo(name, fields, answer, view) if status == 200 else None,
     )  # fmt: skip
 
 
@@ -99,6 +99,8 @@ async def _question(watch: Watch, view: CrawlView, name: str, given: Mapping[str
     if run is None:
         raise UsageError("there is no run yet", "Start one with `crawl-console run`.")
     seq = run.seq
+    if name == "retry" and "job" in given:
+        return await _retry_one(watch, _count("job", given["job"]))
     if name == "retry":
         filter_ = _retried(match)
         count = await watch.ask(lambda source: source.count_jobs(seq, filter_))
@@ -108,8 +110,17 @@ async def _question(watch: Watch, view: CrawlView, name: str, given: Mapping[str
             raise UsageError("exclude: no filter", "Say which queued jobs, as in /calendar/.")
         queued = queued_filter(parse(match))
         count = await watch.ask(lambda source: source.count_jobs(seq, queued))
-        return exclude_question(count, queued, "A retry of skipped jobs takes it back.")
+        return exclude_question(count, queued, "The button behind it takes it back.")
     raise UsageError(f"'{name[:60]}' is not asked", "Give it from the page of the crawl.")
+
+
+async def _retry_one(watch: Watch, id_: int) -> Confirmation:
+    detail = await watch.ask(lambda source: source.job(id_))
+    if detail is None:
+        raise UsageError(f"there is no job {id_}", "The page Jobs lists them.")
+    if detail.line.state.lower() not in RETRYABLE_STATES:
+        raise UsageError(f"job {id_} is {detail.line.state}", "Only a job that has ended can be retried.")
+    return retry_job_question(id_)
 
 
 def _retried(match: str) -> JobFilter:
@@ -139,6 +150,10 @@ def _arguments(name: str, fields: Mapping[str, str]) -> dict[str, Any]:
         given["count"] = _count("nodes", given.get("count", ""))
     elif name == "seed":
         given["urls"] = given.get("urls", "").split()
+    elif name == "undo":
+        given["number"] = _count("undo", given.get("number", ""))
+    elif name == "retry" and "job" in given:
+        given["jobs"] = [_count("job", given.pop("job"))]
     elif name == "retry":
         match = given.get("match", "")
         given["state"] = list(parse(match).states.include) or ["failed"]
@@ -170,14 +185,18 @@ def _describe(name: str, answer: Mapping[str, Any]) -> Sequence[str]:
     return [", ".join(counts), *map(str, answer.get("problems", ()))]
 
 
-def _undo(name: str, fields: Mapping[str, str]) -> Undo | None:
+def _undo(name: str, fields: Mapping[str, str], answer: Mapping[str, Any], view: CrawlView) -> Undo | None:
+    """`view`: the crawl before the order."""
+    if "undo" in answer:
+        return Undo("Take it back", "undo", {"number": str(answer["undo"])})
+    if name == "scale":
+        before = count_runners(view.poll.snapshot.nodes)
+        return Undo(f"Go back to {before}", "scale", {"count": str(before)}) if before else None
     if name in _OPPOSITES:
         opposite = _OPPOSITES[name]
         return Undo(opposite.capitalize(), opposite, {key: fields[key] for key in ("sequence",) if key in fields})
     if name == "host" and "host" in fields:
         return Undo("Go back to the defs' values", "host", {"host": fields["host"], "reset": "yes"})
-    if name == "exclude" and "match" in fields:
-        return Undo("Retry them", "retry", {"match": f"state:skipped {fields['match']}"})
     return None
 
 

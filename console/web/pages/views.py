@@ -35,14 +35,14 @@ from console.words.job_lines import (
     row_lines,
 )
 from console.words.job_table import JOB_COLUMNS, job_row, redacted_url
-from console.words.node_table import ENDED_STATES, NODE_COLUMNS, node_rows
+from console.words.node_table import ENDED_STATES, NODE_COLUMNS, count_runners, node_rows
 from console.words.result_lines import DATA_HEADINGS, OUTPUT_HEADINGS, data_lines, data_spans, output_spans
 from console.words.run_table import RUN_COLUMNS, compare_runs, run_row
 from console.words.sequence_table import SEQUENCE_COLUMNS, sequence_rows
 from console.words.series import TIME_RANGES, find_range
 from console.words.table import Column, Row
 from engine.errors import CrawlError, UsageError
-from engine.store.db.filter import ALL_EVENTS, ALL_HOSTS, ALL_JOBS
+from engine.store.db.filter import ALL_EVENTS, ALL_HOSTS, ALL_JOBS, RETRYABLE_STATES
 from engine.store.read.browse import Cursor, JobLine
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import NodeRow, SequenceRow
@@ -160,7 +160,7 @@ async def overview(request: Request) -> Response:
         request, "overview.html", top=top, grids=grids, tail=list(map(_log_line, tail)), dropped=dropped,
         more_hosts=max(0, max(snapshot.host_count, len(snapshot.hosts)) - len(hosts)),
         more_sequences=max(0, snapshot.sequence_count - len(sequences)), groups=_group_names(view),
-        runners=sum(node.role == "RUNNER" and node.pid is not None for node in snapshot.nodes),
+        runners=count_runners(snapshot.nodes),
         hosts_href=link("/crawl/hosts", data=name), jobs_href=link("/crawl/jobs", data=name),
         log_href=link("/crawl/log", data=name),
     )  # fmt: skip
@@ -282,7 +282,8 @@ async def job(request: Request) -> Response:
         parts={name: list(lines) for name, lines in parts.items()}, head=head, lines=text.splitlines(),
         cut=len(body or b"") > _MAX_BODY, url=url, opens=url.startswith(("http://", "https://")),
         body_href=link("/crawl/body", data=view.name, id=id_) if body is not None else "",
-        retry=link("/ask/retry", data=view.name, job=id_),
+        retry=link("/ask/retry", data=view.name, job=id_, back=link("/crawl/job", data=view.name, id=id_))
+        if detail.line.state.lower() in RETRYABLE_STATES else "",
     )  # fmt: skip
 
 

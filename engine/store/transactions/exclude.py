@@ -88,7 +88,7 @@ def exclude(
     return Exclusion(excluded, reason)
 
 
-def readmit(db: Database, run: int, exclusion: Exclusion) -> int:
+def readmit(db: Database, run: int, exclusion: Exclusion, given_by: str | None = None) -> int:
     """Make excluded jobs READY again; returns how many. Raises UsageError while the run is ending."""
 
     def work(ids: Sequence[int]) -> int:
@@ -99,7 +99,7 @@ def readmit(db: Database, run: int, exclusion: Exclusion) -> int:
         return count
 
     count = _in_batches(db, exclusion.ids, work)
-    _log(db, run, count, f"{plural(count, 'job')} READY again ({exclusion.reason})")
+    _log(db, run, count, f"{plural(count, 'job')} READY again ({exclusion.reason})", given_by=given_by)
     return count
 
 
@@ -108,7 +108,7 @@ def list_ended(db: Database, ids: Sequence[int]) -> list[EndedJob]:
     return db.rows(EndedJob, _ENDED, (id_list(ids),))
 
 
-def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: float) -> int:
+def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: float, given_by: str | None = None) -> int:
     """Take back a retry for the jobs that no node has taken since; returns how many.
 
     `retried_at`: wall-clock seconds after the retry. A run that the retry reopened stays open: its next start ends it.
@@ -120,7 +120,7 @@ def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: flo
         return len(ids)
 
     count = _in_batches(db, ended, work)
-    _log(db, run, count, f"the retry of {plural(count, 'job')} is taken back")
+    _log(db, run, count, f"the retry of {plural(count, 'job')} is taken back", given_by=given_by)
     return count
 
 
