@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import signal
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, NoColor
@@ -17,7 +17,7 @@ from textual.filter import LineFilter, NoColor
 from console.client import list_alarms, supervisor_alarm
 from console.crawl.source import DataSource, PollResult, poll
 from console.crawl.status import describe_unreadable, require_folder
-from console.format import format_count, format_day, format_eta, format_rate, format_time, plural, project_name
+from console.format import plural, project_name
 from console.tui.config import Config
 from console.tui.driver import TerminalDriver
 from console.tui.options import ConsoleOptions
@@ -25,10 +25,9 @@ from console.tui.themes import THEMES, AsciiFilter, ThemeStyles, textual_theme
 from console.tui.widgets.bars import HintBar
 from console.tui.widgets.line_canvas import Canvas, Line
 from console.tui.widgets.line_table import LineTable
-from console.words.run_line import run_state_span
-from console.words.table import Column, Row
+from console.words.crawl_table import CRAWL_COLUMNS, crawl_row
+from console.words.table import Row
 from engine.errors import CrawlError
-from engine.judge.rates import speed_of
 
 _CSS = """
 CrawlList { background: $background; overflow: hidden; }
@@ -79,12 +78,7 @@ class CrawlReader:
 class CrawlTable(LineTable):
     """One line for each crawl; its subject is the state."""
 
-    COLUMNS = (
-        Column("CRAWL", 0, keeps_end=True), Column("STATE", 15), Column("PG/S", 6, right=True),
-        Column("ETA", 9, right=True), Column("DONE", 8, right=True, min_pane_width=100),
-        Column("FAILED", 6, right=True), Column("ROWS", 8, right=True, min_pane_width=100),
-        Column("ALARMS", 6, right=True), Column("LAST SUCCESS", 15), Column("DATA", 40, min_pane_width=140),
-    )  # fmt: skip
+    COLUMNS = CRAWL_COLUMNS
     EMPTY = "no data directory"
     always_show_cursor = True
 
@@ -201,38 +195,5 @@ class CrawlList(App[Path], inherit_bindings=False):
 
 
 def _row(state: CrawlState) -> Row:
-    """The line of a crawl. One that cannot be read says why behind its name."""
-    name, data = project_name(state.data), str(state.data)
-    result = state.poll
-    run = result.snapshot.run if result is not None else None
-    if state.error:
-        return Row(data, ((name, "strong"), (f"✗ {state.error}", "bad")), subject=state)
-    if result is None or run is None:
-        return Row(data, ((name, "strong"), ("no run yet", "dim")), subject=state)
-    rate = speed_of(result.snapshot, is_live=True).pages_per_s if result.is_live else 0.0
-    jobs = result.snapshot.jobs
-    eta = format_eta(run.eta) if result.is_live else "-"
-    return Row(
-        data,
-        (
-            (name, "strong"), run_state_span(result), (format_rate(rate) if result.is_live else "-", "text"),
-            (eta, "text"), (format_count(jobs["done"]), "text"),
-            (format_count(jobs["failed"]), "bad" if jobs["failed"] else "dim"),
-            (format_count(result.snapshot.row_count), "text"),
-            (f"! {state.alarms}" if state.alarms else "-", "warn" if state.alarms else "dim"),
-            _success(state.last_success), (data, "dim"),
-        ),
-        (
-            name, run_state_span(result)[0], rate, run.eta.seconds or 0.0, jobs["done"], jobs["failed"],
-            result.snapshot.row_count, state.alarms, state.last_success or 0.0, data,
-        ),
-        state,
-    )  # fmt: skip
-
-
-def _success(at: float | None) -> tuple[str, str]:
-    """When a run last ended with exit code 0."""
-    if at is None:
-        return "never", "warn"
-    day = format_day(at, time.time())
-    return f"{day} {format_time(at)[:5]}" if day in ("today", "yesterday") else day, "text"
+    row = crawl_row(project_name(state.data), state.data, state.poll, state.alarms, state.last_success, state.error)
+    return replace(row, subject=state)

@@ -127,6 +127,9 @@ def test_no_script_of_a_crawled_page_runs(
 def test_it_reads_the_same_without_script(project: Project, library: Library, serve: WebServer, page: Any) -> None:
     library.set_delay(0)
     project.crawl(nodes=1)
+    assert until(
+        lambda: "DONE" in serve.client.get("/crawl").text and "Reload defs" not in serve.client.get("/crawl").text
+    )
     page.goto(f"{serve.url}/crawl")
     plain = page.context.browser.new_context(java_script_enabled=False, storage_state=page.context.storage_state())
     other = plain.new_page()

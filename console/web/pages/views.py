@@ -6,12 +6,13 @@ from functools import wraps
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from console.crawl.source import DataSource
 from console.filter_syntax import parse, parse_events, parse_hosts, quote_value
-from console.format import format_count, format_date_time, format_elapsed, format_time
+from console.format import format_count, format_date_time, format_time
 from console.web.answers import crawls_of
 from console.web.pages.charts import draw_charts
 from console.web.pages.frame import PageHead, frame
@@ -19,7 +20,7 @@ from console.web.pages.grids import Button, Grid, figures, grid, link
 from console.web.render import render
 from console.web.watch import CrawlView, Watch
 from console.words.alarm_table import ALARM_COLUMNS, ALARM_HISTORY, NO_ALARM, alarm_row, event_row
-from console.words.crawl_table import CRAWL_HEADINGS, crawl_cells
+from console.words.crawl_table import CRAWL_COLUMNS, crawl_row
 from console.words.failure_table import FAILURE_COLUMNS, describe_no_failure, failure_row
 from console.words.filters import failure_filter, host_filter, node_filter, sequence_filter
 from console.words.host_spans import host_rank
@@ -58,11 +59,6 @@ _GROUP_COLUMNS = (
     Column("FETCHES", 7, right=True, min_pane_width=110), Column("RETRIES", 7, right=True, min_pane_width=110),
     Column("BROWSER", 20, min_pane_width=90),
 )  # fmt: skip
-_NUMBERS, _MINOR = ("DONE", "READY", "FAILED", "PAGES/S", "ROWS", "ALARMS"), ("RUN", "READY", "ROWS")
-_CRAWL_COLUMNS = (
-    *(Column(title, 8, right=title in _NUMBERS, min_pane_width=100 * (title in _MINOR)) for title in CRAWL_HEADINGS),
-    Column("LAST SUCCESS", 12, right=True, min_pane_width=100),
-)
 
 View = Callable[[Request], Awaitable[Response]]
 
@@ -100,8 +96,8 @@ async def crawl_list(request: Request) -> Response:
     """All data dirs."""
     views = await crawls_of(request).views()
     shown = grid(
-        "crawls", "Crawls", _CRAWL_COLUMNS, [_crawl_row(view) for view in views], "no data directory is served",
-        href=lambda row: link("/crawl", data=row.key), minor=("PAGES/S", "END"),
+        "crawls", "Crawls", CRAWL_COLUMNS, [_crawl_row(view) for view in views], "no data directory is served",
+        href=lambda row: link("/crawl", data=row.key), minor=("PG/S", "ETA"),
     )  # fmt: skip
     events = "/events" if len(views) > 1 else link("/events", data=views[0].name) if views else "/events"
     return render(request, "crawls.html", crawls=shown, events=events)
@@ -401,13 +397,8 @@ def _titles(headings: str, last: str = "") -> list[str]:
 
 
 def _crawl_row(view: CrawlView) -> Row:
-    """As `status --all` prints it, with the time since the last success."""
-    if view.error is not None:
-        return Row(view.name, ((view.name, "strong"), (f"error: {view.error}", "bad")))
-    success = f"{format_elapsed(time.time() - view.last_success)} ago" if view.last_success is not None else "-"
-    cells = [(text, "warn" if title == "ALARMS" else "text")
-             for title, text in zip(CRAWL_HEADINGS[1:], crawl_cells(view.line), strict=True)]  # fmt: skip
-    return Row(view.name, ((view.name, "strong"), *cells, (success, "dim")))
+    row = crawl_row(view.name, view.data, view.poll, view.line["alarms"] or 0, view.last_success, view.error or "")
+    return replace(row, key=view.name)
 
 
 def _group_row(group: Mapping[str, Any]) -> Row:

@@ -270,7 +270,7 @@ def test_one_that_cannot_be_read_says_why() -> None:
     served = Served(situation())
     served.view = replace(served.view, error=f"the file is damaged {EVIL}")
     assert f"cannot be read: the file is damaged {clean(EVIL)}" in served.words("/crawl")
-    assert "error: the file is damaged" in served.words("/")
+    assert "✗ the file is damaged" in served.words("/")
 
 
 def test_what_is_not_there_is_told_on_a_page() -> None:
