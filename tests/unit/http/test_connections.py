@@ -21,7 +21,7 @@ from tests.unit.http.server import Exchange, Site, serving
 pytestmark = pytest.mark.timeout(60)
 WIRES = ("plain", "plain-tls", "httpcore-tls", "httpcore-proxy")
 LOST = "connection lost while reading the body"
-PAUSE = 0.06
+PAUSE = 0.15
 """Between an answer and what follows it."""
 
 
