@@ -360,6 +360,7 @@ def test_a_damaged_state_file_is_ignored(tmp_path):
     assert KEYS_BY_ID["cancel"].keys == "c"
 
 
+@pytest.mark.extended
 async def test_the_letter_after_a_sort_is_no_command_on_any_screen(tmp_path):
     """`s a` acknowledged all alarms where nothing can be sorted; `s p` paused the run."""
     async with open_console(tmp_path, size=(160, 48)) as console:

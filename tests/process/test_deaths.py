@@ -252,7 +252,6 @@ def test_a_stopped_appender_is_replaced(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
-@pytest.mark.quick
 def test_a_template_that_hangs_is_replaced_and_the_crawl_goes_on(project: Project, site: Site) -> None:
     """The node that dies meanwhile is started by the next template."""
     library = library_of(project, site, delay=0.25)

@@ -82,7 +82,6 @@ def test_a_leader_that_is_stopped_leaves_and_the_run_continues(
     assert_exact(group, library, 1 - leader)
 
 
-@pytest.mark.quick
 def test_a_database_that_is_read_only_for_a_while_is_waited_for(
     group: MachineGroup, library: Library, site: Site, postgres: PostgresServer, database: str
 ) -> None:

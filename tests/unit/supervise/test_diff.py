@@ -6,8 +6,10 @@ import pytest
 
 from engine.defs.loader import load
 from engine.model.fingerprint import PreparedDefs
+from engine.runtime.extras import has_extra
 from engine.supervise.reload.diff import changed_data_defs, describe_changes, relinked_groups, stale_groups
 
+NEEDS_PLAYWRIGHT = pytest.mark.skipif(not has_extra("browser"), reason="needs playwright")
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://a.example/"}]}}
 taskGroups: {g: {list: {dataDef: entry}}, d: {page: {dataDef: book}}}
@@ -34,8 +36,11 @@ def prepared(folder: Path, text: str = DEFS) -> PreparedDefs:
          "book: fields in another order, 1,204 pages to re-extract", ["d"]),
         ("[{selector: a,", "[{selector: p,", "entry: links changed, 1,204 pages to re-extract", ["g"]),
         ("d: {page:", "d: {maxDepth: 3, page:", "tasks or limits changed", ["g"]),
-        ("d: {page:", "d: {loader: browser, page:",
-         "loader of d changed (stored pages stay; `retry --state done` loads them again)", []),
+        pytest.param(
+            "d: {page:", "d: {loader: browser, page:",
+            "loader of d changed (stored pages stay; `retry --state done` loads them again)", [],
+            marks=NEEDS_PLAYWRIGHT,
+        ),
         ("taskGroups:", "hosts: {a.example: {delay: 1}}\ntaskGroups:", "hosts changed", []),
         ("taskGroups:", "hosts: {a.example: {nofollow: false}}\ntaskGroups:", "hosts changed", ["g"]),
         ("a.example/\"}]", 'a.example/"}, {url: "http://b.example/"}]', "1 locator added", []),
@@ -58,6 +63,7 @@ def test_formatting_and_comments_change_nothing(tmp_path: Path) -> None:
     assert before.groups == after.groups
 
 
+@NEEDS_PLAYWRIGHT
 def test_a_changed_loader_is_not_called_a_change_of_tasks(tmp_path: Path) -> None:
     before = prepared(tmp_path)
     text = DEFS.replace("d: {page:", "d: {loader: browser, page:")
