@@ -12,7 +12,6 @@ from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from msgspec import Struct
 
 from console.cli.output import write_stderr
@@ -187,6 +186,8 @@ def _tell_end(
     """Tell the receivers how the run ended. A further signal ends the attempt."""
     if notifier is None:
         return
+    import orjson  # a refused start imports little
+
     from console.notify.message import EndedRun
 
     end = EndedRun(
