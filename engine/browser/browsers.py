@@ -34,6 +34,7 @@ from engine.processes.pool import Claim, Pool
 from engine.processes.worker import Question, Worker, WorkerEnded
 from engine.runtime.beat_file import BrowserState, NodeBrowsers
 from engine.runtime.file_folder import BROWSERS
+from engine.runtime.task_set import TaskSet
 from engine.settings import Settings
 
 _QUIT_SECONDS = 3.0
@@ -176,7 +177,7 @@ class _VisitQuestion(Question[Answer]):
         self._is_admitted = False
         self._waiting = 0
         """Documents that wait for their turn."""
-        self._judging: set[asyncio.Task[None]] = set()
+        self._judging = TaskSet()
         self.failure: Exception | None = None
         """What a rule raised: the page ended without its document."""
 
@@ -184,14 +185,11 @@ class _VisitQuestion(Question[Answer]):
         answer = self._browser.read(header, body)
         if not isinstance(answer, May):
             return answer
-        task = asyncio.get_running_loop().create_task(self._judge(answer))
-        self._judging.add(task)
-        task.add_done_callback(self._judging.discard)
+        self._judging.start(self._judge(answer))
         return None
 
     def close(self) -> None:
-        for task in self._judging:
-            task.cancel()
+        self._judging.cancel()
 
     async def _judge(self, may: May) -> None:
         verdict = Verdict("it cannot be judged")
@@ -258,7 +256,7 @@ class BrowserPool:
         self._pause = 0.0
         self._failure = ""
         """Why the last browser did not start."""
-        self._endings: set[asyncio.Task[None]] = set()
+        self._endings = TaskSet()
 
     @property
     def pids(self) -> list[int]:
@@ -307,14 +305,14 @@ class BrowserPool:
             finally:
                 browser.urls.remove(url)
                 if browser.is_worn and len(browser.claims) == 1:
-                    self._end(browser)
+                    self._endings.start(browser.quit())
 
     async def aclose(self) -> None:
         """End the browsers in order."""
         self._pool.is_closing = True
         for one in self._pool.processes:
             if one.is_open:
-                self._end(one)
+                self._endings.start(one.quit())
         await asyncio.gather(*self._endings, return_exceptions=True)
         self._pool.close()
         self._launcher.close()
@@ -322,11 +320,6 @@ class BrowserPool:
 
     def _claim(self) -> Claim:
         return Claim(BROWSERS, size=self._settings.browsers)
-
-    def _end(self, browser: BrowserProcess) -> None:
-        task = asyncio.create_task(browser.quit())
-        self._endings.add(task)
-        task.add_done_callback(self._endings.discard)
 
     def _check_pause(self) -> None:
         """Raise BrowserUnavailable if no browser may be started yet."""

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Coroutine
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +34,7 @@ from engine.processes.child_limits import become_first_victim
 from engine.processes.frames import PREFIX, encode_frame
 from engine.processes.start import ChildStart
 from engine.runtime import log_file
+from engine.runtime.task_set import TaskSet
 
 _ARGUMENTS = (
     "--disable-dev-shm-usage",
@@ -90,7 +90,7 @@ class BrowserChild:
         """By the numbers of the page and of its question."""
         self._pages = 0
         """Those that load."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def serve(self) -> None:
         with contextlib.suppress(EOFError, ConnectionError):
@@ -103,12 +103,7 @@ class BrowserChild:
                     if asked is not None and not asked.done():
                         asked.set_result(question)
                     continue
-                self._start(self._answer(number, question))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+                self._tasks.start(self._answer(number, question))
 
     async def _answer(self, number: int, question: Launch | Visit | Quit) -> None:
         if isinstance(question, Launch):
@@ -157,7 +152,7 @@ class BrowserChild:
             return NotRendered(text=f"the browser does not start: {error.filename}: {error.strerror}", is_broken=True)
         except Exception as error:  # playwright raises others than its own where the driver dies
             return NotRendered(text=describe_start(str(error)), is_broken=True)
-        self._start(self._watch_memory(launch.memory))
+        self._tasks.start(self._watch_memory(launch.memory))
         return BrowserReady(opened)
 
     async def _open(self, launch: Launch) -> str:
@@ -174,7 +169,7 @@ class BrowserChild:
             handle_sigint=False, handle_sigterm=False, handle_sighup=False,
         )  # fmt: skip
         self._windows = await browser.new_browser_cdp_session()
-        self._windows.on("Target.attachedToTarget", lambda event: self._start(self._judge_window(event)))
+        self._windows.on("Target.attachedToTarget", lambda event: self._tasks.start(self._judge_window(event)))
         await self._windows.send("Target.setAutoAttach", _WINDOWS)
         context = await browser.new_context()
         page = await context.new_page()

@@ -17,6 +17,7 @@ from engine.extract.documents.json_value import MISSING, parse_guarded_json, par
 from engine.http.decode import decode
 from engine.model.retry_policy import REDIRECT_STATUSES
 from engine.model.step import BrowserRule
+from engine.runtime.task_set import TaskSet
 
 _SERIALIZE = """
 function (whole, limit) {
@@ -74,7 +75,7 @@ class Captures:
         self.size = 0
         """Characters of the answers; those beyond the limit are not kept."""
         self._answers: list[_Captured] = []
-        self._reading: set[asyncio.Task[None]] = set()
+        self._reading = TaskSet()
 
     def take(self, response: Response) -> None:
         """Keep an answer, if its URL or one that led to it is captured."""
@@ -89,9 +90,7 @@ class Captures:
             if len(self._answers) < _MAX_CAPTURED and any(map(pattern.fullmatch, urls)):
                 answer = _Captured(name, response.url[:_URL_CHARACTERS])
                 self._answers.append(answer)
-                task = asyncio.create_task(self._read(answer, response))
-                self._reading.add(task)
-                task.add_done_callback(self._reading.discard)
+                self._reading.start(self._read(answer, response))
 
     async def _read(self, answer: _Captured, response: Response) -> None:
         if response.status >= _FIRST_ERROR:
@@ -117,8 +116,7 @@ class Captures:
         return "".join([_write_answer(one) for one in self._answers])
 
     def close(self) -> None:
-        for task in self._reading:
-            task.cancel()
+        self._reading.cancel()
 
 
 def _cut_json(body: bytes, text: str) -> str:

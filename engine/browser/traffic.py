@@ -13,6 +13,7 @@ from playwright.async_api import Error as BrowserError
 from engine.browser.document import to_pattern
 from engine.browser.messages import MAX_NOTES, MAX_TEXT, May, Verdict, Visit
 from engine.model.step import BLOCKED_WORDS
+from engine.runtime.task_set import TaskSet
 
 _MAX_REQUESTS = 2_000
 _URL_CHARACTERS = 200
@@ -48,7 +49,7 @@ class PageTraffic:
         """By reason: the first URL that was refused, and how many were."""
         self._blocked_types = {BLOCKED_WORDS[word] for word in visit.rule.block if word in BLOCKED_WORDS}
         self._blocked_urls = [to_pattern(word) for word in visit.rule.block if word not in BLOCKED_WORDS]
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._judging = TaskSet()
 
     @property
     def notes(self) -> dict[str, str]:
@@ -63,7 +64,7 @@ class PageTraffic:
         """Judge what the page asks for from now on."""
         await page.add_init_script(_NO_WINDOWS)
         await page.route_web_socket(_ANY, self._judge_socket)
-        devtools.on("Fetch.requestPaused", lambda event: self._start(devtools, event))
+        devtools.on("Fetch.requestPaused", lambda event: self._judging.start(self._judge(devtools, event)))
         devtools.on("Network.loadingFinished", lambda event: self._finished(event["requestId"]))
         devtools.on("Network.loadingFailed", lambda event: self._finished(event["requestId"]))
         devtools.on("Network.requestWillBeSent", lambda event: self._sent(event["requestId"]))
@@ -72,13 +73,7 @@ class PageTraffic:
         await devtools.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
 
     def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-    def _start(self, devtools: CDPSession, event: dict[str, Any]) -> None:
-        task = asyncio.ensure_future(self._judge(devtools, event))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._judging.cancel()
 
     async def _judge(self, devtools: CDPSession, event: dict[str, Any]) -> None:
         """Let one request go on, or not. Each hop of a redirect comes here."""

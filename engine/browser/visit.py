@@ -17,6 +17,7 @@ from engine.browser.messages import MAX_COOKIES, MAX_TEXT, TLS, BrowserCookie, M
 from engine.browser.traffic import Ask, PageTraffic
 from engine.http.response import check_headers
 from engine.model.step import BrowserAction
+from engine.runtime.task_set import TaskSet
 
 _VIEWPORT = (1280, 720)
 _IDLE_SECONDS = 0.5
@@ -83,7 +84,7 @@ class PageVisit:
         """The last answer of the document."""
         self._is_empty = False
         """Whether that has an error status and no content."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     async def run(self) -> Rendered | NotRendered:
         """The document, or why there is none; `is_broken`: unless the browser is well."""
@@ -108,8 +109,7 @@ class PageVisit:
         finally:
             self._captures.close()
             self._traffic.close()
-            for task in self._tasks:
-                task.cancel()
+            self._tasks.cancel()
             if context is not None and not self._stays:
                 await self._close(context)
 
@@ -152,7 +152,7 @@ class PageVisit:
 
     async def _load(self, context: BrowserContext) -> Rendered:
         page = await context.new_page()
-        page.on("dialog", lambda dialog: self._start(_dismiss(dialog)))
+        page.on("dialog", lambda dialog: self._tasks.start(_dismiss(dialog)))
         page.on("response", self._on_response)
         page.on("crash", lambda _: self._on_end(_CRASHED))
         page.on("close", lambda _: self._on_end("the page closed itself"))
@@ -337,11 +337,6 @@ class PageVisit:
 
     async def _settle(self) -> None:
         await asyncio.sleep(_SCROLL_SECONDS)
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 async def _dismiss(dialog: Any) -> None:

@@ -43,6 +43,7 @@ from engine.http.transports.proxies import (
 from engine.http.transports.socks import SocksBackend
 from engine.http.transports.tls import TlsContexts
 from engine.model.host import HostRoute, TlsRule
+from engine.runtime.task_set import TaskSet
 
 _ALERT_SECONDS = 1.0
 _MAX_PROXY_SECONDS = 10.0
@@ -81,9 +82,7 @@ class WireKey(NamedTuple):
 class Wire:
     """A pool of one connection: a request that ends early closes no other request's."""
 
-    def __init__(
-        self, pool: httpcore.AsyncConnectionPool, backend: GuardedBackend, closing: set[asyncio.Task[None]]
-    ) -> None:
+    def __init__(self, pool: httpcore.AsyncConnectionPool, backend: GuardedBackend, closing: TaskSet) -> None:
         """`closing`: the tasks that close wires."""
         self.pool = pool
         self.backend = backend
@@ -96,9 +95,7 @@ class Wire:
 
     def close(self) -> None:
         """Close in a task of its own: whoever ends a request early may be cancelled."""
-        closing = asyncio.ensure_future(self._close())
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        self._closing.start(self._close())
 
     async def _close(self) -> None:
         with contextlib.suppress(Exception):  # a hostile server may have left it in any state
@@ -128,7 +125,7 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         self._rotation = ProxyRotation()
         self._slots = asyncio.Semaphore(connections)
         self._idle = idle
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = TaskSet()
 
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
         """Raises `FetchFailed`, `GuardedAddress`, `NoFileLeft`; cancelling it closes its connection."""
