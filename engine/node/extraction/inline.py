@@ -9,7 +9,7 @@ from engine.extract.page.page import Page
 from engine.extract.page.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.extract.select.css import Speed
-from engine.extract.select.login_check import compile_check
+from engine.extract.select.presence import compile_presence
 from engine.http.decode import needs_detection
 from engine.model.step import REQUIRED_FIELDS
 from engine.node.extraction.page_extraction import NeedsProcess, apply_data_defs, parse_page
@@ -57,7 +57,7 @@ def extract_inline(
         )
         speeds = [extractor.speed for extractor, _ in data_defs]
         checks = (task.context.check, task.context.renders_without)
-        speeds += [compile_check(text).speed for text in checks if text not in ("", REQUIRED_FIELDS)]
+        speeds += [compile_presence(text).speed for text in checks if text not in ("", REQUIRED_FIELDS)]
         if not is_plain(page, body, speeds):
             return None
         return apply_data_defs(page, task.context, data_defs, max_links, patience=INLINE_SECONDS)

@@ -25,8 +25,8 @@ from engine.extract.page.patterns import TimeBudget
 from engine.extract.page.refresh import find_refresh
 from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
-from engine.extract.select.login_check import is_logged_out
 from engine.extract.select.page_blocks import read_blocks, read_digest, read_form_page
+from engine.extract.select.presence import lacks_element
 from engine.http.decode import content_type_at, decode, is_binary, is_xml_type, sent_codec
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
@@ -43,8 +43,9 @@ _PARSER_STEP, _PARSER_CODE = "parser", "table"
 REPEATED = "repeated"
 """A page with the same blocks as the one before it: it ends their series, and gives nothing."""
 LOGGED_OUT = "logged out"
-UNRENDERED = "unrendered"
 """A page that was answered without the login: it gives nothing and is fetched again."""
+UNRENDERED = "unrendered"
+"""A page that lacks what only a browser gives it: it gives nothing and is rendered."""
 _SITEMAP_START = 1_000
 _FEED = re.compile(
     rb"\s*+(?:(?:<!--.*?-->|<![^>]*+>|<\?.*?\?>)\s*+)*+<(?:rss|feed|rdf:RDF)(?=[\s>])", re.DOTALL | re.IGNORECASE
@@ -109,9 +110,9 @@ def apply_data_defs(
     refresh_to = (context.meta_refresh and find_refresh(page)) or ""
     if refresh_to and refresh_to != urls.normalize(page.url):
         return PageResult(page_kind=page.kind, damaged=page.damaged, refresh_to=refresh_to)
-    if context.check and is_logged_out(page, context.check):
+    if context.check and lacks_element(page, context.check):
         return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=LOGGED_OUT)
-    if context.renders_without not in ("", REQUIRED_FIELDS) and is_logged_out(page, context.renders_without):
+    if context.renders_without not in ("", REQUIRED_FIELDS) and lacks_element(page, context.renders_without):
         return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=UNRENDERED)
     canonical = None
     if context.canonical and data_defs:
