@@ -1,6 +1,5 @@
 """Carries out the commands of operators, with the checks and the words of the command line."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -21,9 +20,6 @@ from engine.errors import UsageError, suggest
 
 _SENT = ("pause", "resume", "cancel", "drain", "kill", "host", "scale", "reload")
 """Commands that the supervisor carries out; it checks their arguments."""
-_AT_ONCE = asyncio.Semaphore(4)
-"""A command may wait for its supervisor."""
-
 _MOST_UNDONE = 20_000
 """The ends of more jobs than these are not kept to take their retry back."""
 
@@ -60,10 +56,14 @@ async def command(request: Request) -> Response:
         return refuse(
             404, f"no command '{name[:60]}'{suggest(name, list(ORDERS))}", f"Use one of: {', '.join(ORDERS)}."
         )
-    arguments = await _read_arguments(request)
-    async with _AT_ONCE:
-        status, answer = await run_in_threadpool(order, watch, arguments, who_asks(request.scope))
+    status, answer = await give(request, order, watch, await _read_arguments(request))
     return JSONResponse(answer, status)
+
+
+async def give(request: Request, order: Order, watch: Watch, arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Have an order carried out, of which a few are at once: the status of the answer, and the answer."""
+    async with crawls_of(request).orders:
+        return await run_in_threadpool(order, watch, arguments, who_asks(request.scope))
 
 
 async def _read_arguments(request: Request) -> dict[str, Any]:

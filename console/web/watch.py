@@ -43,6 +43,8 @@ _MAX_LINES = 100
 """Lines of the log that one message has."""
 _MAX_REPLAYED = 500
 """Lines that a client gets which was away."""
+_MAX_ORDERS = 4
+"""Carried out at once."""
 _BUSY_SECONDS = 10.0
 """How long the last view stands for a database that is busy."""
 
@@ -280,6 +282,8 @@ class Crawls(Struct):
     """By address: how many there were, and when the last one came, wall clock."""
     channel: Channel = field(default_factory=lambda: Channel(None))
     """Of the list of all."""
+    orders: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_ORDERS))
+    """Each may wait for its supervisor, and takes a thread meanwhile."""
 
     def __post_init__(self) -> None:
         self.channel.read = self._update

@@ -5,15 +5,13 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from msgspec import Struct
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from console.filter_syntax import job_filter, parse
 from console.format import plural
-from console.web.access import who_asks
 from console.web.answers import crawls_of
-from console.web.control import ORDERS
+from console.web.control import ORDERS, give
 from console.web.pages.frame import frame
 from console.web.pages.grids import link
 from console.web.pages.views import page
@@ -74,12 +72,13 @@ async def order(request: Request) -> Response:
     back = _local(fields.pop("back", "")) or link("/crawl", data=view.name)
     sure = fields.pop("sure", "") == "yes"
     top = frame(view, name.capitalize(), "")
-    if name not in ORDERS:
+    given = ORDERS.get(name)
+    if given is None:
         raise UsageError(f"no command '{name[:60]}'", f"Use one of: {', '.join(ORDERS)}.")
     if name in _ASKED and not sure:
         question = await _question(watch, view, name, fields)
         return render(request, "ask.html", top=top, question=question, name=name, arguments=fields, back=back)
-    status, answer = await run_in_threadpool(ORDERS[name], watch, _arguments(name, fields), who_asks(request.scope))
+    status, answer = await give(request, given, watch, _arguments(name, fields))
     return render(
         request, "answer.html", status, top=top, name=name, lines=_describe(name, answer),
         done=status == 200, back=back, undo=_undo(name, fields, answer, view) if status == 200 else None,
