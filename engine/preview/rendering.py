@@ -24,6 +24,7 @@ from engine.model.step import REQUIRED_FIELDS, BrowserAction, BrowserRule, Group
 from engine.node.extraction.page_extraction import UNRENDERED
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.page_trial import PageTrial
+from engine.runtime.file_folder import list_working_in
 from engine.settings import Settings
 
 _PREFIX = "crawl-browser-"
@@ -192,7 +193,7 @@ def _remove(folder: Path) -> None:
     """Delete a folder, once the processes that work in it have ended."""
     deadline = time.monotonic() + _END_SECONDS
     while time.monotonic() < deadline:
-        running = _list_processes(folder)
+        running = list_working_in(folder)
         for pid in running:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -200,13 +201,3 @@ def _remove(folder: Path) -> None:
         if not running and not folder.exists():
             return
         time.sleep(_PAUSE)
-
-
-def _list_processes(folder: Path) -> list[int]:
-    """The processes whose working directory lies in a folder, as those of browsers do; none where /proc is missing."""
-    found = []
-    for link in Path("/proc").glob("[0-9]*/cwd"):
-        with contextlib.suppress(OSError):
-            if link.readlink().is_relative_to(folder):
-                found.append(int(link.parent.name))
-    return found

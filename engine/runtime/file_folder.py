@@ -69,11 +69,21 @@ def remove_profiles(data: Path) -> None:
     folder = (data / BROWSERS).resolve()
     if not folder.exists():
         return
-    for place in Path("/proc").glob("[0-9]*"):
+    for pid in list_working_in(folder):
         with contextlib.suppress(OSError):
-            if (place / "cwd").readlink().is_relative_to(folder) and _BROWSER_MARK in (place / "environ").read_bytes():
-                os.kill(int(place.name), signal.SIGKILL)
+            if _BROWSER_MARK in Path(f"/proc/{pid}/environ").read_bytes():
+                os.kill(pid, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def list_working_in(folder: Path) -> list[int]:
+    """The processes whose working directory lies in a folder, as those of browsers do; none where /proc is missing."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):
+            if link.readlink().is_relative_to(folder):
+                found.append(int(link.parent.name))
+    return found
 
 
 def remove_dead_parts(data: Path, run: str) -> None:
