@@ -164,7 +164,7 @@ def test_a_document_at_a_guarded_address_is_not_loaded(front: Front, trap: Trap,
 def test_kills_of_browsers_and_nodes_lose_nothing(front: Front) -> None:
     front.pages = 40
     front.write()
-    running = front.project.start(*SANDBOX, nodes=2)
+    running = front.project.start(*SANDBOX, "--set", "max_attempts=20", nodes=2)
     chance, killed = random.Random(3), 0
     while not running.exited and killed < 8:
         time.sleep(chance.uniform(0.5, 2.0))
