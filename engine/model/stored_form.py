@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -22,15 +22,25 @@ class SourcePosition(Struct, frozen=True):
 NO_POSITION = SourcePosition("", 0, 0)
 
 
+class OmitDefault(Struct, frozen=True):
+    """Marks a field that is not written while it has its default."""
+
+
+OMIT_DEFAULT: Final = OmitDefault()
+"""For every field that is added to a struct of the defs: defs that do not use it keep their hashes and their keys."""
+
+
 def to_plain(value: Any, *, places: bool = True) -> Any:
-    """The JSON values of a part of the defs. `places`: include positions."""
+    """The JSON values of a part of the defs, without defaults of OMIT_DEFAULT. `places`: include positions."""
     if isinstance(value, SourcePosition):
         return [value.file, value.line, value.column]
     if isinstance(value, Struct):
+        omitted = _omitted_defaults(type(value))
         return {
             name: to_plain(getattr(value, name), places=places)
             for name in value.__struct_fields__
-            if places or name not in ("place", "files")
+            if (places or name not in ("place", "files"))
+            and not (name in omitted and getattr(value, name) == omitted[name])
         }
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, places=places) for key, item in value.items()}
@@ -60,3 +70,17 @@ def from_plain(kind: Any, value: Any) -> Any:
 @cache
 def _field_types(kind: type[Struct]) -> dict[str, Any]:
     return get_type_hints(kind)
+
+
+@cache
+def _omitted_defaults(kind: type[Struct]) -> dict[str, Any]:
+    """The fields of OMIT_DEFAULT with their defaults, which are no factories."""
+    hints: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        hints.update(vars(base).get("__annotations__", {}))
+    with_default = kind.__struct_fields__[len(kind.__struct_fields__) - len(kind.__struct_defaults__) :]
+    return {
+        name: default
+        for name, default in zip(with_default, kind.__struct_defaults__, strict=True)
+        if get_origin(hints[name]) is Annotated and OMIT_DEFAULT in hints[name].__metadata__
+    }

@@ -1,0 +1,1 @@
+-- what format 30 adds to a database of format 29
