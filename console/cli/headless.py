@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from console.cli.row_stream import RowStream
     from console.notify.notifier import Notifier
     from engine.store.db.connector import Database
+    from engine.store.tables.run.runs import Run
 
 _TICK_SECONDS, _TICK_SOON_SECONDS = 0.1, 0.02
 _FINISH_SECONDS = 3.0
@@ -96,7 +98,7 @@ def run_headless(options: HeadlessOptions) -> int:
     finally:
         gc.freeze()
         gc.enable()
-    from console.cli.user_commands import AlarmCommand, run_user_command
+    from console.cli.user_commands import AlarmCommand, report_failure, run_user_command
     from engine.store.db.connector import DatabaseBusy, connect
     from engine.store.db.schema import CRAWL, checkpoint_wal
     from engine.store.read.snapshot import read_summary
@@ -107,8 +109,8 @@ def run_headless(options: HeadlessOptions) -> int:
     for notice in supervisor.notices:
         progress.print_message(f"  {notice}")
     on_alarm, on_end = options.settings.on_alarm, options.settings.on_end
-    alarm_command = AlarmCommand(on_alarm, options.data, supervisor.run.id) if on_alarm else None
-    notifier = _start_notifier(options, receivers, supervisor.run.id)
+    alarm_command = AlarmCommand(on_alarm, options.data, supervisor.run) if on_alarm else None
+    notifier = _start_notifier(options, receivers, supervisor.run)
     stream = _start_stream(options, db, supervisor.run.seq)
     try:
         while not supervisor.is_finished:
@@ -158,19 +160,20 @@ def run_headless(options: HeadlessOptions) -> int:
                 "on_end", on_end, summary, options.data, interrupted=lambda: signals.count > count
             )
             if failure is not None:
-                write_stderr(failure)
+                report_failure(options.data, supervisor.run.seq, "on_end", failure)
     if stream is not None and stream.failure is not None and not isinstance(stream.failure, BrokenPipeError):
         raise StorageError(f"stdout: {reason_of(stream.failure)}", "Run it again: it resumes, and writes all rows.")
     return int(supervisor.exit_code)
 
 
-def _start_notifier(options: HeadlessOptions, receivers: Sequence[str], run_id: str) -> "Notifier | None":
+def _start_notifier(options: HeadlessOptions, receivers: Sequence[str], run: "Run") -> "Notifier | None":
     """Tells the receivers of the setting `notify`, if it has any."""
     if not receivers:
         return None
+    from console.cli.user_commands import report_failure
     from console.notify.notifier import Notifier
 
-    return Notifier(receivers, options.data, run_id, write_stderr)
+    return Notifier(receivers, options.data, run.id, partial(report_failure, options.data, run.seq, "notify"))
 
 
 def _find_vanished(db: "Database", run: int) -> dict[str, str]:

@@ -38,6 +38,7 @@ _OTHER_OPTIONS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code."""
     _open_missing_streams()
+    _add_program_folder()
     if "_CRAWL_CONSOLE_COMPLETE" in os.environ:
         from console.cli.completion import complete
 
@@ -56,6 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         redirect_to_devnull(sys.stderr)
     gc.freeze()  # the final garbage collection is slow, and the system frees all memory anyway
     sys.exit(code)
+
+
+def _add_program_folder() -> None:
+    """Put the folder of this program at the end of PATH: commands of the user find it under cron and systemd, too."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    folder = os.path.dirname(os.path.abspath(sys.executable))  # noqa: PTH100, PTH120 - a link of a venv stays one
+    if folder not in folders:
+        os.environ["PATH"] = os.pathsep.join([*folders, folder])
 
 
 def _open_missing_streams() -> None:

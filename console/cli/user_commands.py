@@ -1,5 +1,6 @@
 """Runs the commands of the settings `on_end` and `on_alarm`; their failures do not change the run."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,8 +9,10 @@ import orjson
 
 from console.alarm_book import AlarmBook
 from console.cli.output import write_stderr
+from engine.errors import CrawlError
 from engine.model.run import Alarm
 from engine.processes.user_command import TIMEOUT_SECONDS, UserCommand
+from engine.store.tables.run.runs import Run
 
 _POLL_SECONDS = 0.02
 _STOP_SECONDS = 10.0
@@ -36,13 +39,24 @@ def run_user_command(
     return process.failure
 
 
+def report_failure(data: Path, run: int, setting: str, problem: str) -> None:
+    """Tell why a command of the user failed: on stderr, and as a warning of the run. Raises nothing."""
+    from engine.store.db.connector import connect
+    from engine.store.db.schema import CRAWL
+    from engine.store.tables.run import runs
+
+    write_stderr(problem)
+    with contextlib.suppress(CrawlError), contextlib.closing(connect(data / CRAWL)) as db, db.transaction():
+        runs.add_failed_command(db, run, setting, problem)
+
+
 class AlarmCommand:
     """Runs the command of `on_alarm` for new alarms, one process after another. `check` never waits for it."""
 
-    def __init__(self, command: Sequence[str], data: Path, run_id: str) -> None:
+    def __init__(self, command: Sequence[str], data: Path, run: Run) -> None:
         self._command = command
         self._data = data
-        self._run_id = run_id
+        self._run = run
         self._alarms = AlarmBook()
         self._pending: list[Alarm] = []
         self._process: UserCommand | None = None
@@ -66,10 +80,10 @@ class AlarmCommand:
         """Report a command that failed; start the next one if alarms are pending."""
         if self._process is not None and self._process.has_ended():
             if self._process.failure is not None:
-                write_stderr(self._process.failure)
+                report_failure(self._data, self._run.seq, "on_alarm", self._process.failure)
             self._process = None
         if self._process is None and self._pending:
             items = [{"level": alarm.level, "key": alarm.key, **alarm.as_dict()} for alarm in self._pending]
-            text = orjson.dumps({"run": self._run_id, "alarms": items}).decode()
+            text = orjson.dumps({"run": self._run.id, "alarms": items}).decode()
             self._pending = []
             self._process = UserCommand("on_alarm", self._command, text, self._data)

@@ -1,8 +1,11 @@
 """An entry of crontab: the mark as a comment, and one line with lock, log and mail of failures."""
 
+import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from shlex import quote
 
 from console.schedule.schedule import (
@@ -15,11 +18,16 @@ from console.schedule.schedule import (
     read_mark,
 )
 from engine.errors import StorageError, UsageError
+from engine.runtime.user_folder import state_folder
 
+SEARCH_PATH = "/usr/bin:/bin"
+"""The PATH that cron gives to a command."""
 _SECONDS = 30.0
 _OVERLAP = 4
 _SHOWN_LINES = 20
 """Lines of the log in the mail."""
+_COMMAND = re.compile(r"(?:\S+ ){5}cd .*schedule\.log", re.DOTALL)
+"""The start of the line below a mark, if it still stands there."""
 
 
 def render(schedule: Schedule) -> str:
@@ -42,23 +50,42 @@ def render(schedule: Schedule) -> str:
 
 def install(schedule: Schedule) -> list[str]:
     """Put the entry into the crontab of this user; returns notes for the user. Raises UsageError, StorageError."""
-    lines = _read().splitlines()
-    start = next((at for at, line in enumerate(lines) if _is_of(line, schedule.name)), None)
-    if start is None:
-        start = len(lines)
-    else:
+    before = _read()
+    lines = before.removesuffix("\n").split("\n") if before else []
+    start = next((at for at, line in enumerate(lines) if _is_of(line, schedule.name)), len(lines))
+    if start < len(lines):
         check_ours(schedule, lines[start], "crontab")
-        del lines[start : start + 2]
-    lines[start:start] = render(schedule).splitlines()
+        has_command = _COMMAND.match("".join(lines[start + 1 : start + 2])) is not None
+        del lines[start : start + 1 + has_command]
+    lines[start:start] = render(schedule).removesuffix("\n").split("\n")
+    notes = ["remove it: crontab -e, and delete its two lines"]
+    if before:
+        notes.append(f"the crontab of before is in {_keep(before)}")
     _call(["-"], "\n".join(lines) + "\n")
-    return ["remove it: crontab -e, and delete its two lines"]
+    return notes
+
+
+def _keep(text: str) -> Path:
+    """Write the crontab of before into a file of this user; returns its path. Raises StorageError."""
+    try:
+        path = state_folder() / "crontab.before"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.fsencode(text))
+    except OSError as error:
+        raise StorageError(
+            f"crontab: its copy cannot be written: {error.strerror}; nothing was changed",
+            "Use --print, and add the lines by crontab -e.",
+        ) from error
+    return path
 
 
 def list_installed() -> Iterator[KnownSchedule]:
     """The schedules in the crontab of this user; none where there is no cron."""
     if shutil.which("crontab") is None:
         return
-    for line in _read().splitlines():
+    for line in _read().split("\n"):
         if (known := read_mark(line, "crontab")) is not None:
             yield known
 
@@ -71,20 +98,21 @@ def _is_of(line: str, name: str) -> bool:
 def _read() -> str:
     """The crontab of this user; empty without one. Raises UsageError, StorageError."""
     done = _call(["-l"])
-    if done.returncode and "no crontab" not in done.stderr:
-        raise StorageError(f"crontab -l: {done.stderr.strip()}", "Check that this user may use cron.")
-    return "" if done.returncode else done.stdout
+    said = os.fsdecode(done.stderr).strip()
+    if done.returncode and "no crontab" not in said:
+        raise StorageError(f"crontab -l: {said}", "Check that this user may use cron.")
+    return "" if done.returncode else os.fsdecode(done.stdout)
 
 
-def _call(words: list[str], text: str | None = None) -> "subprocess.CompletedProcess[str]":
+def _call(words: list[str], text: str | None = None) -> "subprocess.CompletedProcess[bytes]":
+    given = None if text is None else os.fsencode(text)  # as bytes: no line end of the user's is changed
     try:
-        done = subprocess.run(
-            ["crontab", *words], input=text, capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
+        done = subprocess.run(["crontab", *words], input=given, capture_output=True, timeout=_SECONDS, check=False)
     except FileNotFoundError:
         raise UsageError("cron is not installed here: there is no crontab", "Use --systemd, or --print.") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StorageError(f"crontab: {error}", "Use --print, and add the lines by crontab -e.") from error
     if text is not None and done.returncode:
-        raise StorageError(f"crontab: {done.stderr.strip()}; nothing was changed", "Check that this user may use cron.")
+        said = os.fsdecode(done.stderr).strip()
+        raise StorageError(f"crontab: {said}; nothing was changed", "Check that this user may use cron.")
     return done

@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
+from console.sanitize import clean
 from console.schedule.times import Times, parse_times
 from engine.errors import StorageError, UsageError
 
@@ -23,8 +25,8 @@ QUIET_CODES: Mapping[int, str] = {
     143: "cancelled by SIGTERM or `cancel`",
 }
 """Exit codes besides 0 that are no failure of a schedule."""
+_SETS_PATH = re.compile(r"^\s*(?:export\s+)?PATH=", re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
@@ -81,16 +83,34 @@ def check_name(name: str) -> str:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Raise UsageError for a word that no line of a unit or crontab can hold."""
+    """Raise UsageError for a word that no line of a unit or crontab can hold, or that no terminal can show."""
     for word in words:
-        if _CONTROL.search(word):
-            raise UsageError(f"{word!r}: a control character", "Name files and values without line breaks.")
+        if clean(word) != word:
+            raise UsageError(
+                f"{word!a}: a line break, or a character that is not seen",
+                "Name files and values with visible characters alone.",
+            )
 
 
 def find_program() -> tuple[str, ...]:
     """The program of this Python environment, by its absolute path."""
     program = Path(sys.executable).absolute().with_name("crawl-console")
     return (str(program),) if program.is_file() else (str(Path(sys.executable).absolute()), "-m", "console")
+
+
+def check_commands(schedule: Schedule, commands: Mapping[str, Sequence[str] | None], path: str) -> None:
+    """Raise UsageError for the program of a setting that the scheduled crawl would not find. `path`: its PATH.
+
+    Nothing is checked where crawl.env sets another PATH.
+    """
+    if _SETS_PATH.search(read_text(schedule.folder / ENVIRONMENT_FILE) or ""):
+        return
+    for setting, command in commands.items():
+        if command and shutil.which(command[0], path=f"{path}:{Path(schedule.program[0]).parent}") is None:
+            raise UsageError(
+                f"{setting}: the scheduled crawl does not find '{command[0]}', since its PATH is {path}",
+                f"Write the absolute path of the program, or PATH=… into {ENVIRONMENT_FILE}.",
+            )
 
 
 def read_mark(text: str, place: str) -> KnownSchedule | None:

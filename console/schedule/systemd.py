@@ -21,6 +21,8 @@ from console.schedule.schedule import (
 )
 from engine.errors import StorageError, UsageError
 
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""The PATH that systemd gives to a service."""
 _SYSTEM = Path("/etc/systemd/system")
 _RUNNING = Path("/run/systemd/system")
 """This folder exists where systemd runs the machine."""

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
 from console.tui.themes import DEFAULT_THEME, THEMES
+from engine.runtime.user_folder import state_folder
 
 _CONFIG_FILE, _STATE_FILE = "console.toml", "console.json"
 _SAVED_TABLES = ("screens", "columns", "filters")
@@ -52,9 +53,8 @@ def default_folder() -> Path:
 
 
 def default_state_path() -> Path:
-    """The file of theme and screens: below `$XDG_STATE_HOME`, else below `~/.local/state`."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "crawl-console" / _STATE_FILE
+    """The file of theme and screens."""
+    return state_folder() / _STATE_FILE
 
 
 def load(folder: Path | None = None, *, data: Path = Path("data"), state_path: Path | None = None) -> Config:

@@ -1,6 +1,5 @@
 """A small file in which the crawls of a machine share the next send time and the backoff of each host."""
 
-import errno
 import fcntl
 import logging
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.runtime.clock import boot_id, store_time
+from engine.runtime.user_folder import state_folder
 
 _log = logging.getLogger(__name__)
 
@@ -317,13 +317,5 @@ def data_dir_path(folder: Path) -> Path:
 
 
 def machine_path(environment: Mapping[str, str]) -> Path:
-    """The file that all crawls of this user share: `$XDG_STATE_HOME/crawl-console/hosts.clock`.
-
-    Raises OSError if that variable is not set and the user has no home directory, as in some containers.
-    """
-    base = environment.get("XDG_STATE_HOME")
-    try:
-        state = Path(base) if base else Path.home() / ".local" / "state"
-    except RuntimeError as error:
-        raise OSError(errno.ENOENT, "this user has no home directory, and XDG_STATE_HOME is not set") from error
-    return state / "crawl-console" / _FILE_NAME
+    """The file that all crawls of this user share. Raises OSError if the user has no folder for it."""
+    return state_folder(environment) / _FILE_NAME

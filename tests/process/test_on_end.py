@@ -22,6 +22,10 @@ def on_end(*command: str) -> tuple[str, str]:
     return "--set", f"on_end={json.dumps(command)}"
 
 
+def failed_commands(project: Project) -> list[str]:
+    return [one["text"] for one in project.status()["warnings"] if one["code"] == "failed-command"]
+
+
 def test_it_gets_the_summary_and_the_data_dir_is_unlocked(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=1).defs())
     status_command = f"{sys.executable} -m console status --json --data {project.data} > status.json"
@@ -39,8 +43,21 @@ def test_its_failure_is_reported_and_changes_nothing(project: Project, site: Sit
     done = project.crawl(*on_end("sh", "-c", "exit 3"))
     assert done.summary["state"] == "DONE"
     assert "on_end: sh -c 'exit 3': exit code 3" in done.err
+    assert ["exit code 3" in text for text in failed_commands(project)] == [True]
     done = project.crawl(*on_end("/no/such/program"))
     assert "No such file" in done.err
+    project.crawl(*on_end("true"))
+    assert failed_commands(project) == []
+
+
+def test_commands_find_the_program_on_the_path_of_cron(
+    project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    project.write(Library(site, shelves=1).defs())
+    done = project.crawl(*on_end("sh", "-c", "crawl-console --version > version"))
+    assert "on_end" not in done.err
+    assert (project.folder / "version").read_text().startswith("crawl-console")
 
 
 @pytest.mark.sweep

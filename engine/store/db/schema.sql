@@ -41,7 +41,8 @@ CREATE TABLE runs (
     missed           TEXT,                         -- JSON: what was expected of its rows and not met, with the dataDef; null: not judged
     alarms           TEXT,                         -- JSON: what is wrong, as the supervisor judged it last
     acknowledged     TEXT,                         -- JSON: the keys of alarms that an operator acknowledged
-    exit_code        INTEGER                       -- of `run`, on each machine; null: it has not ended
+    exit_code        INTEGER,                      -- of `run`, on each machine; null: it has not ended
+    failed_commands  TEXT                          -- JSON: by setting, why a command of the user failed
 );
 
 CREATE TABLE deleted_runs (                         -- a run leaves `runs` first, then its rows go in batches

@@ -133,6 +133,8 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         url, reason = db.all(_SKIPPED_SITEMAP, (run.seq,))[0]
         text = f"{plural(skipped, 'sitemap')} gave nothing{', such as' if skipped > 1 else ':'} {url} ({reason})"
         warnings.append(DataWarning("empty-sitemap", text))
+    for setting, problem in runs.list_failed_commands(db, run.seq).items():
+        warnings.append(DataWarning("failed-command", problem, subject=setting))
     if run.state in _ENDED:
         warnings += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ import click
 from console.cli.options import arguments_option, browser_option, common_options, defs_option, load_settings_of
 from console.cli.output import write_stderr
 from engine.errors import DefsError, UsageError
+from engine.runtime.user_folder import state_folder
 
 if TYPE_CHECKING:
     from console.cli.selector_shell import SelectorShell
@@ -108,8 +108,7 @@ def _enable_editing(words: Sequence[str]) -> Callable[[], None]:
         import readline
     except ImportError:
         return lambda: None
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser())
-    path = state / "crawl-console" / "shell_history"
+    path = state_folder() / "shell_history"
     with contextlib.suppress(OSError):
         readline.read_history_file(path)
 

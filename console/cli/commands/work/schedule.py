@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from engine.settings import Settings
 
 _KINDS = ("systemd", "cron", "kubernetes")
+_USER_COMMANDS = ("on_start", "on_end", "on_alarm")
 _HEADINGS = ("NAME", "AT", "NEXT", "LAST RUN", "STATE", "EXIT", "PAGES", "FAILED", "ROWS", "DATA")
 
 
@@ -58,15 +59,17 @@ def schedule(
         )
     if install and print_:
         raise UsageError("schedule: --install and --print exclude each other", "--print changes nothing.")
-    wanted = _build(name, at, defs, data, assigned, arguments, fresh=fresh)
+    wanted = _build(name, at, defs, data, assigned, arguments, fresh=fresh, kind=chosen[0])
     return _install(chosen[0], wanted) if install else _print(chosen[0], wanted)
 
 
 def _build(
-    name: str, at: str, defs: Path, data: Path, assigned: dict[str, str], arguments: dict[str, str], *, fresh: bool
+    name: str, at: str, defs: Path, data: Path, assigned: dict[str, str], arguments: dict[str, str], *, fresh: bool,
+    kind: str,
 ) -> "Schedule":  # fmt: skip
     """The schedule; defs and settings must be in order. Raises UsageError, DefsError."""
-    from console.schedule.schedule import Schedule, check_name, check_words, find_program
+    from console.schedule import cron, systemd
+    from console.schedule.schedule import Schedule, check_commands, check_name, check_words, find_program
     from console.schedule.times import parse_times
 
     check_name(name)
@@ -87,7 +90,11 @@ def _build(
         has_loaders=any(group.loader is not None for group in definitions.task_groups),
         stop_seconds=settings.stop_seconds,
     )  # fmt: skip
-    check_words([str(made.folder), *made.command])
+    check_words([str(made.folder), *made.command, *map(str, made.writable)])
+    search_path = {"cron": cron.SEARCH_PATH, "systemd": systemd.SEARCH_PATH}.get(kind)
+    if search_path is not None:  # a container has its own
+        commands = {name: getattr(settings, name) for name in _USER_COMMANDS}
+        check_commands(made, commands, search_path)
     _warn_of_environment(settings)
     return made
 
@@ -118,10 +125,10 @@ def _print(kind: str, wanted: "Schedule") -> int:
         if reason := manager.missing():
             write_stderr(f"{reason}: these units are for another machine")
         for path, text in manager.render(wanted).items():
-            write_lines(f"# {path}", *text.splitlines(), "")
+            write_lines(f"# {path}", *text.split("\n"))
         return 0
     text = cron.render(wanted) if kind == "cron" else kubernetes.render(wanted)
-    write_lines(*text.splitlines())
+    write_lines(*text.removesuffix("\n").split("\n"))
     return 0
 
 
@@ -160,7 +167,7 @@ def _read_line(known: "KnownSchedule") -> dict[str, Any]:
     line: dict[str, Any] = {
         "name": known.name, "at": str(known.times), "next": format_utc(next_at), "place": known.place,
         "folder": known.folder, "data": str(known.data), "run": None, "state": None, "reason": None, "begun": None,
-        "ended": None, "exit_code": None, "done": 0, "failed": 0, "rows": 0, "error": None,
+        "ended": None, "exit_code": None, "done": 0, "failed": 0, "rows": 0, "failed_commands": {}, "error": None,
     }  # fmt: skip
     try:
         return line | _read_last_run(known.data)
@@ -175,7 +182,7 @@ def _read_last_run(data: Path) -> dict[str, Any]:
     from console.cli.commands.data.runs import run_as_dict
     from console.client import open_database
     from engine.store.read.history import list_runs
-    from engine.store.tables.run.runs import get_exit_code
+    from engine.store.tables.run import runs
 
     db = open_database(data)
     if db is None:
@@ -184,7 +191,10 @@ def _read_last_run(data: Path) -> dict[str, Any]:
         for past in list_runs(db, 1):
             shown = run_as_dict(past)
             kept = ("run", "state", "reason", "begun", "ended", "done", "failed", "rows")
-            return {name: shown[name] for name in kept} | {"exit_code": get_exit_code(db, past.seq)}
+            return {name: shown[name] for name in kept} | {
+                "exit_code": runs.get_exit_code(db, past.seq),
+                "failed_commands": runs.list_failed_commands(db, past.seq),
+            }
     return {}
 
 
@@ -194,6 +204,7 @@ def _cells(line: dict[str, Any]) -> Sequence[str]:
         verdict = f"error: {line['error']}" if line["error"] else "no run yet"
         return [line["name"], line["at"], next_at, verdict, "", "", "", "", "", line["data"]]
     code = "" if line["exit_code"] is None else str(line["exit_code"])
+    code += "".join(f", {setting} failed" for setting in line["failed_commands"])
     return [
         line["name"], line["at"], next_at, _local(line["begun"]), line["state"], code,
         *(format_count(line[name]) for name in ("done", "failed", "rows")), line["data"],

@@ -1,1 +1,2 @@
 -- what format 30 adds to a database of format 29
+ALTER TABLE runs ADD COLUMN failed_commands TEXT;

@@ -46,7 +46,8 @@ UPDATE runs SET state = 'KILLED', reason = 'its supervisor died, and a new run w
 WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
 """
 _BEGIN = """
-UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL, exit_code = NULL
+UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL, exit_code = NULL,
+    failed_commands = NULL
 WHERE seq = ?
 """
 _EARLIER_BASELINE = """
@@ -258,6 +259,16 @@ def list_empty_seeds(db: Database, run: int) -> list[tuple[str, str]]:
     """Group and name of each list of URLs that was empty."""
     by_group = _load(db, run, "empty_seeds", dict[str, list[str]] | None) or {}
     return [(group, name) for group, names in by_group.items() for name in names]
+
+
+def add_failed_command(db: Database, run: int, setting: str, problem: str) -> None:
+    """Record why the command of a setting failed; a later failure replaces it."""
+    _store(db, run, "failed_commands", list_failed_commands(db, run) | {setting: problem})
+
+
+def list_failed_commands(db: Database, run: int) -> dict[str, str]:
+    """By setting, why its command failed last."""
+    return _load(db, run, "failed_commands", dict[str, str] | None) or {}
 
 
 def set_missed(db: Database, run: int, missed: list[MissedExpectation]) -> None:

@@ -187,6 +187,81 @@ def test_crontab_keeps_the_lines_of_others(shop: Path, tmp_path: Path, monkeypat
     assert table.read_text().splitlines() == lines
 
 
+@pytest.fixture
+def crontab(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The table of a crontab program of its own."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "crontab").write_text(FAKE_CRONTAB)
+    (tools / "crontab").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tools / "table"
+
+
+OTHERS = b"# mine\r\n0 1 * * * mine 'a\xe2\x80\xa8b' \xc2\x85 \x0c \xff\n\n5 1 * * * other \x1e\n"
+
+
+def test_lines_of_others_in_the_crontab_keep_each_byte(crontab: Path, tmp_path: Path) -> None:
+    crontab.write_bytes(OTHERS)
+    for at in ("03:30", "04:30"):
+        call("shop", "--at", at, "--cron", "--install", "--defs", "defs.yml")
+    before, mark, ours = crontab.read_bytes().partition(b"# crawl-console schedule ")
+    assert (before, mark) == (OTHERS, b"# crawl-console schedule ")
+    assert ours.count(b"\n") == 2
+    kept = tmp_path / "state/crawl-console/crontab.before"
+    assert kept.read_bytes().startswith(OTHERS)
+    assert b"30 3 * * *" in kept.read_bytes(), "the crontab of before the second installation"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_crontab_is_not_written_where_the_one_of_before_cannot_be_kept(crontab: Path, tmp_path: Path) -> None:
+    crontab.write_bytes(OTHERS)
+    (tmp_path / "state").write_text("a file")
+    refuse(["shop", "--at", "03:30", "--cron", "--install", "--defs", "defs.yml"], "nothing was changed")
+    assert crontab.read_bytes() == OTHERS
+
+
+def test_a_line_that_stands_below_a_lonely_mark_stays(crontab: Path) -> None:
+    options = ("--cron", "--install", "--defs", "defs.yml")
+    call("shop", "--at", "03:30", *options)
+    mark = crontab.read_text().splitlines()[0]
+    crontab.write_text(f"{mark}\n0 1 * * * mine\n")
+    call("shop", "--at", "04:30", *options)
+    assert [line[:10] for line in crontab.read_text().splitlines()] == ["# crawl-co", "30 4 * * *", "0 1 * * * "]
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0c", "\u202e", "\u200b"])
+def test_a_folder_with_a_line_break_or_an_invisible_character_is_refused(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, character: str
+) -> None:
+    folder = tmp_path / f"shop{character}* * * * * touch x # "
+    folder.mkdir()
+    (folder / "defs.yml").write_text(DEFS)
+    monkeypatch.chdir(folder)
+    for kind in ("--cron", "--systemd", "--kubernetes"):
+        refuse(["shop", "--at", "03:30", kind, "--defs", "defs.yml"], "a line break, or a character that is not seen")
+
+
+def test_a_command_that_the_scheduled_crawl_does_not_find_is_refused(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "tools" / "tell-me"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\ntouch ran\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    words = ["shop", "--at", "03:30", "--defs", "defs.yml", "--set"]
+    for kind in ("--cron", "--systemd"):
+        refuse([*words, 'on_end=["tell-me"]', kind], "on_end: the scheduled crawl does not find 'tell-me'")
+        for found in (str(tool), "sh", "crawl-console"):
+            assert call(*words, f"on_end={json.dumps([found])}", kind)[0] == 0
+    assert call(*words, 'on_end=["tell-me"]', "--kubernetes")[0] == 0, "its image has a PATH of its own"
+    (shop / "crawl.env").write_text(f"PATH={tool.parent}\n")
+    assert call(*words, 'on_end=["tell-me"]', "--cron")[0] == 0
+    assert not (shop / "ran").exists()
+
+
 def refuse(words: list[str], said: str) -> None:
     from engine.errors import CrawlError
 
