@@ -7,6 +7,8 @@ import os
 import shutil
 import sys
 import tempfile
+import textwrap
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,29 @@ def pytest_collection_finish() -> None:
     """The collected tests stay: the garbage collector need not look at them during each test."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was skipped: a run that proves less than another says so."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    names = defaultdict[str, list[str]](list)
+    for report in skipped:
+        reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        names[reason.removeprefix("Skipped: ")].append(report.nodeid.removeprefix("tests/"))
+    if names:
+        terminalreporter.section(f"{len(skipped)} skipped")
+    for reason, tests in sorted(names.items()):
+        terminalreporter.write_line(f"{len(tests)} × {reason}")
+        terminalreporter.write_line(
+            textwrap.fill(
+                " ".join(sorted(tests)),
+                118,
+                break_on_hyphens=False,
+                break_long_words=False,
+                initial_indent="  ",
+                subsequent_indent="  ",
+            )
+        )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

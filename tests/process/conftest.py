@@ -46,8 +46,7 @@ ONE_NODE = {
     "test_addresses", "test_answers", "test_ask", "test_bad_defs", "test_bad_pages", "test_blocked", "test_changes",
     "test_checkpoints", "test_command_steps", "test_commands", "test_damaged_database", "test_data_dir",
     "test_documents", "test_eta", "test_export_files", "test_field_keys", "test_file_faults", "test_files",
-    "test_form_ranges", "test_golden_tests", "test_health", "test_helpers", "test_helpers_stop", "test_httpbin",
-    "test_inspect",
+    "test_form_ranges", "test_golden_tests", "test_health", "test_helpers", "test_helpers_stop", "test_inspect",
     "test_json_in_pages", "test_limits", "test_live", "test_loaders", "test_local_files", "test_locators", "test_lock",
     "test_locked", "test_log_rotation", "test_login_pages", "test_member_recipes", "test_memory", "test_new_rows",
     "test_next_pages", "test_nginx", "test_notify", "test_odd_places", "test_on_alarm", "test_on_end", "test_on_start",
@@ -57,7 +56,7 @@ ONE_NODE = {
     "test_scoopi_properties", "test_secrets", "test_seed", "test_senders", "test_series", "test_series_meetings",
     "test_shared_folders", "test_since", "test_sitemap_rules", "test_step_results", "test_steps", "test_stop_within",
     "test_tables", "test_task_checkpoints", "test_temporary_documents", "test_tls", "test_town", "test_trying",
-    "test_users_code", "test_users_outputs", "test_verify", "test_whole_crawl", "test_why",
+    "test_users_code", "test_users_outputs", "test_usual_answers", "test_verify", "test_whole_crawl", "test_why",
 }  # fmt: skip
 """Test modules that need only one node; each of their crawls starts one process less."""
 

@@ -204,6 +204,13 @@ def test_just_runs_a_test_of_each_promise():
         assert "quick" in marks or (other_tiers and set(marks) <= {"sweep"}), promise
 
 
+def test_just_all_runs_a_test_of_each_promise_of_browsers():
+    promises = section((ROOT / "docs/guarantees.md").read_text("utf-8"), "Browsers")
+    for promise, *_, named in table(promises):
+        marks = [mark for name in quoted(named) for mark in process_tests(*name.split("::"))]
+        assert {"quick", "extended"} & set(marks) or re.search(r"`\w+/\w+/test_\w+\.py", named), promise
+
+
 def process_tests(file, name=""):
     """The mark of each process test in a file, or of one of them: quick, sweep or none."""
     path = ROOT / "tests/process" / file

@@ -1,17 +1,11 @@
-"""A crawl of httpbin: statuses, redirects, encodings, cookies, credentials, robots.txt as others serve them."""
+"""A crawl of usual answers: statuses, redirects, encodings, cookies, credentials, robots.txt."""
 
-import contextlib
 import json
-import threading
-from collections.abc import Iterator
 
 import pytest
 
 from .shared_crawl import Crawled, Part, shared
-
-pytest.importorskip("httpbin", reason="httpbin is not installed")
-from httpbin import app
-from werkzeug.serving import WSGIRequestHandler, make_server
+from .usual_answers import serve_usual_answers
 
 pytestmark = pytest.mark.timeout(60)
 LIMITS = ("--set", "max_attempts=2", "--set", "max_redirects=5", "--set", "deadline=4")
@@ -37,22 +31,6 @@ hosts: {{"127.0.0.1": {{concurrency: 8, robots: {robots}, headers: {{X-Canary: "
 """
 
 
-class _QuietHandler(WSGIRequestHandler):
-    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002  # the name of the base class
-        pass
-
-
-@contextlib.contextmanager
-def serve_httpbin() -> Iterator[str]:
-    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_QuietHandler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 def defs(base: str, *paths: str, robots: str = "false") -> str:
     locators = ", ".join(f'{{url: "{base}{path}"}}' for path in paths)
     return DEFS.format(locators=locators, robots=robots)
@@ -64,7 +42,7 @@ def rows_by_path(crawl: Crawled, base: str) -> dict[str, dict[str, str]]:
 
 @shared(*LIMITS)
 def test_bodies_in_every_encoding_are_read() -> Part:
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         crawl = yield defs(base, "/html", "/json", "/gzip", "/deflate", "/brotli", "/xml", "/encoding/utf8")
     rows = rows_by_path(crawl, base)
     assert rows["/html"]["heading"] == "Herman Melville - Moby-Dick"
@@ -75,7 +53,7 @@ def test_bodies_in_every_encoding_are_read() -> Part:
 
 @shared(*LIMITS)
 def test_redirects_of_each_kind_end_at_their_target() -> Part:
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         paths = ("/relative-redirect/3", "/absolute-redirect/2", "/redirect-to?url=/html&status_code=307")
         crawl = yield defs(base, *paths)
     assert sorted(row["url"].removeprefix(base) for row in crawl.rows("page")) == ["/get", "/get", "/html"]
@@ -83,7 +61,7 @@ def test_redirects_of_each_kind_end_at_their_target() -> Part:
 
 @shared(*LIMITS)
 def test_too_many_redirects_fail_with_the_reason() -> Part:
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         crawl = yield defs(base, "/relative-redirect/15")
     job = crawl.job(f"{base}/relative-redirect/15")
     assert job["state"] == "FAILED"
@@ -93,7 +71,7 @@ def test_too_many_redirects_fail_with_the_reason() -> Part:
 @shared(*LIMITS)
 def test_error_statuses_fail_and_only_passing_ones_are_retried() -> Part:
     attempts = {400: 1, 401: 2, 403: 2, 404: 1, 410: 1, 418: 1, 500: 2}
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         crawl = yield defs(base, *(f"/status/{status}" for status in attempts))
     for status in attempts:
         job = crawl.job(f"{base}/status/{status}")
@@ -103,7 +81,7 @@ def test_error_statuses_fail_and_only_passing_ones_are_retried() -> Part:
 
 
 def failing_twice(status: int) -> Part:
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         crawl = yield defs(base, f"/status/{status}")
     job = crawl.job(f"{base}/status/{status}")
     assert (job["state"], job["attempts"]) == ("FAILED", 2)
@@ -122,7 +100,7 @@ def test_an_unavailable_service_is_retried() -> Part:
 
 @shared(*LIMITS)
 def test_host_headers_basic_credentials_and_cookies_arrive() -> Part:
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         plain = base.removeprefix("http://")
         crawl = yield DEFS.format(
             locators=f'{{url: "{base}/headers"}}, {{url: "http://ada:pw@{plain}/basic-auth/ada/pw"}},'
@@ -137,14 +115,14 @@ def test_host_headers_basic_credentials_and_cookies_arrive() -> Part:
 
 @shared(*LIMITS)
 def test_a_page_of_links_is_followed_to_its_end() -> Part:
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         crawl = yield defs(base, "/links/12/0")
     assert len(rows_by_path(crawl, base)) == 12
 
 
 @shared(*LIMITS)
 def test_its_robots_txt_is_obeyed() -> Part:
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         crawl = yield defs(base, "/html", "/deny", robots="true")
     assert list(rows_by_path(crawl, base)) == ["/html"]
     job = crawl.job(f"{base}/deny")
@@ -154,7 +132,7 @@ def test_its_robots_txt_is_obeyed() -> Part:
 
 @shared(*LIMITS)
 def test_a_drip_is_cut_at_the_deadline() -> Part:
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         crawl = yield defs(base, "/drip?duration=30&numbytes=30&code=200", "/html")
     assert crawl.jobs == {"done": 1, "failed": 1}
     assert "timeout" in crawl.job(f"{base}/drip?duration=30&numbytes=30&code=200")["reason"]
@@ -162,7 +140,7 @@ def test_a_drip_is_cut_at_the_deadline() -> Part:
 
 @shared(*LIMITS)
 def test_what_is_no_page_fails_as_a_locator() -> Part:
-    with serve_httpbin() as base:
+    with serve_usual_answers() as base:
         crawl = yield defs(base, "/image/png", "/html")
     assert crawl.jobs == {"done": 1, "failed": 1}
     assert "not a page: image/png" in crawl.job(f"{base}/image/png")["reason"]
