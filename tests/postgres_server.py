@@ -52,7 +52,7 @@ class PostgresServer:
                 [self.bin / "postgres", "-D", self._data, "-k", self.folder, *options],
                 stdout=log, stderr=log, cwd=self.folder, **self.identity(),
             )  # fmt: skip
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not self.answers():
             assert self._process.poll() is None, (self.folder / "log").read_text()[-2_000:]
             assert time.monotonic() < deadline, "the server does not start"
@@ -62,7 +62,7 @@ class PostgresServer:
         """Stop it. `immediate`: as after a power failure."""
         self._run("pg_ctl", "-D", str(self._data), "-m", mode, "-w", "stop")
         assert self._process is not None
-        self._process.wait(10)
+        self._process.wait(60)
 
     def answers(self) -> bool:
         """Whether it takes connections."""

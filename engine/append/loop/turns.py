@@ -43,11 +43,17 @@ class TurnResult(Enum):
 class OutputFailed(CrawlError):
     """A receiver, a program or a plugin class did not take rows, or not all of them."""
 
-    def __init__(self, message: str, remedy: str = "", *, delivered: int = 0, retry_after: float = 0.0) -> None:
-        """`delivered`: how many changes it took, from the first on. `retry_after`: seconds, if it said so."""
+    def __init__(
+        self, message: str, remedy: str = "", *, delivered: int = 0, retry_after: float = 0.0, starting: bool = False
+    ) -> None:
+        """`delivered`: how many changes it took, from the first on. `retry_after`: seconds, if it said so.
+
+        `starting`: it said that it starts, and will take rows then.
+        """
         super().__init__(message, remedy)
         self.delivered = delivered
         self.retry_after = retry_after
+        self.starting = starting
 
 
 class SupervisorGone(Exception):
@@ -89,8 +95,8 @@ class OutputRetries:
         self._factor = 2.0 if backoff else 1.0
         self._retry_at: dict[int, float] = {}
         self._failures: dict[int, int] = {}
-        self.written_at = 0.0
-        """When rows were last written to an output; monotonic seconds."""
+        self.progress_at = 0.0
+        """When rows were last written to an output, or a receiver said that it starts; monotonic seconds."""
 
     @property
     def failing(self) -> bool:
@@ -104,8 +110,10 @@ class OutputRetries:
         self._retry_at.pop(output.id, None)
         return False
 
-    def add(self, output: Output, name: str, message: str, *, retry_after: float = 0.0) -> None:
+    def add(self, output: Output, name: str, message: str, *, retry_after: float = 0.0, starting: bool = False) -> None:
         """Record a failed attempt; the next one is at least `retry_after` seconds later."""
+        if starting:
+            self.progress_at = time.monotonic()
         failures = self._failures[output.id] = self._failures.get(output.id, 0) + 1
         delay = min(MAX_BACKOFF_SECONDS, RETRY_SECONDS * self._factor ** (failures - 1))
         self._retry_at[output.id] = time.monotonic() + max(delay, retry_after)
@@ -115,7 +123,7 @@ class OutputRetries:
 
     def clear(self, written: Iterable[Output]) -> None:
         """Forget the failures of outputs that were written."""
-        self.written_at = time.monotonic()
+        self.progress_at = time.monotonic()
         self._set_errors([o for o in written if self._failures.pop(o.id, None) or o.error], None)
 
     def begin_drain(self) -> None:
@@ -165,7 +173,7 @@ def run_turns(turns: Turns, retries: OutputRetries, loop: LoopContext) -> None:
         if turn is TurnResult.IDLE and stop.draining:
             return
         if (
-            patience.is_over(failing=retries.failing, written_at=retries.written_at)
+            patience.is_over(failing=retries.failing, progress_at=retries.progress_at)
             and stop.draining
             and turn is TurnResult.BLOCKED
         ):
@@ -181,19 +189,19 @@ def run_turns(turns: Turns, retries: OutputRetries, loop: LoopContext) -> None:
 
 
 class _Patience(Struct):
-    """Ends when outputs have failed for some seconds, and nothing was written: the next run writes their rows."""
+    """Ends when outputs have failed for some seconds without progress: the next run writes their rows."""
 
     seconds: float
     _failing_since: float | None = None
 
-    def is_over(self, *, failing: bool, written_at: float) -> bool:
+    def is_over(self, *, failing: bool, progress_at: float) -> bool:
         """Whether outputs have failed for so long.
 
-        `failing`: whether one fails now. `written_at`: when rows were last written to one, in monotonic seconds.
+        `failing`: whether one fails now. `progress_at`: of `OutputRetries`.
         """
         if not failing:
             self._failing_since = None
             return False
         if self._failing_since is None:
             self._failing_since = time.monotonic()
-        return time.monotonic() - max(self._failing_since, written_at) >= self.seconds
+        return time.monotonic() - max(self._failing_since, progress_at) >= self.seconds

@@ -82,7 +82,7 @@ class DeliveryLoop:
                 if error.delivered:
                     self._acknowledge(output, delivery, batch.first(error.delivered))
                 name = f"{output.appender}/{output.data_def}"
-                self._retries.add(output, name, error.message, retry_after=error.retry_after)
+                self._retries.add(output, name, error.message, retry_after=error.retry_after, starting=error.starting)
                 return False
         self._acknowledge(output, delivery, batch)
         self._retries.clear([output])

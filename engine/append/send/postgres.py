@@ -7,6 +7,7 @@ rows of the run are written again.
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -55,6 +56,7 @@ WHERE data_def = %s AND run = %s
 """
 _MOVE = f"UPDATE {CONSOLE_TABLE} SET last_row = greatest(last_row, %s) WHERE data_def = %s AND run = %s"
 _RUNS = f"SELECT run, last_row FROM {CONSOLE_TABLE} WHERE data_def = %s AND run <> ''"
+_STARTING = re.compile("starting up|not yet accepting connections|in recovery mode")
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO', true),
     set_config('synchronous_commit', 'on', true), set_config('lock_timeout', %s, true)
@@ -97,7 +99,7 @@ class PostgresTarget:
             with self._transaction() as db:
                 self._write(db, self._tables[data_def], batch)
         except (psycopg.Error, TimeoutError) as error:
-            raise OutputFailed(describe(error)) from None
+            raise OutputFailed(describe(error), starting=_is_starting(error)) from None
         except UnfitTable as error:
             raise OutputFailed(error.message, error.remedy) from None
 
@@ -285,6 +287,11 @@ def transaction(db: _Connection, limit: float) -> Iterator[Connection]:
     with db.transaction():
         db.execute(_SETTINGS, (str(int(limit * 1000)),))
         yield db
+
+
+def _is_starting(error: Exception) -> bool:
+    """Whether the server says that it starts or recovers; libpq gives a refused connection no SQLSTATE."""
+    return _STARTING.search(str(error)) is not None
 
 
 def describe(error: Exception) -> str:
