@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, resolve_encoding
 
 from engine.encodings import SINGLE_BYTE_CODECS, codec_of, web_codec
@@ -24,6 +25,8 @@ _MIN_DETECTED_CHARACTERS = 3
 _MIN_UTF8_SEQUENCES = 4
 _MIN_UTF8_RATIO = 2
 """Valid sequences for each invalid byte, from which a body is UTF-8 with a few faults: other text has few of them."""
+_MIN_UTF8_RATIO_DESPITE = 20
+"""The same for a body that is said to be in another encoding."""
 _MAX_DETECTED_BYTES = 64 * 1024
 """Bytes of a body that the detection of its encoding reads."""
 _DETECTABLE_LATIN = (*(f"cp{page}" for page in (1250, 1252, 1254, 1257, 1258)), "iso8859-1", "iso8859-2", "iso8859-9")
@@ -95,11 +98,25 @@ _BINARY_TYPES = frozenset(
     }
 )
 _BINARY_FAMILIES = ("image/", "audio/", "video/", "font/", "model/", "application/vnd.")
-_HTML_ROOT = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?[^>]*>\s*|<!--(?:[^-]|-[^-])*-->\s*|<!DOCTYPE[^>]*>\s*)*<html[\s>]", re.IGNORECASE
+_QUOTED = rb"\"[^\"]*+\"|'[^']*+'"
+_FIRST_ELEMENT = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*+(?:(?:<!--(?:>|->|.*?-->|.*)|<\?(?:.*?\?>|.*)"
+    rb"|<!(?!--)(?:[^\[>\"']|" + _QUOTED + rb")*+(?:\[(?:[^\]\"'<]|<!--.*?-->|<|" + _QUOTED + rb")*+\]\s*+)?>"
+    rb"|<!(?!--)[^>]*+>)\s*+){0,64}+<([A-Za-z][\w:.-]*+)(?=[\s/>])",
+    re.DOTALL,
 )
-"""XHTML, which is read as HTML under any type."""
+"""What may stand in front of it: comments, instructions, and declarations, also with a list of entities."""
+_FIRST_ELEMENT_BYTES = 64 * 1024
 _DeclaredKind = Literal["html", "xml", "json", "ndjson", "csv", "binary", "text", "unknown"]
+
+
+def find_first_element(text: bytes, at: int = 0) -> bytes:
+    """The name of the first element behind `at`, in lower case, by WHATWG's MIME Sniffing 7.3; empty: text comes first.
+
+    Comments, instructions and declarations may stand in front of it.
+    """
+    found = _FIRST_ELEMENT.match(text, at, at + _FIRST_ELEMENT_BYTES)
+    return b"" if found is None else found[1].lower()
 
 
 def detect_codec(body: bytes) -> str:
@@ -124,12 +141,14 @@ def _detect(sample: bytes, names: tuple[str, ...]) -> str | None:
     return None if codec is None or codec.startswith("utf") else codec  # this body is not valid UTF-8
 
 
-def _is_faulty_utf8(body: bytes) -> bool:
+def _is_faulty_utf8(body: bytes, ratio: int = _MIN_UTF8_RATIO) -> bool:
     """Whether a body that is not valid as UTF-8 is UTF-8 with a few faults."""
     valid = body.decode("utf-8", "ignore")
+    if valid.isascii():
+        return False
     invalid_bytes = len(body) - len(valid.encode())
     sequences = len(valid) - (len(body) - len(body.translate(None, _ASCII_BYTES)))
-    return sequences >= max(_MIN_UTF8_SEQUENCES, _MIN_UTF8_RATIO * invalid_bytes)
+    return sequences >= max(_MIN_UTF8_SEQUENCES, ratio * invalid_bytes)
 
 
 def _detection_sample(body: bytes) -> bytes:
@@ -181,6 +200,8 @@ class DecodedBody(Struct, frozen=True):
     kind: DocumentKind
     damaged: int
     """Number of invalid bytes, which were replaced by U+FFFD."""
+    declared: str = ""
+    """Another encoding that it is said to be in, if some of its bytes are damaged."""
 
     @property
     def text(self) -> str:
@@ -224,7 +245,12 @@ def decode(body: bytes, content_type: str) -> DecodedBody:
     if bom is not None:
         mark, codec = bom
         return _decode_as(body[len(mark) :], codec, kind)
-    return _decode_as(body, _known_codec(body, kind, charset) or detect_codec(body), kind)
+    document = _decode_as(body, _known_codec(body, kind, charset) or detect_codec(body), kind)
+    if document.damaged and (document.encoding == "utf-8" or _is_faulty_utf8(body, _MIN_UTF8_RATIO_DESPITE)):
+        document = _decode_as(body, "utf-8", kind)
+        declared = charset or (_declared_in_text(body) if kind in ("html", "xml") else None)
+        return replace(document, declared="" if declared in (None, "utf-8") else declared)
+    return document
 
 
 def needs_detection(body: bytes, content_type: str) -> bool:
@@ -255,7 +281,7 @@ def _declared_in_text(body: bytes) -> str | None:
 
 
 def _is_utf8_despite(body: bytes, declared: str | None) -> bool:
-    """Whether a body is UTF-8, in spite of its declaration.
+    """Whether a body is UTF-8, perhaps with a few faults, in spite of its declaration.
 
     Text in a single-byte encoding is hardly ever valid UTF-8 by chance. Short text in a multi-byte one may be: there
     the declaration holds as long as it fits.
@@ -263,7 +289,7 @@ def _is_utf8_despite(body: bytes, declared: str | None) -> bool:
     if declared is not None and (declared.startswith("utf-16") or body.isascii()):
         return False
     if not _is_valid(body, "utf-8"):
-        return False
+        return declared in SINGLE_BYTE_CODECS and _is_faulty_utf8(body, _MIN_UTF8_RATIO_DESPITE)
     return declared is None or declared in SINGLE_BYTE_CODECS or not _is_valid(body, declared)
 
 
@@ -328,8 +354,8 @@ def _detect_bare_utf16(start: bytes) -> tuple[bytes, str] | None:
 
 def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKind:
     """The kind of a body. `wide`: UTF-16 text, which contains NUL bytes."""
-    if declared in ("xml", "ndjson", "csv") and _HTML_ROOT.match(body[:_SNIFF_LENGTH]):
-        return "html"
+    if declared in ("xml", "ndjson", "csv") and find_first_element(body) == b"html":
+        return "html"  # XHTML, or an HTML page in place of data
     if declared == "csv" and body.startswith(_MAGIC_PREFIXES) and b"\0" in body[:_SNIFF_LENGTH]:
         return "binary"  # a spreadsheet, as some sites declare it
     if declared != "text" and declared != "unknown":
@@ -338,7 +364,8 @@ def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKin
         return "binary"
     start = body[:_SNIFF_LENGTH].removeprefix(codecs.BOM_UTF8).lstrip()
     if start.startswith(b"<?xml"):
-        return "html" if b"<html" in start.lower() else "xml"
+        first = find_first_element(body)
+        return "html" if first == b"html" or (not first and b"<html" in start.lower()) else "xml"
     return "json" if declared == "unknown" and start.startswith((b"{", b"[")) else "html"
 
 

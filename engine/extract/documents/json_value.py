@@ -36,8 +36,11 @@ _STRICT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=la
 _LENIENT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None, strict=False)
 
 _GUARD = late_regex(
-    rb"\s*+(?:/\*[^*]{0,200}+\*/\s*+)?(?:\)\]\}'?,?|while\s*\(\s*(?:1|true)\s*\)\s*;|for\s*\(\s*;\s*;\s*\)\s*;"
-    rb"|(?:[\w$.]{1,100}\s*&&\s*)?(?!while\b|for\b|if\b)[A-Za-z_$][\w$.\[\]\"']{0,200}+\s*\(|/\*)?\s*+(?=[\[{])",
+    rb"\s*+(?:/\*[^*]{0,200}+\*/\s*+|//[^\r\n]{0,200}+[\r\n]\s*+){0,3}"
+    rb"(?:\)\]\}'?,?|while\s*\(\s*(?:1|true)\s*\)\s*;|for\s*\(\s*;\s*;\s*\)\s*;|throw\s+1\s*;\s*(?:<[^<>]{0,100}+>)?"
+    rb"|\{\s*\}\s*&&"
+    rb"|(?:(?:typeof\b[\s(]*[\w$.\[\]]{1,100}[\s)]*===?\s*(?:'function'|\"function\")|[\w$.]{1,100})\s*&&\s*)?"
+    rb"(?!while\b|for\b|if\b)[A-Za-z_$][\w$.\[\]\"']{0,200}+\s*\(|/\*)?\s*+(?=[\[{])",
     re.IGNORECASE,
 )
 _BEHIND_GUARDED = late_regex(r"\s*(\)?)\s*;?\s*(?:\*/)?\s*")
@@ -69,7 +72,8 @@ def parse_json_at(text: str, at: int) -> Any:
 def parse_guarded_json(body: bytes) -> tuple[Any, str]:
     """The value of a JSON body behind a guard against other sites, and the guard; `MISSING` without one.
 
-    Guards are `)]}'`, `while(1);`, `for(;;);`, a call such as `callback(…)`, and a comment in front or around.
+    Guards are `)]}'`, `while(1);`, `for(;;);`, `throw 1;`, `{}&&`, a call such as `callback(…)`, perhaps behind a test
+    that it is a function, and a comment in front or around.
     """
     guard = _GUARD.match(body)
     if guard is None:

@@ -134,6 +134,8 @@ class Page:
         """Of a document inside a page: that page."""
         self.damaged = 0
         """Bytes that are invalid in its encoding, and were replaced."""
+        self.said_encoding = ""
+        """The encoding that its label says, where it is UTF-8 with damaged bytes."""
         self.faults: dict[str, None] = {}
         """Skipped parts that cannot be read; each text once."""
         self.disguise = ""

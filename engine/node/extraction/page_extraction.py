@@ -27,7 +27,7 @@ from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.select.page_blocks import read_blocks, read_digest, read_form_page
 from engine.extract.select.presence import lacks_element
-from engine.http.decode import content_type_at, decode, is_binary, is_xml_type, sent_codec
+from engine.http.decode import content_type_at, decode, find_first_element, is_binary, is_xml_type, sent_codec
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
@@ -47,14 +47,13 @@ LOGGED_OUT = "logged out"
 UNRENDERED = "unrendered"
 """A page that lacks what only a browser gives it: it gives nothing and is rendered."""
 _SITEMAP_START = 1_000
-_FEED = re.compile(
-    rb"\s*+(?:(?:<!--.*?-->|<![^>]*+>|<\?.*?\?>)\s*+)*+<(?:rss|feed|rdf:RDF)(?=[\s>])", re.DOTALL | re.IGNORECASE
-)
-"""A feed, by WHATWG's MIME Sniffing 7.3."""
+_FEEDS = frozenset((b"rss", b"feed", b"rdf:rdf"))
+"""The first elements of feeds, by WHATWG's MIME Sniffing 7.3."""
 _HTML = re.compile(rb"<(?:html|head|body|script|pre|!doctype)\b", re.IGNORECASE)
 _MAX_NOTICE = 4_096
 """Bytes in front of a feed, such as a notice of PHP, in which its beginning is looked for."""
-_JSON_START = re.compile(rb"\s*[\[{]")
+_JSON_START = re.compile(rb"\s*(?:\[|\{(?!\s*\}\s*&&))")
+"""Of JSON without a guard: `{}&&` is one."""
 
 
 class ExtractionUnavailable(Exception):
@@ -124,6 +123,11 @@ def apply_data_defs(
         kind = "JSON" if page.kind == "json" else "XML"
         text = f"{name}: pages are {kind}, and {page.disguise}; they are read as {kind}"
         page.warn(name, "", f"{kind.lower()}-type", text)
+    if page.said_encoding and data_defs:
+        name = data_defs[0][0].name
+        said = page.said_encoding.replace("cp125", "windows-125").replace("iso8859", "iso-8859")
+        text = f"{name}: pages are said to be {said}, and are UTF-8 with damaged bytes, which are replaced"
+        page.warn(name, "", "wrong-encoding", text)
     if context.form_page and data_defs and context.form_page == read_form_page(page):
         name = next((one.name for one, _ in data_defs if one.sends_values), data_defs[0][0].name)
         text = f"{name}: the answer to a form is the page with the form; `submit: none` sends it without its button"
@@ -285,16 +289,16 @@ def parse_page(
     if feed:
         page.faults["what stands in front of the feed was skipped"] = None
     page.faults.update(dict.fromkeys(skipped))
-    page.damaged = document.damaged
+    page.damaged, page.said_encoding = document.damaged, document.declared
     return page
 
 
 def _find_feed(text: bytes) -> int | None:
     """Where a feed begins that is said to be HTML, perhaps behind a notice of PHP; None: it is none."""
-    if _FEED.match(text, 0, _MAX_NOTICE):
+    if find_first_element(text) in _FEEDS:
         return 0
     declared = text.find(b"<?xml", 0, _MAX_NOTICE)
-    if declared < 0 or _HTML.search(text, 0, declared) or not _FEED.match(text, declared, declared + _MAX_NOTICE):
+    if declared < 0 or _HTML.search(text, 0, declared) or find_first_element(text, declared) not in _FEEDS:
         return None
     return declared
 

@@ -126,6 +126,42 @@ def test_utf_8_is_utf_8_whatever_single_byte_encoding_is_declared(declared: str)
     assert decode(f"<meta charset={declared}>".encode() + body, HTML).encoding == "utf-8"
 
 
+GERMAN = "Größe, Maße, Tür für Straßen: 5 € „günstig“ "
+"""10 characters beyond ASCII."""
+
+
+@pytest.mark.parametrize(
+    ("start", "content_type"),
+    [
+        ("<h1>", f"{HTML}; charset=iso-8859-1"),
+        ("<meta charset=windows-1252><h1>", HTML),
+        ("<?xml version='1.0' encoding='iso-8859-1'?><a>", "application/xml"),
+        ("<?xml version='1.0' encoding='windows-1251'?><rss>", "text/html"),
+        ("a;b\n1;", "text/csv; charset=windows-1252"),
+        ('{"a": "', "application/json; charset=iso-8859-1"),
+        ('{"a": "', "application/x-ndjson; charset=iso-8859-15"),
+        ("<meta charset=shift_jis><h1>", HTML),
+        ("<h1>", f"{HTML}; charset=euc-kr"),
+    ],
+)
+def test_utf_8_with_a_damaged_byte_stays_utf_8_whatever_is_declared(start: str, content_type: str) -> None:
+    whole, cut = (start + GERMAN * 2).encode(), (start + GERMAN + GERMAN.replace("ö", "o")).encode()
+    for bad in (b"\xc3 cut", b"\xff"):
+        document = decode(whole + bad, content_type)
+        assert document.text == start + GERMAN * 2 + "\ufffd" + bad[1:].decode()
+        assert (document.encoding, document.damaged) == ("utf-8", 1)
+        assert document.declared not in ("", "utf-8")
+    label = decode(cut + b"\xc3 cut", content_type)
+    assert label.encoding != "utf-8" and not label.declared, "19 sequences say too little"
+    assert decode(whole + b"\xff \xff", content_type).encoding != "utf-8"
+
+
+@pytest.mark.parametrize("text", ["é", "Größe und Maße der Tür " * 20, "«é» Ã© "])
+def test_the_label_of_other_text_holds(text: str) -> None:
+    document = decode(text.encode("cp1252"), f"{HTML}; charset=iso-8859-1")
+    assert (document.text, document.encoding, document.declared) == (text, "cp1252", "")
+
+
 def test_a_declared_multi_byte_encoding_holds_while_the_body_fits_it() -> None:
     body = "茅".encode("gb18030")  # by chance valid as UTF-8
     assert body.decode() == "é"

@@ -225,6 +225,10 @@ NOTICE = "<br />\n<b>Notice</b>: Undefined index in <b>/srv/x.php</b> on line <b
         f"\n\n {RDF}",
         f"{NOTICE}<?xml version='1.0' encoding='utf-8'?>\n{RSS}",
         f"Warning: mysql_connect()\n<?xml version='1.0'?>{RDF}",
+        f"<?xml version='1.0'?><!-- {'x' * 6_000} > <html> --><?style a='b>c'?>{RSS}",
+        f"<?xml version='1.0'?>\n<!DOCTYPE rss PUBLIC '-//N//DTD 0.91//EN' [<!-- don't --><!ENTITY a 'x>]y'>]>{RSS}",
+        f"<!---->{RSS}",
+        f"{NOTICE}<?xml version='1.0'?><!-- a --><!DOCTYPE rss [<!ENTITY a 'b'>]>{RSS}",
     ],
 )
 @pytest.mark.parametrize("content_type", ["text/html", "text/html; charset=utf-8", "text/plain", "application/rss+xml"])
@@ -237,6 +241,17 @@ def test_a_feed_is_xml_though_its_type_says_html(text: str, content_type: str) -
     if "html" in content_type:
         expected = "item: pages are XML, and their type is 'text/html'; they are read as XML"
         assert [(one.code, one.text) for one in found.warnings] == [("xml-type", expected)]
+
+
+def test_what_is_not_utf_8_as_said_is_a_warning() -> None:
+    body = "<meta charset=latin1><h1>" + "é" * 20
+    extractor = RecordExtractor(DataDef(name="item", fields=(Field(name="title", selector="h1"),)))
+    page = document(body.encode() + b"\xff", "text/html")
+    found = apply_data_defs(page, CONTEXT, [(extractor, True)], 100)
+    assert found.rows == ((0, (f'{{"title":"{"é" * 20}\ufffd"}}',)),)
+    text = "item: pages are said to be windows-1252, and are UTF-8 with damaged bytes, which are replaced"
+    assert ([(one.code, one.text) for one in found.warnings], found.damaged) == ([("wrong-encoding", text)], 1)
+    assert not apply_data_defs(document(body.encode(), "text/html"), CONTEXT, [(extractor, True)], 100).warnings
 
 
 @pytest.mark.parametrize(

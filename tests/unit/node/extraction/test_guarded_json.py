@@ -16,6 +16,14 @@ ITEM = DataDef(name="item", block="jmespath: items", fields=(Field(name="name", 
     [
         (f"/**/jQuery1123_456({JSON});", "application/javascript"),
         (f"callback && callback({JSON})", "text/javascript"),
+        (f"/**/ typeof cb === 'function' && cb({JSON});", "text/javascript; charset=utf-8"),
+        (f'/**/typeof(a.b)=="function"&&a.b({JSON})', "application/json"),
+        (f"/**/rails_1({JSON})", "text/javascript"),
+        (f"// API callback\nhandle({JSON});", "text/javascript"),
+        (f"/*O_o*/\n/* a */ google.visualization.Query.setResponse({JSON});", "text/plain"),
+        (f"throw 1; <dont be evil> {JSON}", "application/json"),
+        (f"{{}} && {JSON}", "application/json"),
+        (f"{{}}&&{JSON}", "text/html"),
         (f")]}}',\n{JSON}", "application/json"),
         (f")]}}'{JSON}", "text/plain"),
         (f"while(1);{JSON}", "application/json"),
@@ -36,7 +44,8 @@ def test_a_guard_is_read_over_and_said(body: str, type_: str) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [f"f({JSON}); g()", f"var a = {JSON}", f"if({JSON})", f"f({JSON}", f"for(;;);{JSON})", "f({a: 1})", "<p>f({})"],
-)
+    [f"typeof f === 'string' && f({JSON})", f"typeof f === 'function' || f({JSON})", f"// a {JSON}", f"{{}}&&f({JSON})",
+     f"f({JSON}); g()", f"var a = {JSON}", f"if({JSON})", f"f({JSON}", f"for(;;);{JSON})", "f({a: 1})", "<p>f({})"],
+)  # fmt: skip
 def test_a_script_is_no_json(body: str) -> None:
     assert parse_page(body.encode(), "text/html", url=URL, status=200, fetched_at=0.0).kind == "html"
