@@ -12,7 +12,6 @@ these purposes. The requirement `huey>=3.5.4,<3.6` pins them, and `test_queue` f
 import contextlib
 import json
 import logging
-import os
 import random
 import socket
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine.errors import StorageError
+from engine.runtime.private_file import create_missing
 
 _UNUSED = frozenset({"psycopg", "redis"} - sys.modules.keys())
 """Clients of other storages, which Huey imports where they are installed: 80 ms of each start.
@@ -249,7 +249,7 @@ class Doorbells:
         else:
             path = folder / QUEUE_FILE
             try:
-                os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+                create_missing(path)
                 self._huey = build(storage_class=_Storage, filename=str(path))
             except (sqlite3.Error, OSError) as error:
                 raise StorageError(f"{path}: {error}", "Free some disk space, or delete the file.") from error

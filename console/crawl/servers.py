@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from engine.runtime.private_file import create_draft
 from engine.runtime.process_identity import identity_of, is_process_alive
 
 _NAME, _MAX_BYTES = "serve-{}.json", 100_000
@@ -39,11 +40,8 @@ def write_server(data: Path, row: ServerRow) -> None:
     path = data / _NAME.format(os.getpid())
     draft = path.with_suffix(".new")
     try:
-        fd = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, msgspec.json.encode(_Stored(identity_of(os.getpid()), row)))
-        finally:
-            os.close(fd)
+        with os.fdopen(create_draft(draft), "wb") as file:
+            file.write(msgspec.json.encode(_Stored(identity_of(os.getpid()), row)))
         draft.replace(path)
     except OSError:
         return

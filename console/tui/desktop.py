@@ -15,6 +15,7 @@ from typing import Any
 from console.format import plural
 from console.sanitize import clean
 from console.tui.host import AppHost
+from engine.runtime.private_file import create_draft
 
 _MAX_COPY_CHARS = 100_000
 
@@ -121,11 +122,10 @@ class DesktopActions:
         path = self._app.options.data / "exports" / f"{name}-{stamp}.csv"
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            with path.open("w", encoding="utf-8", newline="") as file:
+            with os.fdopen(create_draft(path), "w", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file)
                 writer.writerow(headings)
                 writer.writerows(rows)
-            path.chmod(0o600)
         except OSError as error:
             self._app.show_toast(f"export: {path}: {error.strerror}", "error")
             return

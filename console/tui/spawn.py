@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.errors import StorageError
+from engine.runtime.private_file import open_private
 from engine.runtime.process_identity import identity_of
 from engine.supervise.lock import read_holder
 
@@ -34,7 +35,7 @@ def start_supervisor(data: Path, arguments: Sequence[str], environment: Mapping[
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         logs.mkdir(mode=0o700, exist_ok=True)
-        log = (logs / SUPERVISOR_LOG).open("ab")
+        log = os.fdopen(open_private(logs / SUPERVISOR_LOG, os.O_WRONLY | os.O_APPEND), "ab")
     except OSError as error:
         raise StorageError(f"{logs}: {error.strerror}", "Fix its permissions, or use another --data.") from error
     with log:

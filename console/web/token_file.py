@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import StorageError, UsageError
+from engine.runtime.private_file import create_draft
 
 TOKEN_NAME = "serve.token"
 _TOKEN = re.compile(rb"[!-~]{16,4096}")
@@ -34,10 +35,10 @@ def _create(path: Path) -> None:
     draft = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        os.write(fd, f"{secrets.token_urlsafe(32)}\n".encode())
-        os.fsync(fd)
-        os.close(fd)
+        with os.fdopen(create_draft(draft), "wb") as file:
+            file.write(f"{secrets.token_urlsafe(32)}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
         draft.unlink()

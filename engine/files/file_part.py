@@ -15,6 +15,7 @@ from engine.model.file import NO_ANSWER, AnswerNote, StoredFile
 from engine.runtime.clock import boot_id
 from engine.runtime.file_folder import FileFolder
 from engine.runtime.file_lock import try_lock_file
+from engine.runtime.private_file import create_draft, open_private
 
 _READ_BYTES = 1_000_000
 
@@ -60,7 +61,7 @@ class FilePart:
         """Open the part, and read the state that an earlier attempt left. Raises PartInUse and OSError."""
         with self._lock:
             self._folder.create()
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = open_private(self._path, os.O_RDWR)
             if not try_lock_file(fd, self._path) or not _is_in_place(fd, self._path):
                 os.close(fd)
                 raise PartInUse
@@ -220,7 +221,6 @@ def _has_size(path: Path, size: int) -> bool:
 def _write_note(path: Path, note: dict[str, Any]) -> None:
     """Replace the note; a kill leaves the old one or the new one."""
     new = path.with_name(f"{path.name}.new")
-    fd = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
+    with os.fdopen(create_draft(new), "w", encoding="utf-8") as file:
         json.dump(note, file)
     new.replace(path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from engine.errors import reason_of
 from engine.processes.child import kill_group
+from engine.runtime.private_file import open_private
 
 TIMEOUT_SECONDS = 60.0
 """The time limit of a command."""
@@ -31,7 +32,7 @@ class UserCommand:
         self._problem: str | None = None
         try:
             self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            handle = open_private(self._log, os.O_WRONLY | os.O_APPEND)
             with os.fdopen(handle, "wb") as log, tempfile.TemporaryFile() as stdin:
                 log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(command)}\n".encode("utf-8", "replace"))
                 log.flush()

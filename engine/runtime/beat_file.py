@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from engine.late_regex import late_regex
+from engine.runtime.private_file import open_private
 
 INTERVAL = 0.25
 """Seconds between two beats."""
@@ -105,7 +106,7 @@ class BeatWriter:
     def __init__(self, path: Path) -> None:
         """Create the file, or continue an existing beat file. Raises OSError; never follows a link."""
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        self._fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._fd = open_private(path, os.O_WRONLY)
         self._size = os.fstat(self._fd).st_size
 
     def write(self, beat: Beat) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.runtime.clock import boot_id, store_time
+from engine.runtime.private_file import open_private
 from engine.runtime.user_folder import state_folder
 
 _log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class HostClock:
     def __init__(self, path: Path, user: str) -> None:
         """`user`: an id of the data dir. Creates the file and its folder. Raises OSError."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._fd = open_private(path, os.O_RDWR)
         try:
             self._prepare()
         except BaseException:

@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 from typing import IO
 
+from engine.runtime.private_file import open_private
+
 
 def open_log(log: Path) -> IO[bytes]:
-    """Open a log for appending; the null device if a full disk refuses a new file."""
+    """Open a log for appending; the null device if a full disk refuses a new file, or a link stands there."""
     try:
-        fd = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        fd = open_private(log, os.O_WRONLY | os.O_APPEND)
     except OSError:
         fd = os.open(os.devnull, os.O_WRONLY)
     return os.fdopen(fd, "wb")

@@ -11,8 +11,11 @@ from msgspec import Struct
 
 from engine.errors import LockHeld, StorageError
 from engine.runtime.file_lock import try_lock_file
+from engine.runtime.private_file import open_private
 from engine.runtime.process_identity import identity_of
 from engine.store.db.file_header import LOCK_NAME
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class LockHolder(Struct, frozen=True):
@@ -42,7 +45,7 @@ class Lock:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _keep_private(folder)
-            fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fd = open_private(path, os.O_RDWR)
         except OSError as error:
             fix = ", or fix its permissions" if isinstance(error, PermissionError) else ""
             raise StorageError(f"{folder}: {error.strerror}", f"Choose another folder with --data{fix}.") from error
@@ -69,18 +72,22 @@ class Lock:
         os.close(self._fd)
 
 
-def _keep_private(folder: Path) -> None:
-    """Let no other user into a data dir. Raises StorageError where others may replace its files, OSError.
+def check_private(folder: Path) -> os.stat_result:
+    """Whose a data dir is, and who may enter it. Raises StorageError where others may replace its files, OSError.
 
-    A folder of root is left as it is: containers mount volumes so, and files have mode 0600.
+    A folder of root is accepted as it is: containers mount volumes so, and files have mode 0600.
     """
     status, user = folder.stat(), os.geteuid()
-    if not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return
-    if status.st_mode & stat.S_ISVTX or (status.st_uid not in (0, user) and user):
+    if status.st_mode & _OTHERS and (status.st_mode & stat.S_ISVTX or (status.st_uid not in (0, user) and user)):
         whose = "that all users share" if status.st_mode & stat.S_ISVTX else f"of another user (uid {status.st_uid})"
         raise StorageError(f"{folder}: a folder {whose}", "Name a folder of your own with --data.")
-    if user in (0, status.st_uid):
+    return status
+
+
+def _keep_private(folder: Path) -> None:
+    """Let no other user into a data dir. Raises as `check_private`."""
+    status = check_private(folder)
+    if status.st_mode & _OTHERS and os.geteuid() in (0, status.st_uid):
         with contextlib.suppress(PermissionError):  # a file system without modes
             folder.chmod(0o700)
 

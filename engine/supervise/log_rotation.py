@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from engine.late_regex import late_regex
+from engine.runtime.private_file import create_draft
 
 _log = logging.getLogger(__name__)
 
@@ -57,11 +58,11 @@ class LogRotation(Struct):
         """Keep the last `max_bytes` of the log as `.1`, replacing an older copy."""
         old = path.with_name(f"{path.name}.1")
         temp = path.with_name(f".{path.name}.1.new")
-        log = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        log = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             start = max(0, os.fstat(log).st_size - self.max_bytes)
             limit = start + 2 * self.max_bytes  # a process that writes faster than the copy must not fill the disk
-            with os.fdopen(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as copy:
+            with os.fdopen(create_draft(temp), "wb") as copy:
                 while block := os.pread(log, min(_BLOCK_BYTES, limit - start), start):
                     start += len(block)
                     copy.write(block)

@@ -1,6 +1,7 @@
 """Control client: sends commands to the supervisor, and counts, exports and retries jobs."""
 
 import csv
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from console import client
 from console.client import job_as_dict, open_latest_run
 from console.crawl import orders
 from console.crawl.orders import Retried
+from engine.runtime.private_file import create_draft
 from engine.store.db.filter import JobFilter
 from engine.store.read import browse
 from engine.store.transactions import exclude
@@ -38,8 +40,10 @@ class ControlClient:
         """Write the objects of `jobs --json` as CSV rows; returns how many."""
         path.parent.mkdir(mode=0o700, exist_ok=True)
         count, after = 0, None
-        with open_latest_run(self._data) as (db, run), path.open("w", encoding="utf-8", newline="") as file:
-            path.chmod(0o600)
+        with (
+            open_latest_run(self._data) as (db, run),
+            os.fdopen(create_draft(path), "w", encoding="utf-8", newline="") as file,
+        ):
             writer = csv.writer(file)
             while True:
                 page = browse.list_jobs(db, run.seq, job_filter, after=after, limit=_EXPORT_PAGE)

@@ -5,6 +5,7 @@ latest a few seconds after it was opened.
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ from engine.append.formats.typed_table import (
 from engine.append.formats.writer import Batch, FileState, Writer
 from engine.errors import StorageError
 from engine.late_regex import late_regex
+from engine.runtime.private_file import create_draft
 from engine.store.tables.output.outputs import Output
 
 OPEN_SECONDS, IDLE_SECONDS = 2.0, 0.5
@@ -248,8 +250,8 @@ class DuckdbWriter(Writer):
                 db.execute(f"ALTER TABLE {table.quoted_name} ALTER {quote_name(name)} TYPE {ladder.steps[place].name}")
         names = [f"c{number}" for number in range(len(needed) + 1)]
         lines = b"\n".join([orjson.dumps(dict(zip(names, row, strict=True))) for row in rows])
-        self._rows_path.write_bytes(lines)
-        self._rows_path.chmod(0o600)
+        with os.fdopen(create_draft(self._rows_path), "wb") as file:
+            file.write(lines)
         try:
             read = [
                 "BIGINT",

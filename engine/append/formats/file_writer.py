@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from engine.append.formats.writer import Batch, FileState, RowEncoder
+from engine.runtime.private_file import create_draft
 from engine.store.tables.output.outputs import Output
 
 
@@ -69,7 +70,7 @@ class FileWriter:
         """Write header, rows and footer to a temporary file, flushed to disk."""
         self._drop_prepared()
         self._path.parent.mkdir(mode=0o700 if self._mode == 0o600 else 0o777, parents=True, exist_ok=True)
-        self._prepared_fd = os.open(self._temp_path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, self._mode)
+        self._prepared_fd = create_draft(self._temp_path, self._mode)
         try:
             size, rows = _write_all(self._prepared_fd, self._encoder.header(), 0), 0
             for batch in batches:

@@ -1,7 +1,6 @@
 """The output type `sqlite`: one table per dataDef; rows and their cursor move in one transaction."""
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from engine.append.formats.table_names import quote_name, unique_names
 from engine.append.formats.writer import Batch, FileState, Writer
 from engine.errors import StorageError
 from engine.model.record import to_text
+from engine.runtime.private_file import create_missing
 from engine.store.db.connector import Database, connect_for_reading
 from engine.store.db.sqlite import SqliteDatabase, sqlite3
 from engine.store.tables.output.outputs import Output
@@ -205,7 +205,7 @@ class SqliteWriter(Writer):
         if self._db is None or not self._path.exists() or self._path.stat().st_ino != self._inode:
             self.close()
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, self._mode))
+            create_missing(self._path, self._mode)
             self._db = SqliteDatabase.open(self._path, creates=True, busy_seconds=_BUSY_SECONDS)
             self._inode = self._path.stat().st_ino
         return self._db

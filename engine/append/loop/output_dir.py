@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.append.formats.file_writer import fsync_dir
 from engine.model.output_type import is_object
 from engine.runtime.file_lock import try_lock_file
+from engine.runtime.private_file import open_private
 
 CURRENT = "current"
 """The link to the newest run."""
@@ -40,7 +41,7 @@ class OutputDir:
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock_path = self.path / _LOCK
-        fd = os.open(lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fd = open_private(lock_path, os.O_RDWR)
         locked = False
         try:
             locked = try_lock_file(fd, lock_path)

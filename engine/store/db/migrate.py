@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.errors import CrawlError
 from engine.runtime.file_lock import try_lock_file
+from engine.runtime.private_file import open_private
 from engine.store.db.file_header import CRAWL, LOCK_NAME, PAGES, SCHEMA_NUMBER, OtherDatabase
 from engine.store.db.sqlite import SqliteDatabase
 
@@ -54,7 +55,7 @@ def migrate_or_copy(db: SqliteDatabase, reopen: Callable[[], SqliteDatabase], *,
 def _migrate_alone(folder: Path) -> bool:
     """Migrate the databases of a data dir; False: a supervisor holds it, or it cannot be written."""
     with contextlib.suppress(OSError, CrawlError), contextlib.ExitStack() as stack:
-        fd = os.open(folder / LOCK_NAME, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fd = open_private(folder / LOCK_NAME, os.O_RDWR)
         stack.callback(os.close, fd)
         if not try_lock_file(fd, folder / LOCK_NAME):
             return False

@@ -5,7 +5,6 @@ A limit is written `LIMIT +?`: SQLite compiles a query with `LIMIT ?` again at e
 
 import contextlib
 import importlib
-import os
 import sqlite3 as stdlib_sqlite3
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 from engine.errors import CrawlError, StorageError, reason_of
 from engine.runtime.disk_space import is_full
+from engine.runtime.private_file import create_missing
 from engine.store.db.database import BUSY_SECONDS, Database
 from engine.store.db.file_header import APPLICATION_ID, SCHEMA_NUMBER
 from engine.store.db.retry_busy import DatabaseBusy, DiskFull, retry_busy
@@ -80,7 +80,7 @@ class SqliteDatabase(Database):
         uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}{'&immutable=1' if immutable else ''}"
         try:
             if creates:  # SQLite gives the mode of this file to its write-ahead log
-                os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+                create_missing(path)
             elif not path.exists() or not (read_only or path.stat().st_size):
                 raise StorageError(
                     f"{path}: {'empty' if path.exists() else 'missing'}",

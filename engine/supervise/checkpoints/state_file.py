@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from engine.runtime.private_file import create_draft
 from engine.store.db.connector import Database
 from engine.store.tables.job import sequences
 from engine.store.tables.row import content_sums
@@ -72,7 +73,7 @@ class StateFile(Struct):
         """
         temp_path = self._path.with_name(f".{STATE_FILE_NAME}.new")
         try:
-            with os.fdopen(os.open(temp_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            with os.fdopen(create_draft(temp_path), "wb") as file:
                 file.write(text)
                 file.flush()
                 if durable:

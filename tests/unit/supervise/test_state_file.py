@@ -14,6 +14,7 @@ from engine.store.tables.row import content_sums
 from engine.store.tables.row.content_sums import ContentSum
 from engine.store.tables.run import checkpoints, runs
 from engine.store.tables.run.checkpoints import Checkpoint
+from engine.supervise.checkpoints import state_file
 from engine.supervise.checkpoints.state_file import StateFile
 
 KEYS = [
@@ -147,9 +148,9 @@ def test_a_failed_write_is_retried_and_stops_nothing(
 def test_a_full_disk_keeps_the_old_lines(harness: StateFileHarness) -> None:
     old = harness.path.read_bytes()
     harness.write(Checkpoint(step="loader", group="g", position=1, content_hash="3"))
-    beside = harness.path.with_name(".state.jsonl.new")
-    beside.symlink_to("/dev/full")
-    harness.file.refresh()
+    with pytest.MonkeyPatch.context() as full:
+        full.setattr(state_file, "create_draft", lambda _: os.open("/dev/full", os.O_WRONLY))
+        harness.file.refresh()
     assert harness.path.read_bytes() == old
     harness.file.refresh()
     assert harness.lines[1]["content_hash"] == "3"

@@ -1,5 +1,6 @@
 """The command `serve`: watches crawls, and steers them, over HTTP."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,8 +43,11 @@ def serve(
     require_extra("serve", "the command serve")
     from console.web.server import ServeOptions, is_loopback, run
     from console.web.token_file import load_token
+    from engine.supervise.lock import check_private
 
     for folder in folders:
+        with contextlib.suppress(OSError):  # it may come later, and whoever reads it says what is wrong
+            check_private(folder)
         claim_data_dir(folder, assigned)
     token, path = load_token(token_file, folders)
     write_stderr(f"token: {path}")

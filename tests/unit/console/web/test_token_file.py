@@ -1,5 +1,7 @@
 """The file with the token of `serve`."""
 
+import os
+
 import pytest
 
 pytest.importorskip("prometheus_client", reason="the extra serve is missing")
@@ -45,3 +47,13 @@ def test_what_is_no_token_is_refused(tmp_path, content):
 def test_a_file_that_is_missing_is_named(tmp_path):
     with pytest.raises(StorageError, match="No such file"):
         load_token(tmp_path / "missing", [])
+
+
+def test_a_link_in_the_place_of_its_draft_leads_nowhere(tmp_path):
+    victim, data = tmp_path / "victim", tmp_path / "data"
+    victim.write_text("precious")
+    data.mkdir()
+    (data / f".serve.token-{os.getpid()}").symlink_to(victim)
+    token, path = load_token(None, [data])
+    assert (victim.read_text(), path.read_text()) == ("precious", f"{token}\n")
+    assert [entry.name for entry in data.iterdir()] == ["serve.token"]
