@@ -124,8 +124,11 @@ class BrowserProcess(Worker):
 
     async def load(
         self, visit: Visit, rules: PageRules, admit: Callable[[], Awaitable[None]]
-    ) -> Rendered | NotRendered:
-        """`admit`: returns when the first request may be sent. Raises WorkerEnded, and what `rules` and it raise."""
+    ) -> tuple[Rendered | NotRendered, float]:
+        """The answer, and the seconds for which further documents of the page waited for their turns.
+
+        `admit`: returns when the first request may be sent. Raises WorkerEnded, and what `rules` and it raise.
+        """
         question = _VisitQuestion(self, visit, rules, admit)
         try:
             answer = await self.ask(question)
@@ -138,12 +141,12 @@ class BrowserProcess(Worker):
             raise question.failure
         if not isinstance(answer, Rendered | NotRendered):
             self.kill("sent an invalid answer")
-            return NotRendered(text="its browser sent an invalid answer")
+            return NotRendered(text="its browser sent an invalid answer"), question.waited
         self.memory = answer.memory or self.memory
         if isinstance(answer, NotRendered) and answer.is_broken:
             self.failure = answer.text
             self.kill("is replaced")
-        return answer
+        return answer, question.waited
 
     def explain_end(self) -> tuple[str, bool]:
         """Why it ended, and whether that was its fault."""
@@ -198,7 +201,9 @@ class _VisitQuestion(Question[Answer]):
             if not may.is_document:
                 verdict = await self._rules.judge_part(may.url)
             elif self._is_admitted:
+                began = time.monotonic()
                 verdict = await self._rules.judge_document(may.url)
+                self.waited += time.monotonic() - began
             else:
                 self._is_admitted = True
                 await self._admit()

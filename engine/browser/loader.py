@@ -78,11 +78,11 @@ class BrowserLoader:
         try:
             async with self._pool.reserve(urls.without_credentials(url)) as browser:
                 visit = await self._describe(rule, request, page, sends_cookies)
-                answer = await browser.load(visit, rules, begin)
+                answer, waited = await browser.load(visit, rules, begin)
                 if page.is_used_up or isinstance(answer, NotRendered):
                     raise self._explain(answer, request, page)
                 await share.grow(len(answer.body))
-                response = self._to_response(url, request, answer, page, time.perf_counter() - began)
+                response = self._to_response(url, request, answer, page, time.perf_counter() - began - waited)
                 if sends_cookies:
                     set_cookies = list_changes(request, visit.cookies, answer.cookies)
                     response.changed_site = self._fetcher.keep_cookies(request, set_cookies)

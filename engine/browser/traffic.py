@@ -12,6 +12,7 @@ from playwright.async_api import Error as BrowserError
 
 from engine.browser.document import to_pattern
 from engine.browser.messages import MAX_NOTES, MAX_TEXT, May, Verdict, Visit
+from engine.browser.visit_clock import VisitClock
 from engine.model.step import BLOCKED_WORDS
 from engine.runtime.task_set import TaskSet
 
@@ -27,11 +28,11 @@ Ask = Callable[[May], Awaitable[Verdict]]
 class PageTraffic:
     """The requests of one page."""
 
-    def __init__(self, visit: Visit, ask: Ask, on_wait: Callable[[float], None]) -> None:
-        """`on_wait`: is told the seconds for which a document waited for its turn."""
+    def __init__(self, visit: Visit, ask: Ask, clock: VisitClock) -> None:
+        """`clock`: stands while a document waits for its turn."""
         self._visit = visit
         self._ask = ask
-        self._on_wait = on_wait
+        self._clock = clock
         self._main_frame = ""
         self.leads_to = ""
         """Another document, for which the page is left."""
@@ -105,9 +106,8 @@ class PageTraffic:
         # a form that is sent cannot be followed as a redirect
         may_go_on = self.may_go_on or method != "GET" or self._documents == 1
         if may_go_on and _host(url) == _host(self._visit.url):
-            began = monotonic()
-            verdict = await self._ask_node(url, is_document=True)
-            self._on_wait(monotonic() - began)
+            with self._clock.stand():
+                verdict = await self._ask_node(url, is_document=True)
             if not verdict.refusal:
                 return True
         self.leads_to = self.leads_to or url

@@ -15,6 +15,7 @@ from playwright.async_api import TimeoutError as BrowserTimeout
 from engine.browser.document import Captures, RenderedTooLarge, write_document
 from engine.browser.messages import MAX_COOKIES, MAX_TEXT, TLS, BrowserCookie, MadeFile, NotRendered, Rendered, Visit
 from engine.browser.traffic import Ask, PageTraffic
+from engine.browser.visit_clock import VisitClock
 from engine.http.response import check_headers
 from engine.model.step import BrowserAction
 from engine.runtime.task_set import TaskSet
@@ -65,13 +66,10 @@ class PageVisit:
         self._stays = stays
         self._visit = visit
         self._agent = agent
-        self._seconds = visit.seconds
-        """Without the waits for turns."""
-        self._ends_at = monotonic() + visit.seconds
-        self._limit = asyncio.timeout(visit.seconds)
+        self._clock = VisitClock(visit.seconds)
         self._stage = "no answer came"
         """What the page has not done yet."""
-        self._traffic = PageTraffic(visit, ask, self._extend)
+        self._traffic = PageTraffic(visit, ask, self._clock)
         self._captures = Captures(visit.rule, visit.max_body)
         self._has_come = False
         """Whether its document has been answered."""
@@ -90,13 +88,15 @@ class PageVisit:
         """The document, or why there is none; `is_broken`: unless the browser is well."""
         context: BrowserContext | None = None
         try:
-            async with self._limit:
+            async with self._clock.limit(self._clock.seconds):
                 context = await self._open()
                 return await self._load(context)
         except TimeoutError:
             where = [page.url[:_URL_CHARACTERS] for page in context.pages[:1]] if context else []
             became = [f"; it became {url}" for url in where if not url.startswith("http") and self._has_come]
-            return self._fail(f"timeout after {self._seconds:g} s: {self._stage}{''.join(became)}", is_broken=True)
+            return self._fail(
+                f"timeout after {self._clock.seconds:g} s: {self._stage}{''.join(became)}", is_broken=True
+            )
         except _Failed as failure:
             return self._fail(str(failure), retryable=failure.retryable, is_unanswered=failure.is_unanswered)
         except RenderedTooLarge as error:
@@ -117,12 +117,6 @@ class PageVisit:
         """`more`: as of NotRendered."""
         return NotRendered(text="; ".join([text, *self._traffic.notes.values()])[:MAX_TEXT], **more)
 
-    def _extend(self, seconds: float) -> None:
-        """The page waited for its turn: that is not its time."""
-        self._ends_at += seconds
-        if (end := self._limit.when()) is not None:
-            self._limit.reschedule(end + seconds)
-
     def _on_end(self, text: str) -> None:
         self._end = self._end or text
         self._ended.set()
@@ -140,7 +134,9 @@ class PageVisit:
             accept_downloads=False,
             proxy={"server": visit.proxy, "username": visit.key, "password": "-", "bypass": "<-loopback>"},
         )
-        context.set_default_timeout(visit.seconds * 1000)
+        context.set_default_timeout(
+            0
+        )  # the clock of the visit limits all: it stands while a document waits for its turn
         if visit.cookies:
             await context.add_cookies([_to_playwright(cookie) for cookie in visit.cookies])
         return context
@@ -195,7 +191,7 @@ class PageVisit:
     async def _make_file(self, page: Page, name: str) -> tuple[MadeFile, bytes]:
         """A file of the page. One that the browser cannot make leaves the page as it is."""
         self._stage = f"its {name} was not made"
-        limit = max(100.0, (self._ends_at - monotonic()) * 1000)
+        limit = max(100.0, self._clock.left * 1000)
         try:
             if name == "pdf":
                 content = await page.pdf(print_background=True)
@@ -291,25 +287,34 @@ class PageVisit:
 
     async def _act(self, page: Page, action: BrowserAction, number: int) -> None:
         self._stage = f"action {number} ({_title(action)}) was not done"
-        left = max(0.1, self._ends_at - monotonic())
+        left = max(0.1, self._clock.left)
         # what may be missing is waited for, for a part of the time that the page has left
         limit = min(left / 4, 3.0) if action.optional else left
         try:
-            async with asyncio.timeout(limit):
-                await self._do(page, action, limit * 1000)
+            async with self._clock.limit(limit):
+                if action.optional:
+                    await self._await_targets(page, action)
+                await self._do(page, action)
         except (BrowserError, TimeoutError) as error:
             text = f"timeout after {limit:g} s" if isinstance(error, TimeoutError) else _describe(error)
             if not action.optional or _is_mistake(text):
                 text = f"action {number} ({_title(action)}): {text}"
                 raise _Failed(text, retryable=not _is_mistake(text)) from error
 
-    async def _do(self, page: Page, action: BrowserAction, limit: float) -> None:
+    async def _await_targets(self, page: Page, action: BrowserAction) -> None:
+        """Wait for what an action is done to: given up, it is not done later."""
         if action.click is not None:
-            await page.click(action.click, timeout=limit)
+            await page.click(action.click, trial=True)
+        for selector in (*action.fill, *action.select):
+            await page.wait_for_selector(selector)
+
+    async def _do(self, page: Page, action: BrowserAction) -> None:
+        if action.click is not None:
+            await page.click(action.click)
         for selector, text in action.fill.items():
-            await page.fill(selector, text, timeout=limit)
+            await page.fill(selector, text)
         for selector, text in action.select.items():
-            await page.select_option(selector, text, timeout=limit)
+            await page.select_option(selector, text)
         if action.press is not None:
             await page.keyboard.press(action.press)
         if action.scroll is not None:

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import chain
 from typing import TypeVar
 
@@ -27,6 +28,8 @@ _KEEP_SECONDS = 60.0
 """Seconds between two marks of a record in use; an unmarked record may go to another host after 600 s."""
 _MAX_GATES = 4_096
 """Gates that are kept for `_KEEP_SECONDS` after their last request: many hosts take turns of seconds."""
+_READY_SECONDS = 5.0
+"""A job gets ready so long before its turn."""
 _POLL_DIVISOR, _MIN_POLL, _MAX_POLL = 12, 0.001, 0.02
 """A slot that another process holds is polled twelve times during a usual request."""
 
@@ -50,6 +53,8 @@ class HostGate:
         self._queue: deque[_SlotWaiter] = deque()
         self._sleepers: set[asyncio.Future[None]] = set()
         self._turn = asyncio.Lock()
+        self.approaching = asyncio.Lock()
+        """Held by the one job that gets ready for its turn."""
         self._share = range(0)
         self._share_key = (0, -1.0)
         self._hold_seconds = 0.0
@@ -87,6 +92,15 @@ class HostGate:
             self._rest_end = self._own_backoff = 0.0
             self._try(lambda: self._clock.clear_backoff(self._record), None)
             self._wake_first()
+
+    async def await_nearness(self, seconds: float) -> None:
+        """Wait until the next turn may come within so many seconds. Raises HostBackingOff."""
+        while True:
+            self.check_backoff()
+            next_at = self._own_next_at if self._is_damaged else self._clock.next_turn(self._record)
+            if next_at - store_time() <= seconds:
+                return
+            await self._sleep_until(next_at - seconds)
 
     async def enter(self, send_at: float | None, delay: float, concurrency: int) -> tuple[int, float]:
         """Wait until a request may be sent; returns the slot it holds, and the moment of its turn (0: no delay).
@@ -292,9 +306,12 @@ class HostGates:
         self._admissions: dict[tuple[int, int], _Admission] = {}
         self._swept_at = 0.0
 
-    async def enter(self, job: LeasedJob, host_key: str, *, send_at: float | None) -> None:
-        """Wait until a job may send a request to the host; it then holds one of its slots. Raises HostBackingOff."""
-        delay, concurrency = job.terms.delay, job.terms.concurrency
+    async def enter(self, job: LeasedJob, host_key: str, *, send_at: float | None, takes_turn: bool = True) -> None:
+        """Wait until a job may send a request to the host; it then holds one of its slots. Raises HostBackingOff.
+
+        `takes_turn`: it sends at once. Otherwise its turn comes with `wait_turn`.
+        """
+        delay, concurrency = job.terms.delay if takes_turn else 0.0, job.terms.concurrency
         gate = self._gate(host_key)
         gate.users += 1
         turn_at = 0.0
@@ -317,6 +334,20 @@ class HostGates:
             admission.turn_at = await admission.gate.wait_turn(job.terms.delay)
         else:
             admission.gate.check_backoff()
+
+    @asynccontextmanager
+    async def approach(self, job: LeasedJob) -> AsyncIterator[None]:
+        """Get an admitted job ready for its turn, one of its host at a time. Raises HostBackingOff.
+
+        What it gets ready with, as a place in a browser, is not kept from others for the time of a long delay.
+        """
+        gate = self._admissions[job.lease_key].gate
+        if job.terms.delay <= _READY_SECONDS:
+            yield
+            return
+        async with gate.approaching:
+            await gate.await_nearness(_READY_SECONDS)
+            yield
 
     def gate_of(self, job: LeasedJob) -> HostGate | None:
         """The gate whose slot the job holds."""

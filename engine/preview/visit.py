@@ -5,7 +5,8 @@ A crawl spreads the hops of a page over leases, which keep each host's delay. He
 
 import asyncio
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -387,8 +388,12 @@ class _OpenGates(HostGates):
     def __init__(self) -> None:
         self._admissions = {}
 
-    async def enter(self, job: LeasedJob, host_key: str, *, send_at: float | None) -> None:
+    async def enter(self, job: LeasedJob, host_key: str, *, send_at: float | None, takes_turn: bool = True) -> None:
         pass
+
+    @asynccontextmanager
+    async def approach(self, job: LeasedJob) -> AsyncIterator[None]:  # noqa: ARG002
+        yield
 
     async def wait_turn(self, job: LeasedJob, *, again: bool) -> None:
         pass

@@ -169,6 +169,10 @@ class HostClock:
                 self._unlock(record.offset)
         return 0.0
 
+    def next_turn(self, record: HostRecord) -> float:
+        """The boot-time second before which no turn comes. Raises OSError."""
+        return self._time(record, _NEXT_AT)
+
     def _is_patient(self, record: HostRecord, now: float) -> bool:
         """Whether to keep waiting for a record's lock; called each time it is refused."""
         since = self._refused_at.get(record.number, 0.0)

@@ -1,6 +1,7 @@
 """What a page in a browser may ask for: robots.txt of other hosts, windows, workers, further documents."""
 
 import time
+from itertools import pairwise
 
 from .shop_front import NEEDS_BROWSER, Front
 from .site import Page, Site, html
@@ -104,3 +105,17 @@ def test_a_document_that_robots_txt_disallows_ends_its_page(front: Front) -> Non
     assert time.monotonic() - began < 25
     assert front.project.job(front.site.url("/p/1"))["state"] == "SKIPPED"
     assert "/closed" not in front.site.paths
+
+
+def test_a_delay_beyond_the_deadline_costs_no_page_and_no_attempt(front: Front) -> None:
+    front.pages = 3
+    for number in (1, 2, 3):
+        front.site[f"/p/{number}"] = html(f"<a id=next href=/q/{number}>next</a>")
+        front.site[f"/q/{number}"] = html(f"<p class=item><b>{number}</b>")
+    actions = "[{click: .missing, optional: true}, {click: '#next', optional: true}, {wait: .item}]"
+    hosts = f"hosts: {{'127.0.0.1:{front.site.port}': {{delay: 7, robots: false}}}}"
+    front.write(f"{{browser: {{actions: {actions}}}}}", more=hosts)
+    assert [row["name"] for row in front.crawl("--set", "deadline=6")] == ["1", "2", "3"]
+    assert front.project.query("SELECT DISTINCT attempts FROM jobs WHERE url LIKE '%/p/%'") == [(1,)]
+    times = front.site.start_times(*[f"/{kind}/{number}" for kind in "pq" for number in (1, 2, 3)])
+    assert min(after - before for before, after in pairwise(sorted(times))) > 6.5

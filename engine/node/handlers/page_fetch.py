@@ -70,7 +70,10 @@ class WaitForTurn(PageStage, frozen=True):
         given_back = await self.sender.admit(job)
         if given_back is not None:
             return given_back
-        page.started()
+        if self.sender.renders(job):
+            page.attempt.on_send = page.started
+        else:
+            page.started()
         return page
 
 

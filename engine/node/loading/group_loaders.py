@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 
 from msgspec import Struct
 
@@ -92,22 +93,25 @@ class GroupLoaders:
         again: bool, on_send: Callable[[], None], rules: PageRules,
     ) -> LoadOutcome:  # fmt: skip
         """Have a browser load a page, as `load` does. Raises what `rules` raise, too."""
-        must_wait = not self._browser.has_free()
-        if must_wait:
-            self._host_gates.exit(job)
+        async with AsyncExitStack() as approach:
+            await approach.enter_async_context(self._host_gates.approach(job))
+            must_wait = not self._browser.has_free()
+            if must_wait:
+                self._host_gates.exit(job)
 
-        async def admit() -> None:
-            await self._take_turn(job, must_wait=must_wait, again=again)
-            on_send()
+            async def admit() -> None:
+                await self._take_turn(job, must_wait=must_wait, again=again)
+                on_send()
+                await approach.aclose()
 
-        try:
-            response = await self._browser.load(
-                rule, url, request, share, admit=admit, rules=rules,
-                sends_cookies=job.plan.rule.jar_mode != "off",
-            )  # fmt: skip
-        except FetchFailed as failure:
-            return LoadOutcome((), failure=failure)
-        return LoadOutcome((), response)
+            try:
+                response = await self._browser.load(
+                    rule, url, request, share, admit=admit, rules=rules,
+                    sends_cookies=job.plan.rule.jar_mode != "off",
+                )  # fmt: skip
+            except FetchFailed as failure:
+                return LoadOutcome((), failure=failure)
+            return LoadOutcome((), response)
 
     async def _take_turn(self, job: LeasedJob, *, must_wait: bool, again: bool) -> None:
         if must_wait:

@@ -1,6 +1,7 @@
 """Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -67,6 +68,8 @@ class Attempt(Struct, eq=False):
     """Whether a browser loaded its page; None: its group has no browser, or no page came yet."""
     loaded: tuple[StepResult, ...] = ()
     """Results of the plugin loader."""
+    on_send: Callable[[], None] = lambda: None
+    """Called when a loader asks for the page: until then it can be given back."""
 
 
 class RequestSender(Struct, frozen=True, kw_only=True):
@@ -89,10 +92,15 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         if hours is not None and (closed := seconds_until_open(hours, time.time())):
             return _give_back(job, HostBackingOff(store_time() + closed))
         try:
-            await self.host_gates.enter(job, job.plan.host_key, send_at=job.terms.send_at)
+            takes_turn = not self.renders(job)
+            await self.host_gates.enter(job, job.plan.host_key, send_at=job.terms.send_at, takes_turn=takes_turn)
         except HostBackingOff as refusal:
             return _give_back(job, refusal)
         return None
+
+    def renders(self, job: LeasedJob) -> bool:
+        """Whether its first request is a browser's, which takes its turn once the page has a place there."""
+        return isinstance(self.group_loaders.find(job), BrowserRule)
 
     async def change_host(self, job: LeasedJob) -> None:
         """Have a job that sends several requests wait for its turn at the host of the next one. Raises HostBackingOff.
@@ -211,6 +219,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             nonlocal sent_at
             attempt.requests += 1
             attempt.sent_at = sent_at = store_time()
+            attempt.on_send()
 
         again = attempt.requests > 0
         if isinstance(loader, BrowserRule):
