@@ -1,8 +1,9 @@
 """JSON-LD of a page: its objects by type, and the paths that select in them."""
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser
 
@@ -13,6 +14,9 @@ from engine.late_regex import late_regex
 _MEDIA_TYPE = "application/ld+json"
 _NAME = r'(?:[A-Za-z_]\w*|"@?[A-Za-z_]\w*")'
 _PLAIN_PATH = late_regex(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
+_REFERENCE_KEYS = frozenset(("@id", "@type"))
+_MAX_VALUES, _MAX_LEVELS = 100_000, 64
+"""Of a page with references: a few nodes that all name each other would have no end."""
 
 
 class JsonLdPath:
@@ -47,25 +51,91 @@ class JsonLdPath:
         return list(_flatten(values)) if through_list else values[0]
 
 
-def read_json_ld(tree: LexborHTMLParser) -> tuple[Mapping[str, Sequence[dict[str, Any]]], int]:
-    """The objects of a page by each of their types, in document order, and the number of blocks that are not JSON.
+def read_json_ld(tree: LexborHTMLParser) -> tuple[Mapping[str, Sequence[dict[str, Any]]], list[str]]:
+    """The objects of a page by each of their types, in document order, and what cannot be read.
 
     All blocks count, also lists and `@graph`, but not the values of properties. A type is its last name:
-    `https://schema.org/Product` and `schema:Product` are `Product`.
+    `https://schema.org/Product` and `schema:Product` are `Product`. A value that names a node of the page by its `@id`
+    is that node.
     """
     by_type: dict[str, list[dict[str, Any]]] = {}
-    broken = 0
+    faults: dict[str, None] = {}
+    blocks: list[Any] = []
     for node in tree.css("script[type]"):
         if (node.attrs.get("type") or "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
             continue
         value = parse_embedded_json(node.text())
         if value is MISSING:
-            broken += 1
-            continue
-        for one in _objects(value):
-            for name in _type_names(one):
-                by_type.setdefault(name, []).append(one)
-    return by_type, broken
+            faults["a block of JSON-LD is not JSON and was skipped"] = None
+        else:
+            blocks.append(value)
+    nodes = _find_nodes(blocks)
+    if nodes and not _put_nodes(blocks, nodes):
+        faults[f"JSON-LD of more than {_MAX_VALUES:,} values: further references are not followed"] = None
+    for one in _objects(blocks):
+        for name in _type_names(one):
+            by_type.setdefault(name, []).append(one)
+    return by_type, [*faults]
+
+
+def _find_nodes(blocks: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """The nodes that other places of the blocks name, each with all that is said of it; of two values the first."""
+    nodes: dict[str, dict[str, Any]] = {}
+    named, again = set[str](), set[str]()
+    todo = deque(blocks)
+    while todo:
+        one = todo.popleft()
+        if isinstance(one, list):
+            todo.extend(one)
+        elif isinstance(one, dict):
+            todo.extend(value for value in one.values() if isinstance(value, dict | list))
+            id_ = one.get("@id")
+            if isinstance(id_, str):
+                (again if id_ in named else named).add(id_)
+                if not one.keys() <= _REFERENCE_KEYS:
+                    known = nodes.setdefault(id_, {})
+                    known.update({key: value for key, value in one.items() if key not in known})
+    return {id_: nodes[id_] for id_ in again if id_ in nodes}
+
+
+class _Place(NamedTuple):
+    """A value of the blocks: where it stands, and in which nodes."""
+
+    holder: Any
+    key: Any
+    within: frozenset[str]
+    level: int
+    is_object: bool
+    """Whether it is an object of the page, or a list of them, not the value of a property."""
+
+
+def _put_nodes(blocks: list[Any], nodes: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Put nodes where they are named, level by level, but none into itself; False: there are too many values.
+
+    Each place has a copy of its own.
+    """
+    todo = deque(_Place(blocks, index, frozenset(), 0, True) for index in range(len(blocks)))
+    values = 0
+    while todo:
+        holder, key, within, level, is_object = todo.popleft()
+        value = holder[key]
+        parts = [*value] if isinstance(value, list) else dict(value)
+        if isinstance(parts, dict):
+            id_ = parts.get("@id")
+            if isinstance(id_, str) and id_ in nodes and id_ not in within:
+                within |= {id_}
+                if not is_object:
+                    parts = {**nodes[id_], **parts}
+        values += 1 + len(parts)
+        if values > _MAX_VALUES:
+            return False
+        holder[key] = parts
+        if level < _MAX_LEVELS:
+            for name, part in parts.items() if isinstance(parts, dict) else enumerate(parts):
+                if isinstance(part, dict | list):
+                    inner = is_object and (isinstance(parts, list) or name == "@graph")
+                    todo.append(_Place(parts, name, within, level + 1, inner))
+    return True
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:

@@ -242,9 +242,8 @@ class Page:
         """The JSON-LD objects of the page by type; empty unless it is HTML. Raises MemoryError."""
         if self.tree is None:
             return {}
-        by_type, broken = read_json_ld(self.tree)
-        if broken:
-            self.faults["a block of JSON-LD is not JSON and was skipped"] = None
+        by_type, faults = read_json_ld(self.tree)
+        self.faults.update(dict.fromkeys(faults))
         return by_type
 
     @cached_property

@@ -129,6 +129,66 @@ def test_many_and_deep_objects_are_read() -> None:
     assert len(value(many, selector="jsonld: Product.offers.price", all=True)) == 5_000
 
 
+ADA = {"@type": "Person", "@id": "#ada", "name": "Ada", "worksFor": {"@id": "#tea"}}
+TIMES = {"@type": "Organization", "@id": "#tea", "name": "Tea Times", "founder": {"@id": "#ada"}, "logo": {"@id": "#l"}}
+ARTICLE = {"@type": "Article", "@id": "#a", "author": [{"@id": "#ada"}, {"@id": "#gone"}], "about": {"@id": "#a"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("author.name", ["Ada"]),
+        ("author[0].worksFor.name", ["Tea Times"]),
+        ("author.worksFor.logo.url", ["/logo.png"]),
+        ("author.worksFor.founder.name", []),  # a node is not put into itself
+        ('author.worksFor.founder."@id"', ["#ada"]),
+        ('author."@id"', ["#ada", "#gone"]),
+        ('about."@id"', ["#a"]),
+        ("about.author", []),
+        ("publisher.name", ["The Times"]),  # what stands there counts first
+        ('publisher.founder."@id"', ["#ada"]),
+        ("publisher.founder.name", ["Ada"]),
+    ],
+)
+def test_references_of_json_ld_are_replaced_by_their_nodes(path: str, expected: list[str]) -> None:
+    logo = {"@id": "#l", "@type": "ImageObject", "url": "/logo.png"}
+    article = ARTICLE | {"publisher": {"@id": "#tea", "@type": "Organization", "name": "The Times"}}
+    graph = {"@context": "https://schema.org", "@graph": [article, TIMES]}
+    markup = ld(json.dumps(graph), json.dumps([ADA, {"x": {"y": [logo]}}]))
+    assert value(markup, selector=f"jsonld: Article.{path}", all=True) == expected
+    field = Field(
+        name="f", selector=f"jmespath: {path}" if "author." not in path else f"jsonld: Article.{path}", all=True
+    )
+    (row,) = extract(DataDef(name="d", block="jsonld: Article", fields=(field,)), markup).rows
+    assert row["f"] == expected, "in a block, too"
+    assert value(markup, selector="jsonld: Person.name", all=True) == ["Ada"], "no object is there twice"
+
+
+def test_what_several_blocks_say_of_a_node_is_put_together() -> None:
+    blocks = (
+        {"@type": "Product", "name": "Kettle", "offers": {"@id": "#o"}},
+        {"@id": "#o", "price": "39.90"},
+        {"@id": "#o", "@type": "Offer", "price": "1", "priceCurrency": "EUR"},
+    )
+    markup = ld(*map(json.dumps, blocks))
+    offer = {"@id": "#o", "price": "39.90", "@type": "Offer", "priceCurrency": "EUR"}
+    assert value(markup, selector="jsonld: Product.offers", type="json") == offer
+    assert value(markup, selector="jsonld: Offer.price", all=True) == ["1"], "an object itself stays as it is"
+
+
+def test_nodes_that_all_name_each_other_have_an_end() -> None:
+    names = [f"#{number}" for number in range(40)]
+    nodes = [{"@type": "T", "@id": name, "to": [{"@id": other} for other in names]} for name in names]
+    chain = [{"@type": "C", "@id": f"c{number}", "n": {"@id": f"c{number + 1}"}} for number in range(3_000)]
+    read = page(ld(json.dumps(nodes)))
+    began = time.perf_counter()
+    found = RecordExtractor(DataDef(name="d", fields=(Field(name="f", selector="jsonld: T", type="json"),)))
+    assert len(found.extract(read, CONTEXT).rows[0]["f"]["to"]) == 40
+    assert [*read.faults] == ["JSON-LD of more than 100,000 values: further references are not followed"]
+    assert value(ld(json.dumps(chain)), selector="jsonld: C", type="json")["n"]["@id"] == "c1"
+    assert time.perf_counter() - began < 5.0
+
+
 def test_a_broken_block_is_a_fault_of_the_page() -> None:
     broken = page(ld("{", TEA, "[") + "<p>{")
     fields = (Field(name="a", selector="jsonld: Product.name"), Field(name="b", selector="jmespath(p): x"))
@@ -211,8 +271,10 @@ def test_a_page_is_parsed_once_for_all_fields(monkeypatch: pytest.MonkeyPatch) -
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.floats() | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["@type", "@graph", "a", "Product"]), inner),
+        st.none() | st.booleans() | st.floats() | st.text() | st.sampled_from(["Product", "#a"]),
+        lambda inner: (
+            st.lists(inner) | st.dictionaries(st.sampled_from(["@type", "@graph", "@id", "a", "Product"]), inner)
+        ),
     )
 )
 def test_any_json(written: Any) -> None:
