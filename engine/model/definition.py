@@ -38,7 +38,7 @@ from engine.model.link import Link, NextPage, TextSource
 from engine.model.locator import LocatorGroup, Recrawl
 from engine.model.output_type import AppenderDef
 from engine.model.step import ChainStep, GroupLoading, PluginFile
-from engine.model.stored_form import NO_POSITION, SourcePosition, from_plain, to_plain
+from engine.model.stored_form import NO_POSITION, OMIT_DEFAULT, SourcePosition, from_plain, to_plain
 
 
 def _empty_mapping() -> Mapping[str, str]:
@@ -81,6 +81,11 @@ class Field(Struct, frozen=True, kw_only=True):
         ),
     ] = "text"
     largest: Annotated[bool, DefKey("Of `attribute: srcset`, take the largest candidate; default false.")] = False
+    header: Annotated[
+        Literal["columns"] | None,
+        DefKey("Of `type: table`: the headings stand in the first column, and each further one is an object."),
+        OMIT_DEFAULT,
+    ] = None
     whitespace: Annotated[Literal["keep"] | None, DefKey("With keep, white space stays as it is in the document.")] = (
         None
     )

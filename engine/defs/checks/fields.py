@@ -104,6 +104,8 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     if "fields" in node.entries:
         _check_nested(node, place, depth, problems)
         return
+    if "header" in node.entries and kind != "table":
+        problems.add(node.key_place("header"), "conflict", "`header` of a field needs `type: table`")
     if kind == "table":
         for key in TABLE_EXCLUDES:
             if key in node.entries:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 from msgspec import UNSET, Struct
 
 from engine.defs.yaml.node import Entry, YamlNode
-from engine.extract.select.selector_syntax import HeaderRows, join_table
+from engine.extract.select.selector_syntax import TableHeader, join_table
 from engine.model.axis import Axis, IndexRange
 from engine.model.declaration import (
     BaseUrl,
@@ -212,10 +212,10 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     header: Annotated[
-        HeaderRows | None,
+        TableHeader | None,
         DefKey(
-            "Of `table`, the rows with the headings: those of `thead`, else the leading ones of `th` alone (rows,"
-            " default); or the first row."
+            "Of `table`, where the headings are: in the rows of `thead`, else in the leading ones of `th` alone (rows,"
+            " default); in the first row; or in the first column (columns), so that each further one is a record."
         ),
     ] = None
     selector: Annotated[Text | None, DefKey("In axis mode: selects the fact of a row.")] = None
@@ -399,6 +399,7 @@ NESTING_EXCLUDES = _field_keys_except(
 """Keys of a field without a meaning beside `fields`."""
 TABLE_EXCLUDES = _field_keys_except(
     "selector",
+    "header",
     "scope",
     "column",
     "all",

@@ -29,7 +29,7 @@ from engine.extract.select.selectors import (
     compile_selector,
 )
 from engine.extract.select.srcset import is_srcset, read_candidates
-from engine.extract.select.table_grid import find_table, read_table
+from engine.extract.select.table_grid import find_table, read_table, read_table_columns
 from engine.model.definition import Field
 from engine.model.file import MAX_FILES
 from engine.model.record import to_text
@@ -196,7 +196,8 @@ class FieldReader:
     def _read_tables(self, scope: Scope, budget: Budget) -> Any:
         nodes = self._selector.all(scope) if self._field.all else [self._selector.first(scope)]
         elements = [Scope(scope.page, node).html for node in nodes if node is not None]
-        tables = [read_table(table, budget) for table in map(find_table, elements) if table is not None]
+        read = read_table if self._field.header is None else read_table_columns
+        tables = [read(table, budget) for table in map(find_table, elements) if table is not None]
         return self._or_default(tables if self._field.all else next(iter(tables), []), budget)
 
     def _read_candidates(self, scope: Scope, budget: Budget) -> Any:

@@ -11,10 +11,12 @@ from engine.late_regex import late_regex
 XPATH_PREFIX = "xpath:"
 JMESPATH_PREFIX = "jmespath:"
 JSONLD_PREFIX = "jsonld:"
-HeaderRows = Literal["rows", "first"]
-"""`rows`: those of `thead`, else the leading ones of `th` alone; `first`: the first row."""
-TABLE_PREFIXES: Mapping[str, HeaderRows] = MappingProxyType({"table:": "rows", "table(first):": "first"})
-"""Begin the selector of a table whose body rows are the blocks, by what its header rows are."""
+TableHeader = Literal["rows", "first", "columns"]
+"""`rows`: in those of `thead`, else the leading ones of `th` alone; `first`: in the first row, `columns`: column."""
+TABLE_PREFIXES: Mapping[str, TableHeader] = MappingProxyType(
+    {"table:": "rows", "table(first):": "first", "table(columns):": "columns"}
+)
+"""Begin the selector of a table whose body rows, or columns, are the blocks, by where its headings are."""
 EMBEDDED_PREFIX = "jmespath("
 """Begins JMESPath on the JSON in an element: `jmespath(CSS): expression`."""
 _COMMENT_PREFIX = "comment("
@@ -103,15 +105,15 @@ def is_json_selector(text: str) -> bool:
     return text.strip().startswith((JMESPATH_PREFIX, JSONLD_PREFIX, EMBEDDED_PREFIX))
 
 
-def split_table(text: str) -> tuple[str, HeaderRows] | None:
-    """The selector of a table, and what its header rows are; None for another selector."""
+def split_table(text: str) -> tuple[str, TableHeader] | None:
+    """The selector of a table, and where its headings are; None for another selector."""
     bare = text.strip()
     found = next((prefix for prefix in TABLE_PREFIXES if bare.startswith(f"{prefix} ")), None)
     return None if found is None else (bare.removeprefix(found).strip(), TABLE_PREFIXES[found])
 
 
-def join_table(selector: str, header: HeaderRows) -> str:
-    """The selector of the body rows of a table."""
+def join_table(selector: str, header: TableHeader) -> str:
+    """The selector of the body rows, or columns, of a table."""
     return f"{next(prefix for prefix, rows in TABLE_PREFIXES.items() if rows == header)} {selector.strip()}"
 
 

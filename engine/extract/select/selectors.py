@@ -20,7 +20,7 @@ from engine.extract.select.selector_syntax import (
     JMESPATH_PREFIX,
     JSONLD_PREFIX,
     XPATH_PREFIX,
-    HeaderRows,
+    TableHeader,
     split_capture,
     split_comment,
     split_embedded,
@@ -34,7 +34,9 @@ from engine.extract.select.table_grid import (
     find_headings,
     find_table,
     identity,
+    join_row,
     lay_out,
+    read_columns,
     split_rows,
 )
 from engine.model.link import TextSource
@@ -113,9 +115,9 @@ class PageSelector(Selector):
 
 
 class TableRowSelector(Selector):
-    """Selects the body rows of tables."""
+    """Selects the body rows of tables, or the columns behind their headings."""
 
-    def __init__(self, text: str, header: HeaderRows) -> None:
+    def __init__(self, text: str, header: TableHeader) -> None:
         self._text = text
         self._tables = compile_selector(text)
         self._header = header
@@ -125,11 +127,17 @@ class TableRowSelector(Selector):
         return next(iter(self.all(scope)), None)
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
-        return [row for table in self._find_tables(scope) for row in split_rows(table, self._header).body]
+        parts = [split_rows(table, self._header) for table in self._find_tables(scope)]
+        if self._header == "columns":
+            return [row for rows in parts for _, group in rows.groups for row in group]
+        return [row for rows in parts for row in rows.body]
 
     def scopes(self, scope: Scope, budget: Budget) -> Iterator[Scope]:
-        """The rows, each with its cells by their headings. Raises PageTooCostly and OutOfTime."""
+        """The records, each with its cells by their headings. Raises PageTooCostly and OutOfTime."""
         for table in self._find_tables(scope):
+            if self._header == "columns":
+                yield from self._read_columns(scope, table, budget)
+                continue
             rows = split_rows(table, self._header)
             lines, columns = lay_out(rows, budget, lambda cell: cell)
             header = [_texts_of(lines[identity(row)]) for row in rows.header if identity(row) in lines]
@@ -139,12 +147,26 @@ class TableRowSelector(Selector):
                     "",
                     "no-headings",
                     f"{budget.data_def}: the table `{self._text}` has no header rows: write `header: first` if its"
-                    " first row is one, or name its columns `column 1`, `column 2`, …",
+                    " first row is one, `header: columns` if its headings stand in the first column, or name its"
+                    " columns `column 1`, `column 2`, …",
                 )
             for row in rows.body:
                 line = lines.get(identity(row), {})
                 cells = {heading: line[column] for column, heading in headings.items() if column in line}
                 yield Scope(scope.page, row, cells)
+
+    def _read_columns(self, scope: Scope, table: TableNode, budget: Budget) -> Iterator[Scope]:
+        """A record for each column, whose block is a row of its cells."""
+        records, has_headings = read_columns(table, budget)
+        if records and not has_headings:
+            budget.warn(
+                "",
+                "no-headings",
+                f"{budget.data_def}: the first column of the table `{self._text}` has no text: its rows are `row 1`,"
+                " `row 2`, …",
+            )
+        for record in records:
+            yield Scope(scope.page, join_row([*record.values()], budget), record)
 
     def _find_tables(self, scope: Scope) -> "list[TableNode]":
         nodes = [node for node in self._tables.all(scope) if not isinstance(node, JsonValue | str)]

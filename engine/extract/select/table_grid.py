@@ -7,11 +7,11 @@ from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from msgspec import Struct
-from selectolax.lexbor import LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from engine.extract.page.budget import Budget
 from engine.extract.select.node_value import JsonValue, read_node, read_text
-from engine.extract.select.selector_syntax import HeaderRows
+from engine.extract.select.selector_syntax import TableHeader
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -44,7 +44,7 @@ def find_table(node: "TableNode | None") -> "TableNode | None":
     return node.css_first("table") if isinstance(node, LexborNode) else next(node.iter("table"), None)
 
 
-def split_rows(table: TableNode, header: HeaderRows | None = None) -> RowParts:
+def split_rows(table: TableNode, header: TableHeader | None = None) -> RowParts:
     """The header rows and the body rows of a table.
 
     Without `header`, the header rows are those of `thead`, else the first row. With `rows`, a row of `th` alone is no
@@ -124,11 +124,12 @@ def lay_out(
 
 
 def find_headings(
-    header: Sequence[Mapping[int, str]], columns: Iterable[int], budget: Budget, *, joined: bool
+    header: Sequence[Mapping[int, str]], columns: Iterable[int], budget: Budget, *, joined: bool, noun: str = "column"
 ) -> dict[int, str]:
     """The headings of the columns: the lowest text above each, or all texts above it, `joined` by ` / `.
 
-    Equal ones are joined, too, and those that still are equal are numbered: an object has each name once.
+    Equal ones are joined, too, and those that still are equal are numbered: an object has each name once. `noun`: what
+    one without a text is called.
     """
     paths = {column: _texts_above(header, column) for column in columns}
     lowest = Counter(path[-1] for path in paths.values() if path)
@@ -138,7 +139,7 @@ def find_headings(
     """By text: the last number given to it. Without it, n equal headings cost n² searches."""
     for column, path in paths.items():
         budget.time_budget.check_patience()
-        text = f"column {column + 1}" if not path else path[-1]
+        text = f"{noun} {column + 1}" if not path else path[-1]
         if joined or lowest[text] > 1:
             text = " / ".join(path) or text
         budget.charge(text)
@@ -184,6 +185,58 @@ def read_table(table: TableNode, budget: Budget) -> list[dict[str, str | None]]:
         budget.charge_parts(1, names)
         budget.charge_parts(len(headings))
         objects.append({heading: line.get(column) for column, heading in headings.items()})
+    return objects
+
+
+def read_columns(table: TableNode, budget: Budget) -> tuple[list[dict[str, TableNode]], bool]:
+    """The cells of each column behind the headings, by the headings of their rows, and whether there are headings.
+
+    Headings stand in the first column, or in the leading ones of `th` and blank cells alone. A row that is one cell
+    is the title of those below it. Raises PageTooCostly and OutOfTime.
+    """
+    lines, columns = lay_out(split_rows(table), budget, lambda cell: cell)
+    grid = [line for line in lines.values() if len({identity(cell) for cell in line.values()}) > 1]
+    leading = [*takewhile(lambda column: _is_heading_column(grid, column), columns)]
+    if not leading or len(leading) == len(columns):
+        leading = columns[:1]
+    texts = [{at: cell_text(line[column]) for at, line in enumerate(grid) if column in line} for column in leading]
+    headings = find_headings(texts, range(len(grid)), budget, joined=True, noun="row")
+    records = [
+        {headings[at]: line[column] for at, line in enumerate(grid) if column in line}
+        for column in columns[len(leading) :]
+    ]
+    return [record for record in records if record], any(text for line in texts for text in line.values())
+
+
+def join_row(cells: Sequence[TableNode], budget: Budget) -> "TableNode | None":
+    """A row of copies of the cells, each once, in a table of its own."""
+    each = [*{identity(cell): cell for cell in cells}.values()]
+    if isinstance(each[0], LexborNode):
+        markup = "".join([cell.html or "" for cell in each if isinstance(cell, LexborNode)])
+        budget.charge(markup)
+        return LexborHTMLParser(f"<table><tr>{markup}</table>").css_first("tr")
+    from copy import deepcopy
+
+    from lxml import etree  # HTML does not load it
+
+    row = etree.Element("tr")
+    row.extend(deepcopy(cell) for cell in each if isinstance(cell, etree._Element))
+    return row
+
+
+def _is_heading_column(grid: Sequence[Mapping[int, TableNode]], column: int) -> bool:
+    cells = [line[column] for line in grid if column in line]
+    return any(cell.tag == "th" for cell in cells) and not any(cell.tag == "td" and cell_text(cell) for cell in cells)
+
+
+def read_table_columns(table: TableNode, budget: Budget) -> list[dict[str, str | None]]:
+    """An object for each column behind the headings, which stand in the first one. Raises as `read_table`."""
+    records, _ = read_columns(table, budget)
+    names = dict.fromkeys([name for record in records for name in record])
+    objects: list[dict[str, str | None]] = []
+    for record in records:
+        budget.charge_parts(1 + len(names), "".join(names))
+        objects.append({name: cell_text(record[name]) if name in record else None for name in names})
     return objects
 
 

@@ -54,6 +54,7 @@ PROBLEMS = [
     ("conflict", "{attribute: src, §largest: true}", "needs `attribute: srcset`"),
     ("conflict", "{selector: a, type: markdown, §split: ','}", "`split` would cut the HTML"),
     ("conflict", "{selector: table, type: table, §match: x}", "no effect with `type: table`"),
+    ("conflict", "{selector: table, §header: columns}", "`header` of a field needs `type: table`"),
     ("conflict", "{selector: table, type: table, §attribute: href}", "no effect with `type: table`"),
     ("wrong-type", "{selector: table, type: table, default: §x}", "valid for `type: table`"),
     ("bad-mark", "{type: decimal, decimalMark: §',,'}", "one character"),

@@ -80,6 +80,16 @@ def test_body_rows(body: str, expected: list[list[str | None]]) -> None:
     assert cells(f"<table><thead><tr><th>a<th>b</thead><tbody>{body}</table>") == expected
 
 
+def test_headings_may_stand_in_the_first_column() -> None:
+    specs = "<table><tr><th>Weight<td>3 kg<td>4 kg<tr><td>Colour<td colspan=2>black<tr><th>Timer<td><td>yes</table>"
+    found = value(specs, selector="table", type="table", header="columns")
+    assert found == [
+        {"Weight": "3 kg", "Colour": "black", "Timer": ""},
+        {"Weight": "4 kg", "Colour": "black", "Timer": "yes"},
+    ]
+    assert value("<table><tr><th>Weight</table>", selector="table", type="table", header="columns") == []
+
+
 def test_a_table_that_is_not_there_is_an_empty_list() -> None:
     assert table("<p>x", selector="p") == table("<p>x") == table("<table></table>") == []
     assert table("<table><tr><th>a</table>") == []

@@ -90,6 +90,68 @@ def test_header_rows(markup: str, header: str, columns: Any, expected: list[list
         assert rows(f"<table>{markup}</table>", fields, table, header) == expected
 
 
+KETTLES = """<table class=c><caption>Kettles</caption>
+<tr><th>Model<td><a href=/p/a>A</a><td><a href=/p/b>B</a><td><a href=/p/c>C</a>
+<tr><th colspan=4>Prices<tr><th>Price<td>39.90<td>49.90<td>59.90
+<tr><th>Colour<td colspan=2>black<td>white<tr><th>Timer<td><td>yes</table>"""
+
+
+@pytest.mark.parametrize("table", ["table", ".c", "xpath: //table", "body"])
+def test_each_column_is_a_record_by_the_headings_of_the_first_one(table: str) -> None:
+    fields: dict[str, Any] = {
+        "model": "Model",
+        "price": "Price",
+        "colour": "Colour",
+        "timer": "Timer",
+        "url": {"column": "Model", "selector": "a", "attribute": "href", "type": "url"},
+        "cells": {"selector": "td", "all": True},
+        "last": {"selector": "xpath: .//td[last()]"},
+        "title": {"column": "Price", "selector": "xpath: string(ancestor::table/caption)"},
+    }
+    shop = "https://shop.example/p/"
+    assert rows(KETTLES, fields, table, "columns") == [
+        ["A", "39.90", "black", None, f"{shop}a", ["A", "39.90", "black"], None, "Kettles"],
+        ["B", "49.90", "black", "yes", f"{shop}b", ["B", "49.90", "black", "yes"], "yes", "Kettles"],
+        ["C", "59.90", "white", None, f"{shop}c", ["C", "59.90", "white"], "white", "Kettles"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("markup", "names", "expected"),
+    [
+        ("<tr><td>a<td>1<td>2<tr><td>b<td>3<td>4", "ab", [["1", "3"], ["2", "4"]]),
+        ("<thead><tr><th><th>1<th>2<tbody><tr><th>b<td>3<td>4", ["row 1", "b"], [["1", "3"], ["2", "4"]]),
+        ("<tr><th rowspan=2>s<th>a<td>1<tr><th>b<td>2", ["s / a", "s / b"], [["1", "2"]]),
+        ("<tr><th colspan=2>p<td>0<tr><th rowspan=2>s<th>a<td>1<tr><th>b<td>2", ["p", "s / b"], [["0", "2"]]),
+        ("<tr><th>a<td>1<tr><th>a<td>2", ["a", "a 2"], [["1", "2"]]),
+        ("<tr><th>a<th>1<th>2<tr><th>b<th>3<th>4", "ab", [["1", "3"], ["2", "4"]]),
+        ("<tr><th>a<td>1<td>2<tr><th>b<td>3", "ab", [["1", "3"], ["2", None]]),
+        ("<tr><th>a<td>1<tfoot><tr><th>b<td>2", "ab", [["1", "2"]]),
+        ("<tr><th>a<tr><th>b", "ab", []),
+        ("", "ab", []),
+    ],
+)
+def test_header_columns(markup: str, names: Any, expected: list[list[str]]) -> None:
+    for table in ("table", "xpath: //table"):
+        fields = dict(zip("xy", names, strict=True))
+        assert rows(f"<table>{markup}</table>", fields, table, "columns") == expected
+
+
+def test_links_and_repeats_see_the_records_of_columns() -> None:
+    links = (Link(selector="a", in_block=True, group="tea", carry=("price",)),)
+    data_def = DataDef(
+        name="d", block="table(columns): table", fields=(Field(name="price", column="Price"),), links=links
+    )
+    extraction = extract(data_def, KETTLES)
+    assert [link.url[-3:] for link in extraction.links] == ["p/a", "p/b", "p/c"]
+    assert "59.90" in str(extraction.links[-1].details)
+    blank = page("<table><tr><td><td>1</table>")
+    RecordExtractor(data_def).extract(blank, CONTEXT)
+    assert [(one.code, one.text) for one in blank.warnings.values()] == [
+        ("no-headings", "d: the first column of the table `table` has no text: its rows are `row 1`, `row 2`, …")
+    ]
+
+
 def test_a_table_without_headings_is_told() -> None:
     document = page("<table><tr><td>a<tr><td>1</table>")
     found = RecordExtractor(DataDef(name="d", block="table: table", fields=(Field(name="f", column="a"),)))
