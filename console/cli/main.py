@@ -23,16 +23,6 @@ _ENVIRONMENT_ERRORS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
 }  # fmt: skip
 """Missing permissions, a full disk, a failing output: the user has to fix something outside the program."""
-_OTHER_COMMANDS = {
-    "crawl": "run", "start": "run", "scrape": "run", "validate": "check", "lint": "check", "fetch": "try",
-    "parse": "try", "new": "init", "startproject": "init", "list": "plan",
-}  # fmt: skip
-_OTHER_OPTIONS = {
-    "--headless": "--no-ui", "--no-tui": "--no-ui", "--batch": "--no-ui", "--non-interactive": "--no-ui",
-    "--quiet": "--progress", "--workers": "--nodes", "--limit": "--max-pages", "--timeout": "--max-time",
-    "--config": "--defs", "--setting": "--set",
-}  # fmt: skip
-"""What other crawlers call a command or an option, and what it is called here."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -98,6 +88,10 @@ def _invoke(words: list[str], late_command: str | None = None) -> int:
         return ended.exit_code
     except click.ClickException as error:
         (_suggest_option(error) if isinstance(error, click.NoSuchOption) else error).show()
+        if words[0] == "run" and "unexpected extra argument" in error.format_message():
+            from engine.other_names import URL_REMEDY
+
+            click.echo(f"To crawl a page, {URL_REMEDY}.", err=True)
         if late_command is not None:
             click.echo(f"A command stands before its options: crawl-console {late_command} …", err=True)
         return error.exit_code
@@ -126,7 +120,9 @@ def _invoke(words: list[str], late_command: str | None = None) -> int:
 
 def _suggest_option(error: click.NoSuchOption) -> click.UsageError:
     """The error; it names the option of the command that has another name elsewhere."""
-    name = _OTHER_OPTIONS.get(error.option_name)
+    from engine.other_names import OPTIONS
+
+    name = OPTIONS.get(error.option_name)
     options = error.ctx.command.params if error.ctx is not None else []
     if name is None or not any(name in option.opts for option in options):
         return error
@@ -164,11 +160,14 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click, with a suggestion for an unknown command."""
-        if args[0] == "convert":
-            raise click.UsageError("No such command 'convert'. Scoopi's definitions run unmodified.", ctx)
         if args[0] not in COMMANDS and args[0] not in INSTALLED_COMMANDS:
-            name = _OTHER_COMMANDS.get(args[0])
+            from engine.other_names import COMMANDS as OTHER_COMMANDS
+            from engine.other_names import URL_REMEDY
+
+            name = URL_REMEDY if "://" in args[0] else OTHER_COMMANDS.get(args[0])
             hint = suggest(args[0], self.list_commands(ctx)) if name is None else f" (did you mean '{name}'?)"
+            if name is not None and " " in name:
+                hint = f": {name}"
             raise click.UsageError(f"No such command '{args[0]}'{hint}.", ctx)
         return super().resolve_command(ctx, args)
 

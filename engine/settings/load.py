@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from engine.errors import UsageError, suggest
+from engine.other_names import SETTINGS, as_sentence
 from engine.settings.crawl_toml import CrawlToml, parse_helpers
 from engine.settings.declaration import Settings, default_nodes
 from engine.settings.values import parse_run_time, parse_value
@@ -155,6 +156,6 @@ def find_setting(settings: Sequence[Setting], name: str) -> Setting:
 
 
 def _unknown(name: str, place: str) -> UsageError:
-    return UsageError(
-        f"{place}: unknown setting '{name}'{suggest(name, list(_NAMES))}", "`crawl-console config` lists the settings."
-    )
+    other = SETTINGS.get(name.lower())
+    hint = suggest(name, list(_NAMES)) if other is None else f"; {as_sentence(other)}"
+    return UsageError(f"{place}: unknown setting '{name}'{hint}", "`crawl-console config` lists the settings.")

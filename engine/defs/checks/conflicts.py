@@ -35,7 +35,11 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
     """Check each locator, task group, dataDef and host. `keep_documents`: of groups without `documents`."""
     for _, group in root.entries_of("locatorGroups"):
         if group.node.has_empty_list("locators"):
-            problems.add(group.node.key_place("locators"), "no-url", "the list of locators is empty")
+            problems.add(
+                group.node.key_place("locators"),
+                "no-url",
+                "the list of locators is empty; write `locators: [{url: …}]`",
+            )
         for locator in group.node.list_of("locators"):
             _check_locator(locator, problems)
     check_sessions(root, problems)

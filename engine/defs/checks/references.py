@@ -94,7 +94,7 @@ def _check_reachable(root: YamlNode, problems: Problems, mistyped: set[str | Non
     groups = dict(root.entries_of("taskGroups"))
     if any(task.node.get("steps") for _, _, task in iter_all_tasks(root)):
         return
-    reachable = {name for name, entry in root.entries_of("locatorGroups") if entry.node.list_of("locators")}
+    reachable = {name for name, _ in root.entries_of("locatorGroups")}
     reachable |= {name.text for name in _iter_sitemap_groups(root)}
     todo = list(reachable)
     while todo:

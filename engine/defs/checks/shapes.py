@@ -25,6 +25,8 @@ _SECTIONS = {
 }
 """By section, what is written under it."""
 _FIELD_KEYS = frozenset(keys_of(Field))
+_EMPTY_FORMS = {"locatorGroups": "{locators: [{url: …}]}", "taskGroups": "{page: {dataDef: …}}"}
+"""What to write for a group that has nothing."""
 _REQUEST_KEYS = frozenset(keys_of(RequestTemplate))
 
 
@@ -61,6 +63,10 @@ class _Shapes(Struct):
             return False
         for name, entry in node.entries.items():
             self.is_quiet = is_quiet
+            if entry.node.is_null and section in _EMPTY_FORMS:
+                form = _EMPTY_FORMS[section]
+                self.problems.add(entry.place, "wrong-type", f"`{name}` is empty; write `{name}: {form}`")
+                self.problems.close(entry.place)
             match section:
                 case "locatorGroups":
                     self._mend_locators(name, entry.node)
@@ -122,10 +128,10 @@ class _Shapes(Struct):
             return
         fields, query = node.get("fields"), node.get("query")
         if fields is not None and fields.kind == "list":
-            first = next((item.text_of("name") or next(iter(item.entries), "") for item in fields.items), "") or "title"
-            form = f"`fields: {{{first}: {{selector: …}}}}`"
+            first = next(iter(fields.items), fields)
+            form = f"`fields: {{{_field_name(first) or 'title'}: {{selector: …}}}}`"
             self.say(fields, f"`fields` must be a mapping of names, not a list; write {form}")
-            _name_items(fields, default=None)
+            self._mend_field_list(fields)
         if query is not None and query.kind == "scalar":
             self.say(
                 query, f"`query` must be a mapping, not {query.describe()}; write `query: {{block: {query.text}}}`"
@@ -148,6 +154,20 @@ class _Shapes(Struct):
                 [_filter(key, entry) for key, entry in pairs] if "field" not in filters.entries else [_copy(filters)]
             )
             _become(filters, "list", items=items)
+
+    def _mend_field_list(self, fields: YamlNode) -> None:
+        """Name the items of a list of fields; one without a name is called by its number."""
+        entries: dict[str, Entry] = {}
+        for number, item in enumerate(fields.items, 1):
+            name, field = _field_name(item), item
+            if name and "name" not in item.entries:
+                field = item.entries[name].node
+            item.entries.pop("name", None)
+            if field.kind == "scalar":
+                self.problems.close(field.place)
+                _wrap(field, "selector")
+            entries.setdefault(name or f"field{number}", Entry(item.place, field))
+        _become(fields, "mapping", entries)
 
     def _mend_loose_fields(self, name: str, node: YamlNode) -> None:
         """Move fields that stand in a dataDef without `fields` into it."""
@@ -243,6 +263,14 @@ def _name_items(node: YamlNode, default: str | None) -> bool:
             return False
     _become(node, "mapping", entries)
     return bool(entries)
+
+
+def _field_name(item: YamlNode) -> str:
+    """The name of a field in a list: `{name: title, …}` or `{title: …}`; empty without one."""
+    if name := item.text_of("name"):
+        return name
+    [key, *others] = item.entries or [""]
+    return "" if others or key in _FIELD_KEYS else key
 
 
 def _filter(name: str, entry: Entry) -> YamlNode:

@@ -63,6 +63,7 @@ class ValueKind(Struct, frozen=True):
     parse: Callable[[Any], Any] = _unchanged
     """Raises ValueInvalid."""
     schema: Mapping[str, Any] = MappingProxyType({"type": ["string", "number"]})
+    is_selector: bool = False
 
 
 def _hours_problem(text: str) -> str | None:
@@ -392,13 +393,14 @@ KINDS: Mapping[str, ValueKind] = {
     "header value": _constant(*_HEADER),
     "login text": _constant(_VARIABLES, ("bad-form", _line_break_problem)),
     "login URL": _text(("bad-url", _login_url_problem)),
-    "login check": _text(("bad-selector", _login_check_problem)),
-    "selector": _text(("bad-selector", selector_problem)),
+    "login check": ValueKind((_NOT_BLANK, ("bad-selector", _login_check_problem)), is_selector=True),
+    "selector": ValueKind((_NOT_BLANK, ("bad-selector", selector_problem)), is_selector=True),
     "selector or step": ValueKind(
         (_NOT_BLANK, ("bad-step", _step_problem), ("bad-selector", _selector_or_step_problem)),
         schema={"type": ["string", "integer"], "minimum": 1, "maximum": _MAX_STEP},
+        is_selector=True,
     ),
-    "text source": _text(("bad-selector", source_problem)),
+    "text source": ValueKind((_NOT_BLANK, ("bad-selector", source_problem)), is_selector=True),
     "pattern": _text(("bad-pattern", pattern_problem)),
     "filter pattern": ValueKind((("bad-pattern", pattern_problem),)),
     "replacement": ValueKind((("bad-pattern", lambda pair: template_problem(*pair)),)),

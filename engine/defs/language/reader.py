@@ -8,7 +8,7 @@ from msgspec import NODEFAULT, Meta, Struct
 
 from engine.defs.language.keys import is_task, keys_of, term_of
 from engine.defs.language.kinds import KINDS, ValueInvalid, ValueKind
-from engine.defs.language.unknown_keys import describe_unknown
+from engine.defs.language.unknown_keys import describe_other, describe_unknown
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, WrittenFloat, WrittenInt, YamlNode, plain_data
 from engine.defs.yaml.redaction import describe_value, may_hold_secrets, shown_key
@@ -16,6 +16,7 @@ from engine.errors import suggest
 from engine.model.bounds import describe_bounds
 from engine.model.declaration import Declared, Kind, Shape, TypeHint, Wrapper, declarations_of, strip_hint
 from engine.model.stored_form import SourcePosition
+from engine.settings.values import parse_seconds
 
 INVALID: Final = object()
 """In place of a value with a problem."""
@@ -25,6 +26,14 @@ _NUMBERS: Mapping[type, tuple[tuple[type, ...], str]] = {
     int: ((int,), "a whole number"),
     float: ((int, float), "a number"),
 }
+
+
+def _seconds_of(node: YamlNode) -> float | None:
+    """The seconds of a text such as `500ms`; None for another."""
+    try:
+        return parse_seconds(node.text) if node.kind == "scalar" else None
+    except ValueError:
+        return None
 
 
 class DefPart(Struct, frozen=True):
@@ -131,7 +140,9 @@ class Reader:
         types, words = _NUMBERS[hint.base]
         value, bounds = part.node.value(), hint.mark(Meta)
         if not isinstance(value, types) or isinstance(value, bool) != (hint.base is bool):
-            return self._add_wrong_type(words if bounds is None else f"{words} {describe_bounds(bounds)}", part)
+            seconds = _seconds_of(part.node) if hint.base is float else None
+            cure = "" if seconds is None else f"; write {seconds:g}, in seconds"
+            return self._add_wrong_type(words if bounds is None else f"{words} {describe_bounds(bounds)}", part, cure)
         for limit, words in ((bounds.ge, "at least"), (bounds.le, "at most")) if bounds is not None else ():
             if value < limit if words == "at least" else value > limit:
                 written = describe_value(part.node, part.path)
@@ -185,9 +196,11 @@ class Reader:
         return INVALID if INVALID in items.values() else items
 
     def _read_struct(self, struct: type[Struct], part: DefPart) -> Any:
-        if part.node.kind != "mapping":
-            return self._add_wrong_type("a mapping", part)
         keys = keys_of(struct)
+        if part.node.kind != "mapping":
+            has_cure = part.has_value and keys and part.path[-2:-1] != ("fields",) and not may_hold_secrets(part.path)
+            cure = f"; write `{part.name}: {{{next(iter(keys))}: …}}`" if has_cure else ""
+            return self._add_wrong_type("a mapping", part, cure)
         if declarations_of(term_of(struct)).others is None:
             for key in part.node.entries.keys() - keys.keys():
                 self._add(part.node.entries[key].place, "unknown-key", describe_unknown(key, list(keys)))
@@ -231,10 +244,15 @@ class Reader:
         return tuple(others.values()) if tasks else MappingProxyType(others)
 
     def _add_no_task(self, part: DefPart, keys: Mapping[str, Declared]) -> Any:
-        message = f"'{part.name}' is neither a reserved key of a task group nor a task{suggest(part.name, list(keys))}"
+        message = f"'{part.name}' is neither a reserved key of a task group nor a task"
+        other = describe_other(part.name, list(keys))
+        message += f"; {other}" if other else suggest(part.name, list(keys))
         return self._add(part.place, "unknown-key", message)
 
     def _check(self, kind: ValueKind, value: Any, part: DefPart) -> Any:
+        if kind.is_selector and part.node.comment:
+            text = f"`{part.name}` ends before the comment {part.node.comment}; quote the text if it is a part of it"
+            self._problems.warn(part.node.place, "comment", text)
         for code, find_problem in kind.checks:
             message = find_problem(value)
             if message is not None:
@@ -248,8 +266,10 @@ class Reader:
         separator = "" if message.startswith("must ") else ":"
         return self._add(part.node.place, code, f"`{self._shown(part)}`{separator} {message}")
 
-    def _add_wrong_type(self, expected: str, part: DefPart) -> Any:
-        cure, texts = "", [item.text for item in part.node.items if item.kind == "scalar"]
+    def _add_wrong_type(self, expected: str, part: DefPart, cure: str = "") -> Any:
+        texts = [item.text for item in part.node.items if item.kind == "scalar"]
+        if part.node.is_null and part.node.comment and not may_hold_secrets(part.path):
+            cure = f"; a `#` behind a space begins a comment: quote '{part.node.comment}'"
         if part.path[-2:-1] == ("fields",) and part.has_value:
             cure = f"; write `{self._shown(part)}: {{selector: {part.node.text}}}`"
         elif expected == "a list" and part.has_value:

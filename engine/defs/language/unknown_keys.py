@@ -5,27 +5,27 @@ from collections.abc import Sequence
 
 from engine.defs.yaml.redaction import shown_key
 from engine.errors import suggest
+from engine.other_names import KEYS, KEYS_ELSEWHERE, SETTINGS, as_sentence
 from engine.settings.declaration import Settings
 
-_OTHER_NAMES = {
-    "css": "selector", "xpath": "selector", "path": "selector", "attr": "attribute", "regex": "match", "re": "match",
-    "pattern": "match", "group": "linkGroup", "follow": "linkGroup", "user_agent": "headers", "userAgent": "headers",
-    "rate_limit": "delay", "download_delay": "delay", "proxies": "proxy", "query": "block", "columns": "fields",
-    "start_urls": "urls", "include": "allow", "exclude": "deny", "pagination": "next", "output": "path",
-}  # fmt: skip
-"""Keys of other crawlers, and those with their meaning here."""
-_EXAMPLES = {
-    "xpath": "`selector: 'xpath: …'`", "user_agent": "`headers: {User-Agent: …}`",
-    "userAgent": "`headers: {User-Agent: …}`",
-}  # fmt: skip
+_FIRST_KEY = re.compile(r"`(\w+):")
 
 
 def describe_unknown(key: str, keys: Sequence[str]) -> str:
     """The message for a key that is none of `keys`."""
     message = f"unknown key '{shown_key(key)}'"
-    other = _OTHER_NAMES.get(key)
+    hints = [hint] if (hint := describe_other(key, keys)) else []
     setting = re.sub("(?<=[a-z])(?=[A-Z])", "_", key).lower()
-    hints = [f"write {_EXAMPLES.get(key, f'`{other}`')}"] if other in keys else []
+    setting = SETTINGS.get(setting, setting)
     if setting in Settings.__struct_fields__:
         hints.append(f"`{setting}` is a setting: write it in crawl.toml, or `--set {setting}=…`")
     return "; ".join([message, *hints]) if hints else f"{message}{suggest(key, list(keys))}"
+
+
+def describe_other(key: str, keys: Sequence[str]) -> str:
+    """What to write for a key of another crawler; empty for others. `keys`: that may stand there."""
+    other = KEYS.get(key, "")
+    first = _FIRST_KEY.search(other)
+    if (first[1] if first else other) in keys:
+        return as_sentence(other)
+    return KEYS_ELSEWHERE.get(key, "")

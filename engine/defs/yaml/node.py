@@ -39,6 +39,8 @@ class YamlNode(Struct):
     """The text of a scalar, unquoted and unescaped."""
     plain: bool = False
     """Whether a scalar is unquoted, so that it may be a number, a bool or null."""
+    comment: str = ""
+    """The comment behind it that could be meant as its text: `#id`, without a space behind the `#`."""
     entries: dict[str, "Entry"] = field(default_factory=dict)
     items: list["YamlNode"] = field(default_factory=list)
     size: int = 1

@@ -20,6 +20,8 @@ MAX_ALIASED = 10_000
 """The maximum number of nodes that all aliases of a file expand to."""
 
 _FORBIDDEN = late_regex("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COMMENT = late_regex(r"\s+(#[\w-][^\s,}\]]*)")
+_LOST_TEXT = late_regex(r"[:,\[{](?:\s+[^\s\"'#][^\"'#]*)?\s+(#[\w-][^\s,}\]]*)")
 _PLAIN_TAGS = frozenset({None, "!"} | {f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq")})
 
 
@@ -38,14 +40,19 @@ def parse(text: str, file: str, problems: Problems) -> YamlNode | None:
             SourcePosition(file, line, column), "bad-yaml", f"the character {code} is not allowed in YAML; remove it"
         )
         return None
-    builder = _TreeBuilder(file, problems)
+    builder = _TreeBuilder(file, problems, text.splitlines())
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             builder.handle_event(event)
     except _ParseAborted:
         return None
     except yaml.YAMLError as error:
-        problems.add(_error_place(error, file), "bad-yaml", _error_message(error, text))
+        lost = _find_comment(error, builder.lines)
+        if lost is not None:
+            place, message = SourcePosition(file, lost[0] + 1, lost[1].start(1) + 1), _quote_hash(lost[1][1])
+        else:
+            place, message = _error_place(error, file), _error_message(error, builder.lines)
+        problems.add(place, "bad-yaml", message)
         return None
     return builder.root
 
@@ -68,6 +75,7 @@ class _Frame(Struct):
 class _TreeBuilder(Struct):
     file: str
     problems: Problems
+    lines: list[str]
     root: YamlNode | None = None
     stack: list[_Frame] = field(default_factory=list)
     anchors: dict[str, YamlNode | None] = field(default_factory=dict)
@@ -82,6 +90,8 @@ class _TreeBuilder(Struct):
             self._check_tag(event, place)
             plain = event.style in (None, "") and event.implicit[0]
             node = YamlNode("scalar", place, text=event.value, plain=plain)
+            if plain and event.end_mark is not None:
+                node.comment = self._comment_at(event.end_mark)
             if event.anchor:
                 self.anchors[event.anchor] = node
             self._add(node)
@@ -101,6 +111,11 @@ class _TreeBuilder(Struct):
             self.document_count += 1
             if self.document_count > 1:
                 self._abort(place, "a second document starts here; write one document per file")
+
+    def _comment_at(self, mark: Any) -> str:
+        line = self.lines[mark.line] if mark.line < len(self.lines) else ""
+        found = _COMMENT.match(line, mark.column)
+        return "" if found is None else found[1]
 
     def _push(self, node: YamlNode, anchor: str | None) -> None:
         if len(self.stack) >= MAX_DEPTH:
@@ -191,6 +206,24 @@ class _TreeBuilder(Struct):
         raise _ParseAborted
 
 
+def _describe_indent(problem: str, number: int, lines: list[str]) -> str:
+    """What is wrong with the indent of a line; empty if that is not what is wrong."""
+    indents = [_indent(line) for line in lines[:number] if line.strip() and not line.lstrip().startswith("#")]
+    here = _indent(lines[number]) if number < len(lines) else 0
+    if not indents or not lines[number : number + 1] or not lines[number].strip():
+        return ""
+    if "mapping values are not allowed" in problem and here > indents[-1]:
+        return f"wrong indent: {here} spaces, and the line above, which is complete, has {indents[-1]}"
+    if "did not find expected key" in problem and here < indents[-1] and here not in indents:
+        outer = max((one for one in indents if one < here), default=0)
+        return f"wrong indent: {here} spaces; the lines above have {outer} and {min(i for i in indents if i > here)}"
+    return ""
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
 def _error_place(error: yaml.YAMLError, file: str) -> SourcePosition:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     return _to_place(mark, file)
@@ -200,15 +233,32 @@ def _to_place(mark: Any, file: str) -> SourcePosition:
     return SourcePosition(file, 1, 1) if mark is None else SourcePosition(file, mark.line + 1, mark.column + 1)
 
 
-def _error_message(error: yaml.YAMLError, text: str) -> str:
+def _find_comment(error: yaml.YAMLError, lines: list[str]) -> tuple[int, re.Match[str]] | None:
+    """The number of a line of an open `{…}` or `[…]` that ends in a comment, such as `{selector: #id}`."""
+    opened, mark = getattr(error, "context_mark", None), getattr(error, "problem_mark", None)
+    if opened is None or mark is None or "flow" not in (getattr(error, "context", None) or ""):
+        return None
+    found = ((at, _LOST_TEXT.search(lines[at])) for at in range(opened.line, min(mark.line + 1, len(lines))))
+    return next(((at, comment) for at, comment in found if comment is not None), None)
+
+
+def _quote_hash(comment: str) -> str:
+    return f"a `#` behind a space begins a comment; quote the text: '{comment}'"
+
+
+def _error_message(error: yaml.YAMLError, lines: list[str]) -> str:
     if not isinstance(error, yaml.MarkedYAMLError):
         return f"not YAML: {error}"
     problem = error.problem or "not YAML"
     mark = error.problem_mark
-    lines = text.splitlines()
     at = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
     if mark is not None and at[mark.column : mark.column + 1] == "\t":
         return "a tab cannot indent; use spaces"
+    if mark is not None and error.context in ("while scanning an alias", "while scanning an anchor"):
+        sign = at[mark.column - 1 : mark.column] or "*"
+        return f"a text may not begin with {sign}; quote it: '{sign}'"
+    if mark is not None and (indent := _describe_indent(problem, mark.line, lines)):
+        return indent
     if "mapping values are not allowed" in problem:
         return f"{problem}; quote a text that contains `: `"
     if "cannot start any token" in problem:

@@ -10,6 +10,10 @@ import pytest
 
 from console.cli.commands import COMMANDS, EXAMPLES
 from console.cli.main import crawl_console, main
+from engine.other_names import COMMANDS as COMMAND_NAMES
+from engine.other_names import OPTIONS as OPTION_NAMES
+from engine.other_names import SETTINGS as SETTING_NAMES
+from engine.settings import Settings
 
 CONTEXT = click.Context(crawl_console)
 WEB = ("jinja2", "prometheus_client", "starlette", "uvicorn")
@@ -127,8 +131,41 @@ def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> N
     assert crawl_console.get_command(CONTEXT, "nope") is None
     with pytest.raises(click.UsageError, match="No such command 'nope'"):
         crawl_console.main(["nope"], standalone_mode=False)
-    with pytest.raises(click.UsageError, match=r"'convert'\. Scoopi's definitions run unmodified\."):
-        crawl_console.main(["convert", "scoopi", "defs"], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["convert", "scoopi"], "No such command 'convert': Scoopi's definitions run unmodified."),
+        (["genspider"], "did you mean 'init'?"),
+        (["install"], "pip install 'crawl-console[EXTRA]'"),
+        (["list"], "`plan` for what the defs crawl, `runs` for the runs"),
+        (["http://a.example/"], "No such command 'http://a.example/': write its URL into `locators` of the defs"),
+        (["run", "http://a.example/"], "To crawl a page, write its URL into `locators` of the defs"),
+        (["run", "-O", "rows.csv"], "Did you mean '-o'?"),
+        (["run", "-s", "A=1"], "Did you mean '--set'?"),
+        (["export", "-f", "csv"], "Did you mean '--format'?"),
+        (["run", "--set", "DOWNLOAD_DELAY=1"], "unknown setting 'DOWNLOAD_DELAY'; write `delay`"),
+        (["run", "--set", "CONCURRENT_REQUESTS=1"], "write `concurrency`"),
+        (["run", "--set", "proxy=a"], "write `hosts: {HOST: {proxy: …}}` in the defs"),
+    ],
+)
+def test_a_word_of_other_crawlers_is_told_what_it_is_called_here(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_names_of_other_crawlers_lead_to_names_that_exist() -> None:
+    assert {one for one in COMMAND_NAMES.values() if " " not in one} <= set(COMMANDS)
+    assert not set(COMMAND_NAMES) & set(COMMANDS)
+    assert {one for one in SETTING_NAMES.values() if " " not in one} <= set(Settings.__struct_fields__)
+    assert not set(SETTING_NAMES) & set(Settings.__struct_fields__)
+    options = {option for name in COMMANDS for option in flags_of(name)}
+    assert set(OPTION_NAMES.values()) <= options
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])

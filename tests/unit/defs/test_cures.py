@@ -33,6 +33,23 @@ FIELD = "dataDefs: {d: {fields: {x: {selector: h1}}}}\n"
         (START + TASK + "dataDefs: {d: {fields: {x: h1}}}", "write `x: {selector: h1}`"),
         (START + "taskGroups: {a: {dataDef: d}}\n" + FIELD, "write `page: {dataDef: d}`"),
         (START + "taskGroups: {aa: {t: {dataDef: d}}}\n" + FIELD, "did you mean 'aa'?"),
+        (START + TASK + "dataDefs:\n  d: {fields: {x: {selector: #id}}}\n  e: 1\n", "quote the text: '#id'"),
+        (START + TASK + "dataDefs:\n  d:\n    fields:\n      x:\n        selector: #id\n", "quote '#id'"),
+        (START + TASK + "dataDefs:\n  d:\n    fields:\n      x:\n        selector: a #id\n", "before the comment #id"),
+        (START + TASK + "dataDefs: {d: {query: {block: *}, fields: {x: {selector: h1}}}}", "quote it: '*'"),
+        (START + TASK + "dataDefs:\n  d:\n    fields:\n      x:\n        selector: h1\n       all: true\n", "7 spaces"),
+        (
+            START + TASK + "dataDefs:\n  d:\n    fields:\n      x:\n        selector: h1\n         all: true\n",
+            "9 spaces",
+        ),
+        (START + TASK + FIELD + "hosts: {x.example: {delay: 500ms}}\n", "write 0.5, in seconds"),
+        ("locatorGroups: {a: {locators: []}}\n" + TASK + FIELD, "write `locators: [{url: …}]`"),
+        (START + "taskGroups: {a: }\n" + "dataDefs: {}\n", "`a` is empty; write `a: {page: {dataDef: …}}`"),
+        (START + TASK + "dataDefs: {d: {fields: [x, y]}}", "write `fields: {title: {selector: …}}`"),
+        (START + TASK + "dataDefs: {d: {fields: [{selector: h1}]}}", "write `fields: {title: {selector: …}}`"),
+        (START + TASK + "dataDefs: {d: {fields: [{x: h1}]}}", "write `fields: {x: {selector: …}}`"),
+        (f"start_urls: [a]\n{START}{TASK}{FIELD}", "write start URLs as `locatorGroups: {NAME: {locators"),
+        (START + TASK + "dataDefs: {d: {fields: {x: {selector: h1}}, follow: a}}", "write the links to follow as"),
     ],
 )
 def test_a_likely_mistake_has_one_message_with_its_cure(tmp_path: Path, text: str, words: str) -> None:
