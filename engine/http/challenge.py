@@ -1,6 +1,7 @@
 """Recognizes a site's refusals of crawlers: challenges, and the signs that the defs name."""
 
 import re
+from collections.abc import Sequence
 
 from engine.http.response import FetchResponse
 from engine.model.definition import HostRule
@@ -76,6 +77,12 @@ def find_challenge(response: FetchResponse, rule: HostRule) -> str | None:
     if "html" in response.content_type and (text := _find_text(response.body)) is not None:
         return f"challenge ({text.decode()})"
     return None
+
+
+def find_retry_text(body: bytes, texts: Sequence[str]) -> str | None:
+    """The first of these texts of the defs that the beginning of a page has, in capitals or not."""
+    start = body[:_SEARCHED_BYTES].lower()
+    return next((text for text in texts if text.lower().encode() in start), None)
 
 
 def _find_text(body: bytes) -> bytes | None:

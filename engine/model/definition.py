@@ -306,6 +306,14 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
             "Whether stored pages are asked for with their ETag and Last-Modified, and serve if they are the newest."
         ),
     ] = False
+    confirm_end: Annotated[
+        bool,
+        OMIT_DEFAULT,
+        DefKey(
+            "Whether a page that would end its chain by being empty is asked for once more; default true.",
+            name="confirmEnd",
+        ),
+    ] = True
     recrawl: Annotated[
         Recrawl | None, DefKey("How often pages are asked for again, by how often each has changed.")
     ] = None

@@ -23,6 +23,7 @@ from engine.model.declaration import (
     Shape,
     Text,
 )
+from engine.model.stored_form import OMIT_DEFAULT
 
 _PRODUCT = late_regex(r"[^\s/();,]+")
 _COMPATIBLE = late_regex(r"\(compatible;\s*([^\s/();,]+)", re.IGNORECASE)
@@ -149,6 +150,23 @@ class RetryRule(Struct, frozen=True, kw_only=True):
     ] = ()
     attempts: Annotated[
         Attempts | None, DefKey("Attempts at a page; default: the setting `max_attempts`.", examples=(6,))
+    ] = None
+    match: Annotated[
+        tuple[Text, ...],
+        OMIT_DEFAULT,
+        Shape.ITEM_OR_LIST,
+        DefKey(
+            "Texts in the first 8 kB of a page that is asked for again, in capitals or not.",
+            examples=("please try again", ["THROTTLED", "too busy"]),
+        ),
+    ] = ()
+    missing: Annotated[
+        SelectorText | None,
+        OMIT_DEFAULT,
+        DefKey(
+            "Pages in which a selector matches nothing; required: pages that lack a required field.",
+            examples=(".price", "required"),
+        ),
     ] = None
 
 

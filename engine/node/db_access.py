@@ -101,6 +101,10 @@ class DbAccess:
         """Whether another job of the group already has this URL."""
         return linked_jobs.is_page_of_another(self._reader, job.run, link_key(job.group, url), job.page_id)
 
+    def was_asked_again(self, job: LeasedJob) -> bool:
+        """Whether the page of a job was empty before, and was asked for once more."""
+        return jobs.was_asked_again(self._reader, job.id)
+
     def series(self, locator: int) -> Series | None:
         """The pages of a locator that follow one another; None: the locator has no series."""
         return locators.get_series(self._reader, locator)

@@ -17,7 +17,7 @@ from engine.node.extraction.extractor import PageExtraction
 from engine.node.extraction.result import PageResult
 from engine.runtime.clock import store_time
 from engine.store.tables.host.hosts import HostFailure
-from engine.store.tables.job.jobs import PRIORITY_RANGE
+from engine.store.tables.job.jobs import PRIORITY_RANGE, AskedAgain
 from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
@@ -30,6 +30,8 @@ from engine.store.transactions.logins import LoginNews
 
 _MAX_REJECTION_EVENTS = 5
 _POSTPONED_SECONDS = 10.0
+_ASKED_AGAIN_AFTER = 2
+"""The pause before a page is asked for once more is that of the second retry."""
 
 
 class OutcomeBuilder:
@@ -108,6 +110,14 @@ class OutcomeBuilder:
         event = self.event(job, "INFO", f"the same records as on the page before: the last page  {url}")
         return JobOutcome(job=job, state=JobState.DONE, hops=hops, effects=(event,))
 
+    def asked_again(self, job: LeasedJob, url: str, why: str) -> JobOutcome:
+        """READY later, from its first request: what the page does not show may be missing for a moment."""
+        wait = retry_wait(_ASKED_AGAIN_AFTER, random.random())
+        text = f"{why}: asked for once more in {wait:.1f} s  {urls.without_credentials(url)}"
+        outcome = self._start_again(job, why, AskedAgain(), self.event(job, "INFO", text))
+        outcome.not_before = store_time() + wait
+        return outcome
+
     def replaced(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
         """SKIPPED in favour of the canonical URL; a re-extraction deletes the page's rows and leaves it DONE."""
         state = JobState.DONE if job.extraction.page_job is not None else JobState.SKIPPED
@@ -120,9 +130,13 @@ class OutcomeBuilder:
         """READY from its first request, after a new login if the login of its request is still in force."""
         reason = f"logged out: {why}"
         event = self.event(job, "INFO", f"{reason}  {urls.without_credentials(url)}")
+        return self._start_again(job, reason, LoginNews(on_lost), event)
+
+    def _start_again(self, job: LeasedJob, reason: str, *effects: Effect) -> JobOutcome:
+        """READY from its first request, at the host of that one."""
         moved = job.target is not None and urls.host_key(job.target) != urls.host_key(job.url)
         return JobOutcome(
-            job=job, state=JobState.READY, reason=reason, effects=(LoginNews(on_lost), event),
+            job=job, state=JobState.READY, reason=reason, effects=effects,
             next_host=(urls.host_key(job.url), urls.origin(job.url)) if moved else None,
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ from engine.model.host import product_token
 from engine.model.job import HostPlan, JobKind, JobState, LeasedJob
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import ExtractionUnavailable
+from engine.node.handlers.ask_again import ConfirmEnd, RetryIncomplete, RetryText
 from engine.node.handlers.file_job import FileHandler, KeepFreshFile
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.follow_refresh import FollowRefresh
@@ -110,7 +111,7 @@ class Pipeline:
             return Fetch(sender, revalidation, outcomes, hop_rules)
 
         fetch_page = fetch(stay, keep_login, keep_body, lease_again, claim, obey_robots)
-        judge = JudgeStatus(revalidation, outcomes)
+        judge, retry_text = JudgeStatus(revalidation, outcomes), RetryText(outcomes)
         read, extract = ReadBody(db_access, outcomes), Extract(page_extractor, outcomes)
         refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
         keep_rendered = KeepRendered(file_parts, db_access, outcomes)
@@ -120,8 +121,9 @@ class Pipeline:
         )
         self._stages: dict[JobKind, tuple[PageStage, ...]] = {
             JobKind.PAGE: (
-                need_login, start, obey_robots, wait, fetch_page, judge, read, extract,
-                RenderPage(db_access, (wait, fetch_page, judge, read, extract)), refresh, *finish,
+                need_login, start, obey_robots, wait, fetch_page, judge, retry_text, read, extract,
+                RenderPage(db_access, (wait, fetch_page, judge, retry_text, read, extract)), refresh,
+                RetryIncomplete(outcomes), ConfirmEnd(db_access, outcomes), *finish,
             ),
             JobKind.EXTRACT: (read, extract, *finish),
             JobKind.FILE: (

@@ -54,7 +54,7 @@ def test_pager_links_into_many_series(project: Project, site: Site, nodes: int) 
     write(project, site, '{url: "/l?c={1..25}&p={1..}", until: empty}', more="links: [{selector: .pager}]")
     project.crawl(nodes=nodes)
     assert ids(project) == sorted(f"{chain}-{number}" for chain in range(1, 26) for number in range(1, 7))
-    assert max(site.count(path) for path in site.paths) == 1
+    assert max(site.count(path) for path in site.paths if not path.endswith("p=7")) == 1
     assert project.query("SELECT DISTINCT state, depth FROM jobs") == [("DONE", 0)]
 
 
@@ -77,7 +77,8 @@ def test_a_page_of_another_locator_of_the_name_joins_the_series(project: Project
     write(project, site, '{url: "/l?c=1&p=3"}, {url: "/l?c=1&p={1..}", until: empty}')
     project.crawl()
     assert ids(project) == [f"1-{number}" for number in range(1, 7)]
-    assert max(site.count(path) for path in site.paths) == 1
+    assert site.count("/l?c=1&p=7") == 2
+    assert len(site.paths) == 8
 
 
 @pytest.mark.sweep

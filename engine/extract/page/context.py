@@ -41,6 +41,8 @@ class Context(Struct, kw_only=True):
     """The selector of an element that pages have while the login to their host lasts; empty: not checked."""
     renders_without: str = ""
     """The selector whose absence has a browser load the page; `required`: rows without a required field do."""
+    retry_without: str = ""
+    """The selector whose absence has the page asked for again; `required`: rows without a required field do."""
     canonical: bool = False
     """Whether the page is skipped if its canonical URL is another."""
     meta_refresh: bool = False

@@ -139,16 +139,17 @@ class PageExtractor:
         headers: tuple[tuple[str, str], ...] = (),
         check: str = "",
         renders_without: str = "",
+        retry_without: str = "",
     ) -> PageExtraction:
         """Extract a page; `headers`: of its answer. Raises UnsupportedContent or UnreadablePage.
 
-        `check`: the selector of an element that a page has while the login to its host lasts. `renders_without`: as in
-        Context.
+        `check`: the selector of an element that a page has while the login to its host lasts. `renders_without` and
+        `retry_without`: as in Context.
         """
         if job.lineage.link.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
-            return PageExtraction(PageResult(page_kind="", replaced_by=REPEATED))
+            return PageExtraction(PageResult(page_kind="", replaced_by=REPEATED, shows_nothing=True))
         context = self._create_context(job)
-        context.check, context.renders_without = check, renders_without
+        context.check, context.renders_without, context.retry_without = check, renders_without, retry_without
         compiled = self._applicable_data_defs(job)
         without_rows = self.unchanged_data_defs(job)
         runs_plugins = any(c.is_plugin for c in compiled)

@@ -56,7 +56,7 @@ def extract_inline(
             body, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at, headers=task.headers
         )
         speeds = [extractor.speed for extractor, _ in data_defs]
-        checks = (task.context.check, task.context.renders_without)
+        checks = (task.context.check, task.context.renders_without, task.context.retry_without)
         speeds += [compile_presence(text).speed for text in checks if text not in ("", REQUIRED_FIELDS)]
         if not is_plain(page, body, speeds):
             return None

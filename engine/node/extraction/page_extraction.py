@@ -46,6 +46,8 @@ LOGGED_OUT = "logged out"
 """A page that was answered without the login: it gives nothing and is fetched again."""
 UNRENDERED = "unrendered"
 """A page that lacks what only a browser gives it: it gives nothing and is rendered."""
+INCOMPLETE = "incomplete"
+"""A page that lacks what a page of its host must have: it gives nothing and is asked for again."""
 _SITEMAP_START = 1_000
 _FEEDS = frozenset((b"rss", b"feed", b"rdf:rdf"))
 """The first elements of feeds, by WHATWG's MIME Sniffing 7.3."""
@@ -113,6 +115,8 @@ def apply_data_defs(
         return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=LOGGED_OUT)
     if context.renders_without not in ("", REQUIRED_FIELDS) and lacks_element(page, context.renders_without):
         return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=UNRENDERED)
+    if context.retry_without not in ("", REQUIRED_FIELDS) and lacks_element(page, context.retry_without):
+        return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=INCOMPLETE)
     canonical = None
     if context.canonical and data_defs:
         canonical = find_canonical(page, context, data_defs[0][0].query_stripper)
@@ -142,6 +146,7 @@ def apply_data_defs(
     counts: list[tuple[int, RecordCounts]] = []
     results: list[tuple[int, StepResult]] = []
     dropped = filtered = 0
+    has_values = False
     for index, (extractor, wants_rows) in enumerate(data_defs):
         if progress is not None:
             progress.enter_data_def(index)
@@ -155,6 +160,8 @@ def apply_data_defs(
         dropped += extraction.dropped_links
         if leads_on and extractor.block is not None:
             values += [[row.get(name) for name in extractor.record_fields] for row in extraction.rows]
+        elif leads_on and not has_values:
+            has_values = any(row.get(name) is not None for row in extraction.rows for name in extractor.read_fields)
         if context.wants_digest:
             given += [[row.get(name) for name in extractor.read_fields] for row in extraction.rows]
         if wants_rows:
@@ -169,12 +176,16 @@ def apply_data_defs(
     if noindex and context.meta_noindex:
         rows, rejected, counts = [], [], []
     kept, more = limit_links(links, max_links)
-    blocks = None
+    blocks, shows_nothing = None, False
     if leads_on:
         extractors = [extractor for extractor, _ in data_defs]
-        blocks, next_pages = _continue_series(page, context, extractors, values, kept, TimeBudget(_time_left(stop_at)))
+        time_budget = TimeBudget(_time_left(stop_at))
+        blocks, next_pages = _continue_series(page, context, extractors, values, kept, time_budget)
         if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
             return PageResult(page_kind=page.kind, damaged=page.damaged, blocks=blocks, replaced_by=REPEATED)
+        if not next_pages:
+            shown = blocks or _read_blocks(page, extractors, values, kept, time_budget)
+            shows_nothing = not shown.present and (blocks is not None or not has_values)
         kept = [*next_pages, *kept]
     return PageResult(
         page_kind=page.kind,
@@ -191,6 +202,7 @@ def apply_data_defs(
         faults=tuple(page.faults),
         warnings=tuple(page.warnings.values()),
         blocks=blocks if context.until_empty else None,
+        shows_nothing=shows_nothing,
         refresh_to=refresh_to,
         digest=read_digest(page, given) if context.wants_digest else 0,
     )
@@ -210,11 +222,19 @@ def _continue_series(
     """
     blocks = None
     if context.until_empty or any(map(ends_when_empty, extractors)):
-        selectors = [(one.block, bool(one.record_fields)) for one in extractors if one.block is not None]
-        blocks = read_blocks(page, selectors, values, links, time_budget)
+        blocks = _read_blocks(page, extractors, values, links, time_budget)
     finders = [extractor.next_page for extractor in extractors if extractor.next_page is not None]
     next_pages = [finder.find(page, context, blocks, time_budget) for finder in finders]
     return blocks, [link for link in next_pages if link is not None]
+
+
+def _read_blocks(
+    page: Page, extractors: Sequence[RecordExtractor], values: Sequence[Any], links: Sequence[ExtractedLink],
+    time_budget: TimeBudget,
+) -> PageBlocks:  # fmt: skip
+    """The blocks of all dataDefs. Raises OutOfTime."""
+    selectors = [(one.block, bool(one.record_fields)) for one in extractors if one.block is not None]
+    return read_blocks(page, selectors, values, links, time_budget)
 
 
 def ends_when_empty(extractor: RecordExtractor) -> bool:

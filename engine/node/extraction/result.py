@@ -132,10 +132,17 @@ class PageResult(Struct, kw_only=True, omit_defaults=True, tag="page"):
     """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
     """The canonical URL for which the page is skipped, `REPEATED`, `LOGGED_OUT`, or empty."""
+    shows_nothing: bool = False
+    """Whether it would end its chain because nothing is on it, or it has led to a page that the run has."""
     refresh_to: str = ""
     """The URL to which the page leads by itself: its own, or the one for which it is skipped; empty: it stays."""
     digest: Annotated[int, Meta(ge=0, le=MAX_INTEGER)] = 0
     """A number for the text of the page and its fields, without those with a `value`; 0: unknown or not wanted."""
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether a record lacks a required field, or there is no record."""
+        return bool(self.rejected or not any(texts for _, texts in self.rows))
 
     def pack(self, max_rejections: int, *, max_bytes: int = MAX_INTEGER, max_rows_bytes: int = MAX_INTEGER) -> None:
         """Make it small, to be sent. Rows and URLs hold no line feed: JSON and URLs escape it.

@@ -44,7 +44,7 @@ class JudgeStatus(PageStage, frozen=True):
                 refusal, outcome = (job.host, response.refusal), self.outcomes.refused(job, page.url, response)
                 is_new = refusal not in self.kept_refusals
                 self.kept_refusals.add(refusal)
-                return _keep_answer(outcome, page.document, is_new=is_new)
+                return keep_answer(outcome, page.document, is_new=is_new)
         is_part = page.status == 206 and _asks_for_part(job, request)
         match "ok" if is_part else classify_status(page.status, job.plan.retry.statuses):
             case "ok":
@@ -61,7 +61,7 @@ class JudgeStatus(PageStage, frozen=True):
                 gone = self.outcomes.not_a_page(job, reason, page.url, hops=page.hops)
                 return page.complete(gone if response is None else gone.add(HostFailure(failed=False, gone=True)))
             case "retry" if response is not None and page.document is not None:
-                return _keep_answer(self.outcomes.retry_status(job, page.url, response), page.document)
+                return keep_answer(self.outcomes.retry_status(job, page.url, response), page.document)
             case _ if response is None:
                 failed = self.outcomes.ended(job, JobState.FAILED, f"HTTP {page.status}", page.url, hops=page.hops)
                 return page.complete(failed)
@@ -106,6 +106,7 @@ class Extract(PageStage, frozen=True):
                 job, body=page.content.body, content_type=page.content_type, url=page.url, status=page.status,
                 fetched_at=page.fetched_at, headers=page.content.headers, check=check,
                 renders_without=renders_without(job, page),
+                retry_without="" if page.response is None else job.plan.retry.missing or "",
             )  # fmt: skip
         except UnsupportedContent as error:
             return page.complete(self.outcomes.unsupported(job, f"not a page: {error}", page.url, page.hops))
@@ -172,7 +173,7 @@ def _asks_for_part(job: LeasedJob, request: Request) -> bool:
     return any(name.lower() == "range" for name in (*job.plan.rule.headers, *(name for name, _ in request.headers)))
 
 
-def _keep_answer(outcome: JobOutcome, document: NewDocument, *, is_new: bool = False) -> JobOutcome:
+def keep_answer(outcome: JobOutcome, document: NewDocument, *, is_new: bool = False) -> JobOutcome:
     """Add the beginning of the answer to a FAILED outcome, or of a new refusal, for people to read: no job uses it."""
     if outcome.state is JobState.FAILED or is_new:
         document.keys, document.body = (), Body(document.body.read()[:_MAX_ANSWER_KEPT])

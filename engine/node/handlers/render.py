@@ -49,5 +49,4 @@ def _needs_browser(job: LeasedJob, page: VisitedPage) -> bool:
     if not wanted or extraction is None:
         return False
     result = extraction.result
-    lacks_rows = wanted == REQUIRED_FIELDS and (result.rejected or not any(texts for _, texts in result.rows))
-    return bool(result.replaced_by == UNRENDERED or lacks_rows)
+    return result.replaced_by == UNRENDERED or (wanted == REQUIRED_FIELDS and result.lacks_rows)

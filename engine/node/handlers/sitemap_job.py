@@ -169,6 +169,8 @@ class SitemapHandler(PageStage, frozen=True):
             return self.outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
         if children.is_empty:
             children.share.release()
+            if job.plan.group.confirm_end and not self.db_access.was_asked_again(job):
+                return self.outcomes.asked_again(job, url, "no entry in the sitemap")
             return self.outcomes.ended(job, JobState.SKIPPED, "no sitemap: it has no entry", url, hops=hops)
         text, dropped = f"{job.url}: {children.entries} entries", children.dropped
         if children.denied:

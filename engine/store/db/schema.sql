@@ -262,6 +262,7 @@ CREATE TABLE jobs (
     link_request   TEXT,                           -- JSON: what it sends besides its URL (engine.model.link); null: nothing
     carried        TEXT,                           -- JSON: values of the page that leads to it; null: none
     fresh_since    REAL,                           -- a document asked for since then replaces the fetch; null: by its group
+    asked_again    INTEGER NOT NULL DEFAULT 0,     -- 1: its page was empty once, and was asked for again
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );

@@ -9,7 +9,8 @@ from engine.store.pages.temporary import DocumentUse
 from engine.store.tables.host import cookie_jars, hosts
 from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.host.hosts import Backoff, HostFailure
-from engine.store.tables.job import results, step_values
+from engine.store.tables.job import jobs, results, step_values
+from engine.store.tables.job.jobs import AskedAgain
 from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
@@ -62,6 +63,7 @@ WRITERS: dict[type[Effect], Writer] = {
     Outdated: supersede.write_outdated,
     Children: children.write,
     PageSeen: page_repeats.write,
+    AskedAgain: jobs.write_asked_again,
     DownloadedFile: files.write,
     HeldRows: release.write_held,
     EndedFile: release.write_ended,

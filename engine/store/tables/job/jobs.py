@@ -8,6 +8,7 @@ import orjson
 from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
 from engine.store.db.connector import Database, id_list, source_states
 from engine.store.tables.job import extracts
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
 PRIORITY_RANGE = 2**32
 """More than the largest difference of two priorities: a job lowered by it comes last in its sequence."""
@@ -87,6 +88,7 @@ UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NO
     SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = ? AND t.run = ? AND t.id <> ?
 ) RETURNING id
 """
+_ASK_AGAIN = "UPDATE jobs SET asked_again = 1 WHERE id IN (SELECT value FROM json_each(?))"
 _IS_HELD = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = ? AND lease = ? AND state = 'TAKEN')"
 _IS_PARDONED = "attempts = 0 AND EXISTS (SELECT 1 FROM sequences s WHERE s.id = jobs.sequence AND s.kind = 'file')"
 """The first death of a node during a download is an attempt: a suspect is worked alone, and a file may take hours."""
@@ -111,7 +113,7 @@ RETURNING sequence
 _NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL"
 _REOPEN = f"""
 UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = NULL, not_before = NULL, reason = NULL,
-    fresh_since = NULL,
+    fresh_since = NULL, asked_again = 0,
     priority = priority + {PRIORITY_RANGE} * (({PRIORITY_RANGE // 2} - priority) / {PRIORITY_RANGE}),
     changed_at = {NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.READY)} AND state <> 'TAKEN'
@@ -145,6 +147,10 @@ SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
     OR EXISTS (SELECT 1 FROM jobs WHERE +run = :run AND state = 'TAKEN')
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'INCOMPLETE')
 """
+
+
+class AskedAgain(Effect):
+    """The page of a job was empty, and is asked for once more."""
 
 
 class NewLocator(NamedTuple):
@@ -241,6 +247,16 @@ def finish(db: Database, updates: Sequence[JobUpdate], completed_extracts: Conta
 def claim_target(db: Database, job: LeasedJob, target: str) -> bool:
     """Record that a job now fetches `target`; False if another job fetches it, or the lease is lost."""
     return db.value(_CLAIM, (target, job.id, job.lease, target, job.run, job.id)) is not None
+
+
+def write_asked_again(commit: Commit, made: Sequence[tuple[JobOutcome, AskedAgain]]) -> None:
+    """Remember the jobs whose page is asked for once more."""
+    commit.db.execute(_ASK_AGAIN, (id_list(outcome.job.id for outcome, _ in made),))
+
+
+def was_asked_again(db: Database, job: int) -> bool:
+    """Whether the page of a job was empty before, and was asked for once more."""
+    return bool(db.value("SELECT asked_again FROM jobs WHERE id = ?", (job,)))
 
 
 def is_held(db: Database, job: LeasedJob) -> bool:

@@ -14,6 +14,7 @@ from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.pages.temporary import DocumentUse
 from engine.store.tables.host.cookie_jars import CookiesChanged, StoredJar, put
 from engine.store.tables.host.hosts import Backoff, HostFailure
+from engine.store.tables.job.jobs import AskedAgain
 from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
@@ -63,6 +64,7 @@ CASES = [
     effect(Outdated(), "jobs", "sequences"),
     effect(Children((child(Page("http://a/2")),)), "jobs", "sequences", "runs"),
     effect(PageSeen(7), "page_repeats"),
+    effect(AskedAgain(), "jobs"),
     effect(DownloadedFile(StoredFile("files/x", 1, "x", "")), "files"),
     effect(HeldRows("book", 1, ("{}",), (PLACES,), KEY), "rows", "row_counts", "content_sums"),
     effect(EndedFile()),

@@ -12,6 +12,7 @@ from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.pages import documents
 from engine.store.read.browse import count_jobs
+from engine.store.tables.job import jobs
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.output import outputs
 from engine.store.tables.row.rows import RejectedRecords
@@ -47,11 +48,12 @@ def test_a_retried_job_is_ready_as_new(store: StoreHarness, state: JobState) -> 
     one, two = store.take("http://a/")
     end_in(store, state, one)
     store.commit(store.done(two))
-    store.db.execute("UPDATE jobs SET crashes = 2 WHERE id = ?", (one.id,))
+    store.db.execute("UPDATE jobs SET crashes = 2, asked_again = 1 WHERE id = ?", (one.id,))
     expected = 2 if state is JobState.DONE else 1
     assert again(store.db, store.run, parse(f"state:{state.lower()}")) == expected
     fields = "state, attempts, crashes, hops, target, not_before, reason, lease"
     assert store.jobs(fields)[0] == ("READY", 0, 0, 0, None, None, None, None)
+    assert not jobs.was_asked_again(store.db, one.id)
     store.check_counters()
     (event,) = store.db.all("SELECT source, kind, text FROM events WHERE source = 'operator'")
     assert event == ("operator", "command", f"retry: {retry.retry_message(expected)} (state:{state.lower()})")
