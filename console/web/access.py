@@ -14,6 +14,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY = 1_000_000
+MAX_LOGIN_BODY = 4_096
+"""Of a request that anybody may send."""
 LOGIN_SECONDS = 30 * 86_400
 OPEN_PATHS = ("/health", "/login")
 """What is answered without a token, besides the files of the program in /static/."""
@@ -122,14 +124,14 @@ class Gate:
         else:
             if scope["path"] not in OPEN_PATHS:
                 self._note(who_asks(scope))
-            await self._app(scope, _bounded(receive), send_protected)
+            await self._app(scope, _bounded(receive, _most_bytes(scope["path"])), send_protected)
 
     def _judge(self, scope: Scope) -> Response | None:
         """The answer to a request that is refused; None: it goes on."""
         headers, path = Headers(scope=scope), scope["path"]
-        length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MAX_BODY:
-            return refuse(413, f"the body is larger than {MAX_BODY:,} bytes", close=True)
+        length, most = headers.get("content-length", "0"), _most_bytes(path)
+        if not (length.isascii() and length.isdigit()) or len(length) > 18 or int(length) > most:
+            return refuse(413, f"the body is larger than {most:,} bytes", close=True)
         if path == "/health" or is_local(scope):
             return None
         hosts = headers.getlist("host")
@@ -168,7 +170,12 @@ class Gate:
         return cookie is not None and self._access.is_cookie(cookie.value)
 
 
-def _bounded(receive: Receive) -> Receive:
+def _most_bytes(path: str) -> int:
+    """How long the body of a request may be."""
+    return MAX_LOGIN_BODY if path in OPEN_PATHS else MAX_BODY
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
     """The body of a request that did not tell its length ends where it is too long."""
     size = 0
 
@@ -177,8 +184,8 @@ def _bounded(receive: Receive) -> Receive:
         message = await receive()
         if message["type"] == "http.request":
             size += len(message.get("body", b""))
-            if size > MAX_BODY:
-                raise HTTPException(413, f"the body is larger than {MAX_BODY:,} bytes", {"Connection": "close"})
+            if size > most:
+                raise HTTPException(413, f"the body is larger than {most:,} bytes", {"Connection": "close"})
         return message
 
     return receive_bounded

@@ -8,7 +8,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 
 from console.web.access import LOGIN_SECONDS, Access, refuse, who_asks
 from console.web.watch import Crawls
+from engine.errors import UsageError
 
+_MAX_FIELDS = 50
 _NO_HEADERS = {"X-Accel-Buffering": "no"}
 
 
@@ -16,6 +18,15 @@ def crawls_of(request: Request) -> Crawls:
     """The data dirs that are served."""
     crawls: Crawls = request.app.state.crawls
     return crawls
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form, each once. Raises UsageError."""
+    try:
+        fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=_MAX_FIELDS)
+    except ValueError:
+        raise UsageError(f"a form of more than {_MAX_FIELDS} fields", "Send fewer.") from None
+    return {name: values[0] for name, values in fields.items()}
 
 
 async def health(request: Request) -> Response:
@@ -52,8 +63,8 @@ async def events(request: Request) -> Response:
 async def login(request: Request) -> Response:
     """Give a browser that knows the token a cookie."""
     access: Access = request.app.state.access
-    form = parse_qs((await request.body()).decode("utf-8", "replace"))
-    if not access.is_token(form.get("token", [""])[0].strip()):
+    form = await read_form(request)
+    if not access.is_token(form.get("token", "").strip()):
         return RedirectResponse("/login?wrong=1", 303)
     answer = RedirectResponse("/", 303)
     answer.set_cookie(

@@ -20,6 +20,9 @@ from engine.errors import UsageError, suggest
 
 _SENT = ("pause", "resume", "cancel", "drain", "kill", "host", "scale", "reload")
 """Commands that the supervisor carries out; it checks their arguments."""
+_MAX_DEPTH = 20
+_MAX_INTEGER = 2**63 - 1
+"""What a store can hold."""
 _MOST_UNDONE = 20_000
 """The ends of more jobs than these are not kept to take their retry back."""
 
@@ -72,9 +75,22 @@ async def _read_arguments(request: Request) -> dict[str, Any]:
     if body and request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise UsageError("the arguments are not JSON", "Send them with `Content-Type: application/json`.")
     try:
-        return msgspec.json.decode(body or b"{}", type=dict[str, Any])
+        arguments = msgspec.json.decode(body or b"{}", type=dict[str, Any])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise UsageError(f"the arguments are not a JSON object: {error}", 'Send for example {"node": "n1"}.') from error
+    for name, value in arguments.items():
+        _check_value(name, value)
+    return arguments
+
+
+def _check_value(name: str, value: Any, depth: int = 1) -> None:
+    """Raise UsageError for what no store can hold."""
+    if depth > _MAX_DEPTH:
+        raise UsageError(f"{name[:60]}: nested too deeply", 'Send for example {"node": "n1"}.')
+    if isinstance(value, int) and not -_MAX_INTEGER <= value <= _MAX_INTEGER:
+        raise UsageError(f"{name[:60]}: an integer of more than 64 bits", "Send a smaller number.")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_value(name, part, depth + 1)
 
 
 def _send(name: str, watch: Watch, arguments: dict[str, Any], given_by: str) -> tuple[int, dict[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import uvicorn
 from msgspec import Struct
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from console.crawl.servers import remove_server
 from console.web.access import Access
@@ -31,7 +32,7 @@ _REQUEST_SECONDS = 10.0
 _READ_SECONDS = 20.0
 """How long a client may leave its answer unread."""
 _BUFFER_BYTES = 16_384
-"""Of an answer that a client does not read yet."""
+"""Of an answer that a client does not read yet: here, and as much again in the kernel."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -59,7 +60,7 @@ def run(folders: Sequence[Path], token: str, options: ServeOptions, say: Callabl
         say(f"unix:{options.socket}")
     access = Access(token, port, {host.lower() for host in (options.bind, *options.allowed_hosts)})
     config = uvicorn.Config(
-        create_app(crawls, access), loop="asyncio", http="h11", ws="none", lifespan="off", log_config=None,
+        create_app(crawls, access), loop="asyncio", http=_Connection, ws="none", lifespan="off", log_config=None,
         log_level="critical", access_log=False, proxy_headers=False, server_header=False,
         limit_concurrency=MAX_CLIENTS, timeout_keep_alive=5, timeout_graceful_shutdown=2,
     )  # fmt: skip
@@ -78,6 +79,18 @@ def is_loopback(bind: str) -> bool:
         return ipaddress.ip_address(bind).is_loopback
     except ValueError:
         return False
+
+
+class _Connection(H11Protocol):
+    """A connection that buffers little. The kernel ends it if its client takes nothing for a while."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(_BUFFER_BYTES)
+        client = transport.get_extra_info("socket")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        if client.family != socket.AF_UNIX:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(_READ_SECONDS * 1_000))
 
 
 class _Server(uvicorn.Server):
@@ -123,7 +136,6 @@ class _Server(uvicorn.Server):
 
 def _stall_of(connection: Any) -> str:
     """What a connection waits for: that its client reads, or sends the rest of its request; empty: neither."""
-    connection.transport.set_write_buffer_limits(_BUFFER_BYTES)
     if connection.flow.write_paused or connection.transport.is_closing():
         return "read"
     cycle = connection.cycle

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qs
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -10,7 +9,7 @@ from starlette.responses import Response
 
 from console.filter_syntax import job_filter, parse
 from console.format import plural
-from console.web.answers import crawls_of
+from console.web.answers import crawls_of, read_form
 from console.web.control import ORDERS, give
 from console.web.pages.frame import frame
 from console.web.pages.grids import link
@@ -67,8 +66,7 @@ async def order(request: Request) -> Response:
     watch = crawls_of(request).find(request)
     view = await watch.current()
     name = request.path_params["name"]
-    form = parse_qs((await request.body()).decode("utf-8", "replace"))
-    fields = {key: values[0] for key, values in form.items()}
+    fields = await read_form(request)
     back = _local(fields.pop("back", "")) or link("/crawl", data=view.name)
     sure = fields.pop("sure", "") == "yes"
     top = frame(view, name.capitalize(), "")

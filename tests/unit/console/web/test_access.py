@@ -1,12 +1,14 @@
 """Who may ask what: each request that must not be answered is refused before a route is reached."""
 
+import json
+
 import pytest
 
 pytest.importorskip("prometheus_client", reason="the extra serve is missing")
 
 import httpx
 
-from console.web.access import MAX_BODY, Access
+from console.web.access import MAX_BODY, MAX_LOGIN_BODY, Access
 from console.web.app import create_app
 from console.web.watch import Crawls, Watch
 
@@ -141,6 +143,45 @@ async def test_a_body_of_unknown_length_ends_where_it_is_too_long(client):
     answer = await client.post("/login", content=body(), headers={"Origin": OWN})
     assert answer.status_code == 413
     assert sent < 2 * MAX_BODY
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"a=1&" * (MAX_LOGIN_BODY // 4), 400), (b"a=1&" * (MAX_LOGIN_BODY // 4 + 1), 413), (b"token=" * 10_000, 413)],
+)
+async def test_who_has_no_token_has_little_parsed(client, body, status):
+    headers = {"Origin": OWN, "Content-Type": "application/x-www-form-urlencoded"}
+    assert (await client.post("/login", content=body, headers=headers)).status_code == status
+
+
+NUMBERS = [2**63, -(2**63), 2**64, 10**30, -(10**21)]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("scale", {"count": None}),
+        ("pause", {"x": {"y": [None]}}),
+        ("retry", {"jobs": [1, None]}),
+        ("undo", {"number": None}),
+    ],
+)
+async def test_an_integer_that_no_store_holds_is_a_bad_argument(tmp_path, name, arguments, number):
+    text = json.dumps(arguments).replace("null", str(number))
+    answer = await post_command(tmp_path, name, text)
+    assert (answer.status_code, "more than 64 bits" in answer.json()["error"]) == (400, True)
+
+
+async def test_arguments_that_are_nested_too_deeply_are_bad(tmp_path):
+    answer = await post_command(tmp_path, "pause", '{"x":' + "[" * 300 + "]" * 300 + "}")
+    assert (answer.status_code, answer.json()["error"]) == (400, "x: nested too deeply")
+
+
+async def post_command(tmp_path, name, text):
+    app = create_app(Crawls({"data": Watch("data", tmp_path)}, control=True), Access(TOKEN, 8787))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=OWN, headers=BEARER) as client:
+        return await client.post(f"/commands/{name}", content=text, headers={"Content-Type": "application/json"})
 
 
 async def test_every_answer_protects_the_browser(client):
