@@ -130,6 +130,11 @@ def eta_bound(eta: Eta) -> str:
     return "; ".join(filter(None, (bound, apart)))
 
 
+def describe_pause(paused: str, by: str | None) -> str:
+    """What holds a run, and who: `operator`, `operator (web 10.1.2.3), disk`."""
+    return paused.replace("operator", f"operator ({by})") if by else paused
+
+
 def describe_seeding(seeding: SeedingProgress) -> str:
     """`seeding 340,000 of ~1,000,000 (34 %)`; the number alone if the length of the list is not known."""
     text = f"seeding {seeding.line:,}"

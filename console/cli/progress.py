@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from console.format import describe_seeding, format_day, format_eta, format_size, plural, progress_bar
+from console.format import describe_pause, describe_seeding, format_day, format_eta, format_size, plural, progress_bar
 from console.sanitize import clean
 from engine.errors import CrawlError
 from engine.judge.rates import speed_of
@@ -212,7 +212,8 @@ def _pause_notes(view: Snapshot) -> list[str]:
     """Paused things, and the command that resumes each."""
     notes = []
     if view.run is not None and view.run.paused:
-        notes.append(f"PAUSED ({view.run.paused}{'; `crawl-console resume`' if 'operator' in view.run.paused else ''})")
+        remedy = "; `crawl-console resume`" if "operator" in view.run.paused else ""
+        notes.append(f"PAUSED ({describe_pause(view.run.paused, view.paused_by)}{remedy})")
     if view.paused_sequences:
         names = ", ".join(view.paused_names)
         notes.append(f"{plural(view.paused_sequences, 'sequence')} PAUSED: {names} (`crawl-console resume SEQ`)")

@@ -37,6 +37,7 @@ def status_as_dict(view: Snapshot, alarm: str | None = None, servers: Sequence[S
         if pid
         else [],
         "paused": view.run.paused if view.run else None,
+        "paused_by": view.paused_by,
         "alarm": alarm,
         "running": view.running,
         "bad_answers": view.bad_answers,

@@ -6,6 +6,7 @@ import ipaddress
 import time
 from collections.abc import Callable, Collection
 from http.cookies import SimpleCookie
+from urllib.parse import urlencode
 
 from msgspec import Struct
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,6 +18,8 @@ MAX_BODY = 1_000_000
 MAX_LOGIN_BODY = 4_096
 """Of a request that anybody may send."""
 LOGIN_SECONDS = 30 * 86_400
+_MAX_PATH = 2_000
+NO_TOKEN = "nobody gets in now: the token file of this server holds no token that can be used"
 OPEN_PATHS = ("/health", "/login")
 """What is answered without a token, besides the files of the program in /static/."""
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -37,7 +40,8 @@ _HEADERS = {
 class Access(Struct, frozen=True):
     """The rules of one server."""
 
-    token: str
+    token: Callable[[], str]
+    """The token of this moment; empty: nobody gets in."""
     port: int
     hosts: Collection[str] = ()
     """Names in `Host` that are allowed besides those of loopback."""
@@ -53,16 +57,17 @@ class Access(Struct, frozen=True):
         return f"{until}.{self._sign(until)}"
 
     def is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        token = self.token()
+        return bool(token) and hmac.compare_digest(given.encode(), token.encode())
 
     def is_cookie(self, given: str) -> bool:
         until, _, signature = given.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(until).encode()):
+        if not self.token() or not hmac.compare_digest(signature.encode(), self._sign(until).encode()):
             return False
         return int(until) > time.time()
 
     def _sign(self, until: str) -> str:
-        return hmac.new(self.token.encode(), f"login {until}".encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self.token().encode(), f"login {until}".encode(), hashlib.sha256).hexdigest()
 
     def is_allowed_host(self, written: str) -> bool:
         """Whether the name in `Host` is one under which this server is reached; other names may be rebound by DNS."""
@@ -73,6 +78,25 @@ class Access(Struct, frozen=True):
             return ipaddress.ip_address(name).is_loopback
         except ValueError:
             return False
+
+
+def login_path(path: str, **more: str) -> str:
+    """The address of the login that leads to a path of this server."""
+    given = {**more, **({"to": path} if own_path(path) not in ("", "/") else {})}
+    return f"/login?{urlencode(given)}" if given else "/login"
+
+
+def own_path(text: str) -> str:
+    """A path of this server, with its query; empty for anything else, such as `//host`."""
+    is_own = text.startswith("/") and not text.startswith("//") and len(text) <= _MAX_PATH
+    return text if is_own and text.isascii() and text.isprintable() and "\\" not in text else ""
+
+
+def _path_of(scope: Scope) -> str:
+    """The path that a request asked for, as it was written."""
+    query = scope.get("query_string", b"").decode("latin-1")
+    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
+    return f"{path}?{query}" if query else path
 
 
 def is_local(scope: Scope) -> bool:
@@ -149,7 +173,9 @@ class Gate:
                 return None
             return refuse(403, "a browser says from where it posts, and this one does not", "Send the token instead.")
         if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-            return RedirectResponse("/login", 303)
+            return RedirectResponse(login_path(_path_of(scope)), 303)
+        if not self._access.token():
+            return refuse(503, NO_TOKEN, "Whoever runs it writes one there, which counts at once.")
         return refuse(401, "the token is missing or wrong", "Send `Authorization: Bearer TOKEN`, or log in at /login.")
 
     def _foreign(self, headers: Headers, host: str) -> str:

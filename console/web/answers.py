@@ -6,7 +6,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from console.web.access import LOGIN_SECONDS, Access, refuse, who_asks
+from console.web.access import LOGIN_SECONDS, Access, login_path, own_path, refuse, who_asks
 from console.web.watch import Crawls
 from engine.errors import UsageError
 
@@ -64,9 +64,10 @@ async def login(request: Request) -> Response:
     """Give a browser that knows the token a cookie."""
     access: Access = request.app.state.access
     form = await read_form(request)
+    to = own_path(request.query_params.get("to", ""))
     if not access.is_token(form.get("token", "").strip()):
-        return RedirectResponse("/login?wrong=1", 303)
-    answer = RedirectResponse("/", 303)
+        return RedirectResponse(login_path(to, wrong="1"), 303)
+    answer = RedirectResponse(to or "/", 303)
     answer.set_cookie(
         access.cookie_name, access.new_cookie(), LOGIN_SECONDS, httponly=True, samesite="strict",
         secure=request.headers.get("origin", "").startswith("https:"),

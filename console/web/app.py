@@ -9,7 +9,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from console.web import answers, control, metrics
-from console.web.access import Access, Gate, refuse
+from console.web.access import NO_TOKEN, Access, Gate, login_path, own_path, refuse
 from console.web.pages import forms, views
 from console.web.render import FOLDER, render
 from console.web.watch import Crawls
@@ -17,7 +17,10 @@ from engine.errors import CrawlError, UsageError
 
 
 async def login_page(request: Request) -> Response:
-    return render(request, "login.html", wrong="wrong" in request.query_params)
+    access: Access = request.app.state.access
+    to = login_path(own_path(request.query_params.get("to", "")))
+    closed = "" if access.token() else NO_TOKEN
+    return render(request, "login.html", wrong="wrong" in request.query_params, action=to, closed=closed)
 
 
 ROUTES = [

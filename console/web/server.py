@@ -44,8 +44,8 @@ class ServeOptions(Struct, frozen=True):
     allowed_hosts: Sequence[str] = ()
 
 
-def run(folders: Sequence[Path], token: str, options: ServeOptions, say: Callable[[str], None]) -> None:
-    """Serve data dirs until a signal. `say` gets each address. Raises UsageError, StorageError."""
+def run(folders: Sequence[Path], token: Callable[[], str], options: ServeOptions, say: Callable[[str], None]) -> None:
+    """Serve data dirs until a signal. `token`: the one of this moment. `say` gets each address. Raises CrawlError."""
     _raise_file_limit()
     for folder in folders:
         remove_server(folder)  # those that were killed
@@ -60,12 +60,12 @@ def run(folders: Sequence[Path], token: str, options: ServeOptions, say: Callabl
         say(f"unix:{options.socket}")
     access = Access(token, port, {host.lower() for host in (options.bind, *options.allowed_hosts)})
     config = uvicorn.Config(
-        create_app(crawls, access), loop="asyncio", http=_Connection, ws="none", lifespan="off", log_config=None,
+        create_app(crawls, access), loop="asyncio", http=_ClientProtocol, ws="none", lifespan="off", log_config=None,
         log_level="critical", access_log=False, proxy_headers=False, server_header=False,
         limit_concurrency=MAX_CLIENTS, timeout_keep_alive=5, timeout_graceful_shutdown=2,
     )  # fmt: skip
     try:
-        _Server(config, crawls, url, options.socket).run(sockets)
+        _Server(config, crawls, access, url, options.socket).run(sockets)
     finally:
         if options.socket is not None:
             options.socket.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ def is_loopback(bind: str) -> bool:
         return False
 
 
-class _Connection(H11Protocol):
+class _ClientProtocol(H11Protocol):
     """A connection that buffers little. The kernel ends it if its client takes nothing for a while."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -96,9 +96,12 @@ class _Connection(H11Protocol):
 class _Server(uvicorn.Server):
     """Ends with exit code 0 by a signal, and connections whose clients neither ask nor read."""
 
-    def __init__(self, config: uvicorn.Config, crawls: Crawls, url: str, path: Path | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, crawls: Crawls, access: Access, url: str, path: Path | None
+    ) -> None:  # fmt: skip
         super().__init__(config)
         self._crawls = crawls
+        self._access, self._token = access, access.token()
         self._places = url, None if path is None else str(path.absolute())
         self._stalls: dict[Any, tuple[str, float]] = {}
         """By connection: what it waits for, and since when."""
@@ -113,6 +116,7 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
             self._end_stalled(time.monotonic())
+            self._end_logins()
         if counter % 50 == 0:
             self._crawls.publish(*self._places)
         return await super().on_tick(counter)
@@ -120,6 +124,14 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._crawls.close()
         await super().shutdown(sockets)
+
+    def _end_logins(self) -> None:
+        """With another token, end what was let in by the one before, such as streams."""
+        before, self._token = self._token, self._access.token()
+        if before != self._token:
+            for connection in list(self.server_state.connections):
+                if connection.transport.get_extra_info("socket").family != socket.AF_UNIX:
+                    connection.transport.abort()
 
     def _end_stalled(self, now: float) -> None:
         stalls = {}

@@ -5,10 +5,10 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.errors import StorageError, UsageError
+from engine.errors import CrawlError, StorageError, UsageError
 from engine.runtime.private_file import create_draft
 
 TOKEN_NAME = "serve.token"
@@ -16,18 +16,54 @@ _TOKEN = re.compile(rb"[!-~]{16,4096}")
 _MAX_BYTES = 10_000
 
 
-def load_token(given: Path | None, folders: Sequence[Path]) -> tuple[str, Path]:
-    """The token, and its file: the given one, else that in a data dir, which is made if there is none.
+class TokenFile:
+    """A file with a token, read again when it changes. While it holds none, nobody gets in."""
+
+    def __init__(self, path: Path, say: Callable[[str], None] = lambda _: None) -> None:
+        """`say` gets a line when the token changes or is lost. Raises UsageError, StorageError as `load_token`."""
+        self.path = path
+        self._say = say
+        self._stamp = _stamp(path)
+        self._token = _read(path)
+
+    def current(self) -> str:
+        """The token that the file holds now; empty: it cannot be used."""
+        stamp = _stamp(self.path)
+        if stamp != self._stamp:
+            self._stamp, before = stamp, self._token
+            try:
+                self._token = _read(self.path)
+            except CrawlError as error:
+                self._token = ""
+                self._say(f"nobody gets in: {error.message}. {error.remedy}")
+            else:
+                self._say(f"token: {self.path} {'has changed: all logins end' if self._token != before else 'is read'}")
+        return self._token
+
+
+def load_token(
+    given: Path | None, folders: Sequence[Path], say: Callable[[str], None] = lambda _: None
+) -> TokenFile:  # fmt: skip
+    """The given file with a token, else that in a data dir, which is made if there is none.
 
     Raises UsageError if the file cannot be used as a secret, StorageError if it cannot be read or made.
     """
     if given is not None:
-        return _read(given), given
+        return TokenFile(given, say)
     found = next((folder / TOKEN_NAME for folder in folders if (folder / TOKEN_NAME).exists()), None)
     if found is None:
         found = next((folder for folder in folders if folder.is_dir()), folders[0]) / TOKEN_NAME
         _create(found)
-    return _read(found), found
+    return TokenFile(found, say)
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What differs when the file was written, replaced, or got another mode or owner; None: it cannot be looked at."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _create(path: Path) -> None:

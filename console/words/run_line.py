@@ -47,7 +47,9 @@ def run_parts(poll: PollResult, *, badges: Sequence[Span] = (), note: str = "", 
     word, role = run_state_span(poll)
     parts.append((True, [(f"  {word}", role), (f" {format_clock(run.seconds)}", "text")]))
     if run.paused:
-        parts.append((True, [(f"  ‖ PAUSED {run.paused.replace('operator', '').strip(', ')}".rstrip(), "warn")]))
+        by = f" by {snapshot.paused_by}" if snapshot.paused_by else ""
+        disk = " disk" if "disk" in run.paused else ""
+        parts.append((True, [(f"  ‖ PAUSED{by}{disk}", "warn")]))
     parts += [(True, [("  ", ""), badge]) for badge in badges]
     if (held := _describe_paused(snapshot)) and not run.paused:
         parts.append((True, [(f"  ‖ {held} paused", "warn")]))

@@ -104,7 +104,11 @@ def _node_alarms(situation: Situation) -> Iterator[Alarm]:
     for node in situation.nodes:
         if node.state in ("DEAD", "FAILED"):
             by = replaced.get(node.id)
-            if node.past or node.reason == KILLED_BY_OPERATOR or (by is not None and by.state != "STARTING"):
+            if (
+                node.past
+                or (node.reason or "").startswith(KILLED_BY_OPERATOR)
+                or (by is not None and by.state != "STARTING")
+            ):
                 continue  # of an earlier supervisor, killed by the operator, or replaced (which has its own alarm)
             is_final = node.state == "FAILED" or node.heart == "APPARENT_DEATH"  # crashed too often, or was stopping
             outcome = f"{by.id} is starting" if by else "not replaced" if is_final else "a new node follows"

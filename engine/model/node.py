@@ -8,7 +8,7 @@ from msgspec import Struct
 from engine.late_regex import late_regex
 
 KILLED_BY_OPERATOR = "killed by an operator"
-"""The reason for the end of a node that an operator ordered."""
+"""The reason for the end of a node that an operator ordered begins so; over HTTP, who it was follows."""
 STALE = "stale"
 """The word for a live node whose beat is late."""
 _TEXT = late_regex(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)

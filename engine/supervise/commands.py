@@ -12,7 +12,7 @@ from msgspec import Struct
 from engine.errors import UsageError, one_line, plural, suggest
 from engine.model import bounds
 from engine.model.bounds import describe_bounds, is_within
-from engine.model.node import NodeRange, Role
+from engine.model.node import KILLED_BY_OPERATOR, NodeRange, Role
 from engine.runtime.clock import store_time
 from engine.runtime.host_clock import end_rest
 from engine.store.db.connector import Database
@@ -213,7 +213,8 @@ class CommandHandlers(Struct):
             done, text = self._unrecorded[command.id]
             with self.run.db.transaction():
                 commands.end(self.run.db, command.id, done=done, answer=text, now=time.time())
-                by = f" ({one_line(command.given_by)[:_MAX_QUOTED]})" if command.given_by is not None else ""
+                giver = _giver(command)
+                by = f" ({giver})" if giver else ""
                 self.run.log("INFO", "command", f"{_event_name(command)}{by}: {text}")
             del self._unrecorded[command.id]
 
@@ -227,9 +228,9 @@ class CommandHandlers(Struct):
             return None
         match command.name:
             case "cancel":
-                return self._cancel(control)
+                return self._cancel(control, _giver(command))
             case "kill":
-                return self._kill(control, arguments.get("node"))
+                return self._kill(control, arguments.get("node"), _giver(command))
             case "drain":
                 return self._drain(arguments["node"])
             case "restart":
@@ -257,21 +258,21 @@ class CommandHandlers(Struct):
             commands.hand_over(self.run.db, command.id, owners[node])
         return True
 
-    def _cancel(self, control: RunControl) -> _Answer:
+    def _cancel(self, control: RunControl, giver: str) -> _Answer:
         if control.exit_reason is not None:
             return True, "the run is already stopping; `crawl-console kill` ends it at once"
-        control.stop(ExitReason.SIGTERM, "cancelled by command")
+        control.stop(ExitReason.SIGTERM, f"cancelled by {giver or 'command'}")
         in_flight = sum(map(_jobs_in_flight, self.node_pool.nodes))
         return True, f"cancelling; {_grant(in_flight, self.run.settings.job_grace)}"
 
-    def _kill(self, control: RunControl, node: str | None) -> _Answer:
+    def _kill(self, control: RunControl, node: str | None, giver: str) -> _Answer:
         if node is None:
-            control.request_kill("killed by command")
+            control.request_kill(f"killed by {giver or 'command'}")
             return True, "the run is killed"
         child = self.node_pool.find_node(node)
         if child is None:
             return False, self._unknown_node(node)
-        child.killed_by_operator = True
+        child.killed_by_operator = f"{KILLED_BY_OPERATOR} ({giver})" if giver else KILLED_BY_OPERATOR
         child.kill()
         return True, f"{child.name} killed (pid {child.pid}); a replacement starts"
 
@@ -341,6 +342,11 @@ class CommandHandlers(Struct):
     def _unknown_node(self, node: str) -> str:
         names = ", ".join(f"n{number}" for number in nodes.list_owners(self.run.db, self.run.seq)) or "none"
         return f"no node {quote(node)}; running: {names}"
+
+
+def _giver(command: Command) -> str:
+    """Who gave a command over HTTP; empty for a local one."""
+    return one_line(command.given_by)[:_MAX_QUOTED] if command.given_by is not None else ""
 
 
 def _event_name(command: Command) -> str:

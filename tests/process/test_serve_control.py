@@ -45,11 +45,14 @@ def test_commands_do_what_those_of_the_command_line_do(
 ) -> None:
     paused = serve.command("pause")
     assert (paused.status_code, paused.json()) == (200, {"ok": True, "text": "intake paused: jobs in flight finish"})
-    assert project.status()["paused"] == "operator"
+    assert (project.status()["paused"], project.status()["paused_by"]) == ("operator", "web 127.0.0.1")
+    assert "PAUSED: operator (web 127.0.0.1)" in project.run_with_data("status").out
+    assert until(lambda: "PAUSED by web 127.0.0.1" in serve.client.get("/crawl").text)
     assert serve.command("scale", count=3, most=4).json()["ok"]
     host = site.url("/").partition("://")[2].rstrip("/")
     assert "delay 0 s, concurrency 3" in serve.command("host", host=host, concurrency=3).json()["text"]
     assert serve.command("kill", node="n2").json()["text"].startswith("n2 killed")
+    assert until(lambda: "killed by an operator (web 127.0.0.1)" in project.run_with_data("events").out)
     assert serve.command("drain", node="n1").json()["text"].startswith("draining n1")
     assert serve.command("reload").json()["ok"]
     assert serve.command("resume").json()["text"] == "intake resumed"
@@ -78,6 +81,7 @@ def test_what_the_supervisor_refuses_is_told_in_its_words(
     cancelled = serve.command("cancel")
     assert cancelled.json()["text"].startswith("cancelling;")
     assert running.wait().code == 143
+    assert project.status()["reason"] == "cancelled by web 127.0.0.1"
 
 
 def test_jobs_are_retried_excluded_and_seeded(

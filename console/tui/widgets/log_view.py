@@ -246,7 +246,9 @@ class LogPane(ScrollPane):
         line = self._lines[index]
         event, role = line.event, LEVEL_ROLES[line.event.level]
         is_cursor = index == self._cursor and self.has_focus and not self.following
-        size = max(10, width - _HEAD_WIDTH)
+        source = event.source if event.kind == "command" else event.source[:5]  # who gave an order is never cut
+        head_width = _HEAD_WIDTH + max(0, len(source) - 5)
+        size = max(10, width - head_width)
         text, tail, path = (clean(part) for part in line.describe())
         if not self.wrap:
             room = max(_MIN_REASON, size - len(tail))
@@ -260,10 +262,10 @@ class LogPane(ScrollPane):
             (">" if is_cursor else " ", "accent"),
             (format_time(event.at) + " ", "dim"),
             (f"{_LEVEL_LABELS[event.level]:<5} ", role),
-            (f"{event.source[:5]:<5} ", "accent"),
+            (f"{source:<5} ", "accent"),
         ]
         base = "cursor" if is_cursor else ""
-        heads = [head, *([(" " * (_HEAD_WIDTH - 1), "")] for _ in parts[1:])]
+        heads = [head, *([(" " * (head_width - 1), "")] for _ in parts[1:])]
         lines = [[*head, *highlight(part, role, self.search_pattern)] for head, part in zip(heads, parts, strict=True)]
         lines[-1] += [("  ", ""), *highlight(path, "dim", self.search_pattern)]
         return [Line(spans, base) for spans in lines]

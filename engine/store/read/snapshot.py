@@ -18,7 +18,7 @@ from engine.store.read.host_rows import HostRow
 from engine.store.tables.job import sequences
 from engine.store.tables.row import health, rows
 from engine.store.tables.row.health import DataDefHealth
-from engine.store.tables.run import machines, metrics, runs, supervisors
+from engine.store.tables.run import commands, machines, metrics, runs, supervisors
 from engine.store.tables.run.machines import MachineRow
 from engine.store.tables.run.metrics import GroupTotals
 from engine.store.tables.run.runs import Run
@@ -198,6 +198,8 @@ class Snapshot(Struct, frozen=True):
     """Pages re-extracted since the defs changed, and pages found so far that are left; None: no re-extraction."""
     seeding: SeedingProgress | None = None
     """How far a list of seeds is read; None: no list is read now."""
+    paused_by: str | None = None
+    """Who paused the run over HTTP; None: nobody, or somebody at this machine."""
     paused_sequences: int = 0
     paused_names: tuple[str, ...] = ()
     """The first of them: `GROUP on HOST`."""
@@ -312,6 +314,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             acknowledged=runs.list_acknowledged(db, current.seq),
             blocked=answers.blocked,
             paused_hosts=answers.paused if current.state is not RunState.DONE else 0,
+            paused_by=commands.last_giver(db, "pause") if "operator" in (current.paused or "") else None,
             paused_sequences=paused_count,
             paused_names=paused_names,
             files=_count_files(db, current.seq),

@@ -40,8 +40,8 @@ class MonitoredChild(Struct):
     stop_requested: bool = False
     restart_after_exit: bool = False
     """Its stop was requested so that a replacement starts."""
-    killed_by_operator: bool = False
-    """An operator killed it: it is replaced, and its death counts against no job."""
+    killed_by_operator: str = ""
+    """The reason if an operator killed it: it is replaced, and its death counts against no job."""
     reported_failure: bool = False
     """It ended itself with a reported error."""
     kill_reason: str = ""

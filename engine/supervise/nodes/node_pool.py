@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.errors import plural
-from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
+from engine.model.node import HeartbeatState, NodeRange, NodeState, Role
 from engine.processes.child import kill_group
 from engine.processes.heartbeat import CRASH_LIMIT, count_crash, restart_delay
 from engine.processes.spawner import Spawner
@@ -259,7 +259,7 @@ class NodePool:
         if state is NodeState.SHUTDOWN or early:
             return _GRACEFUL_END, False
         if child.killed_by_operator:
-            return KILLED_BY_OPERATOR, True
+            return child.killed_by_operator, True
         child.reported_failure = code == _FATAL_EXIT_CODE
         cause = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"died: {cause}", not child.stop_requested

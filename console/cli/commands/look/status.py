@@ -13,6 +13,7 @@ from console.cli.output import write_json, write_lines
 from console.format import (
     describe_browsers,
     describe_eta,
+    describe_pause,
     describe_seeding,
     describe_state,
     format_signal,
@@ -118,7 +119,7 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     leader = next((f"machine {machine.name} leads" for machine in view.machines if machine.leader), None)
     owner = leader or f"supervisor {pid}" if pid else "no supervisor"
     reason = f" ({run.reason})" if run.reason else ""
-    paused = f"  PAUSED: {run.paused}" if run.paused else ""
+    paused = f"  PAUSED: {describe_pause(run.paused, view.paused_by)}" if run.paused else ""
     held = [
         plural(count, noun)
         for count, noun in ((view.paused_sequences, "sequence"), (view.paused_hosts, "host"))

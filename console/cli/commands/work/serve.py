@@ -49,11 +49,11 @@ def serve(
         with contextlib.suppress(OSError):  # it may come later, and whoever reads it says what is wrong
             check_private(folder)
         claim_data_dir(folder, assigned)
-    token, path = load_token(token_file, folders)
-    write_stderr(f"token: {path}")
+    token = load_token(token_file, folders, write_stderr)
+    write_stderr(f"token: {token.path}")
     if not is_loopback(bind):
         write_stderr(
             f"{bind} is reached from other machines, and answers are not encrypted: put a proxy with TLS in front of it"
         )
-    run(folders, token, ServeOptions(bind, port, local, control, hosts), write_lines)
+    run(folders, token.current, ServeOptions(bind, port, local, control, hosts), write_lines)
     return 0

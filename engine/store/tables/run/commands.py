@@ -24,6 +24,9 @@ SELECT id, CAST(name AS BLOB), coalesce(substr(CAST(arguments AS BLOB), 1, ?), x
 WHERE supervisor = ? AND state = 'NEW' ORDER BY id LIMIT +?
 """
 _END = "UPDATE commands SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state = 'NEW'"
+_LAST_GIVER = """
+SELECT given_by FROM commands WHERE name = ? AND arguments = '{}' AND state = 'DONE' ORDER BY id DESC LIMIT 1
+"""
 _EXPIRE = """
 UPDATE commands SET state = 'EXPIRED', ended_at = ?
 WHERE state = 'NEW' AND supervisor NOT IN (SELECT epoch FROM supervisors WHERE ended_at IS NULL)
@@ -68,6 +71,12 @@ def list_new(db: Database, supervisor: int, *, limit: int, max_bytes: int) -> li
 def end(db: Database, command: int, *, done: bool, answer: str, now: float) -> None:
     """Record that a command was carried out, or refused."""
     db.execute(_END, ("DONE" if done else "REFUSED", answer, now, command))
+
+
+def last_giver(db: Database, name: str) -> str | None:
+    """Who last had a command of the whole run carried out; None: a local one, or nobody."""
+    row = db.one(_LAST_GIVER, (name,))
+    return None if row is None or row[0] is None else str(row[0])
 
 
 def expire(db: Database, now: float) -> None:

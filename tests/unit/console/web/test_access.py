@@ -1,6 +1,8 @@
 """Who may ask what: each request that must not be answered is refused before a route is reached."""
 
+import html
 import json
+import re
 
 import pytest
 
@@ -20,7 +22,7 @@ PATHS = ["/", "/status.json", "/events", "/nothing", "/status.json/", "//status.
 
 @pytest.fixture
 def client(tmp_path):
-    access = Access(TOKEN, 8787, {"127.0.0.1", "board.example"})
+    access = Access(lambda: TOKEN, 8787, {"127.0.0.1", "board.example"})
     app = create_app(Crawls({"data": Watch("data", tmp_path / "data")}), access)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url=OWN)
@@ -97,6 +99,47 @@ async def test_a_browser_without_a_login_is_led_there(client):
     answer = await client.get("/", headers={"Accept": "text/html,*/*"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/login")
     assert (await client.get("/login")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/crawl/hosts?data=data&filter=host%3Aa+%22b%22", "/crawl", "/ask/kill?back=%2Fcrawl"]
+)
+async def test_a_login_leads_to_the_page_that_was_asked_for(client, path):
+    login = (await client.get(path, headers={"Accept": "text/html"})).headers["location"]
+    assert login.startswith("/login?to=")
+    action = html.unescape(re.findall(r'action="([^"]*)"', (await client.get(login)).text)[0])
+    wrong = await client.post(action, data={"token": "wrong"}, headers={"Origin": OWN})
+    again = html.unescape(re.findall(r'action="([^"]*)"', (await client.get(wrong.headers["location"])).text)[0])
+    answer = await client.post(again, data={"token": TOKEN}, headers={"Origin": OWN})
+    assert (answer.status_code, answer.headers["location"]) == (303, path)
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["https://evil.example/", "//evil.example/", "/\\evil.example", "\\\\evil.example", "/\t/evil.example",
+     "evil.example", "javascript:alert(1)", "/\r\nX: y", "", "/x\u2215", "/" + "x" * 3_000],
+)  # fmt: skip
+async def test_a_login_leads_to_no_other_server(client, to):
+    answer = await client.post("/login", params={"to": to}, data={"token": TOKEN}, headers={"Origin": OWN})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert "evil" not in (await client.get("/login", params={"to": to})).text
+
+
+async def test_without_a_token_nobody_gets_in_and_is_told(tmp_path):
+    tokens = [TOKEN]
+    app = create_app(Crawls({"data": Watch("data", tmp_path / "data")}), Access(lambda: tokens[0], 8787))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=OWN) as client:
+        await log_in(client)
+        assert (await client.get("/")).status_code == 200
+        tokens[0] = ""
+        forged = Access(lambda: "", 8787).new_cookie()
+        for headers in ({}, {"Authorization": "Bearer "}, BEARER, {"Cookie": f"crawl_console_8787={forged}"}):
+            answer = await client.get("/", headers=headers)
+            assert (answer.status_code, "nobody gets in" in answer.json()["error"]) == (503, True), headers
+        assert "nobody gets in" in (await client.get("/login")).text
+        assert "set-cookie" not in (await client.post("/login", data={"token": ""}, headers={"Origin": OWN})).headers
+        tokens[0] = "another-token-of-the-tests"
+        assert (await client.get("/")).status_code == 401, "its cookie was made by the token before"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +222,7 @@ async def test_arguments_that_are_nested_too_deeply_are_bad(tmp_path):
 
 
 async def post_command(tmp_path, name, text):
-    app = create_app(Crawls({"data": Watch("data", tmp_path)}, control=True), Access(TOKEN, 8787))
+    app = create_app(Crawls({"data": Watch("data", tmp_path)}, control=True), Access(lambda: TOKEN, 8787))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=OWN, headers=BEARER) as client:
         return await client.post(f"/commands/{name}", content=text, headers={"Content-Type": "application/json"})
 

@@ -10,20 +10,25 @@ from console.web.token_file import load_token
 from engine.errors import StorageError, UsageError
 
 
+def loaded(folders):
+    file = load_token(None, folders)
+    return file.current(), file.path
+
+
 def test_a_token_is_made_once_for_its_owner_alone(tmp_path):
-    token, path = load_token(None, [tmp_path / "data"])
+    token, path = loaded([tmp_path / "data"])
     assert path == tmp_path / "data/serve.token"
     assert path.stat().st_mode & 0o777 == 0o600
     assert len(token) >= 32
-    assert load_token(None, [tmp_path / "data"]) == (token, path)
+    assert loaded([tmp_path / "data"]) == (token, path)
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["serve.token"]
 
 
 def test_of_several_data_dirs_the_one_that_has_a_token_counts(tmp_path):
     for name in ("north", "south"):
         (tmp_path / name).mkdir()
-    token, _ = load_token(None, [tmp_path / "south"])
-    assert load_token(None, [tmp_path / "north", tmp_path / "south"]) == (token, tmp_path / "south/serve.token")
+    token, _ = loaded([tmp_path / "south"])
+    assert loaded([tmp_path / "north", tmp_path / "south"]) == (token, tmp_path / "south/serve.token")
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
@@ -54,6 +59,36 @@ def test_a_link_in_the_place_of_its_draft_leads_nowhere(tmp_path):
     victim.write_text("precious")
     data.mkdir()
     (data / f".serve.token-{os.getpid()}").symlink_to(victim)
-    token, path = load_token(None, [data])
+    token, path = loaded([data])
     assert (victim.read_text(), path.read_text()) == ("precious", f"{token}\n")
     assert [entry.name for entry in data.iterdir()] == ["serve.token"]
+
+
+def test_the_file_is_read_again_when_it_changes(tmp_path):
+    said = []
+    path = tmp_path / "token"
+    write(path, "0123456789abcdef")
+    file = load_token(path, [], said.append)
+    assert (file.current(), said) == ("0123456789abcdef", [])
+    write(path, "another-token-of-16")
+    assert file.current() == "another-token-of-16"
+    assert "all logins end" in said[-1]
+    for spoil, reason in [
+        (lambda: write(path, ""), "no token"), (lambda: write(path, "short"), "no token"),
+        (path.unlink, "No such file"), (lambda: write(path, "fedcba9876543210", 0o644), "others may read"),
+        (lambda: (path.unlink(), path.mkdir()), "Is a directory"),
+    ]:  # fmt: skip
+        spoil()
+        assert file.current() == ""
+        assert said[-1].startswith("nobody gets in: ")
+        assert reason in said[-1]
+    path.rmdir()
+    write(path, "fedcba9876543210")
+    assert file.current() == "fedcba9876543210"
+    count = len(said)
+    assert (file.current(), len(said)) == ("fedcba9876543210", count), "it is told once"
+
+
+def write(path, text, mode=0o600):
+    path.write_text(text)
+    path.chmod(mode)

@@ -73,7 +73,7 @@ class Served:
             return question(source)
 
         watch: Any = SimpleNamespace(name=name, data=data, current=current, ask=ask)
-        app = create_app(Crawls({name: watch}, control), Access(TOKEN, 80))
+        app = create_app(Crawls({name: watch}, control), Access(lambda: TOKEN, 80))
         self.client = TestClient(app, base_url="http://localhost", headers={"Authorization": f"Bearer {TOKEN}"})
 
     def get(self, path: str, status: int = 200) -> str:
