@@ -119,6 +119,10 @@ class StoredPage(Struct, frozen=True, kw_only=True):
     """Whether the run of the job has fetched or revalidated it."""
     recrawl_after: float | None = None
     """Seconds after which a group with `recrawl` asks for it again; None: no such group has fetched it."""
+    headers: tuple[tuple[str, str], ...] | None = None
+    """Its response headers as later answers changed them; None: they are those of its page."""
+    loader: str | None = None
+    """What loaded it (`HostPlan.loading`); None: an earlier version stored it, and did not say."""
 
 
 class HostTerms(NamedTuple):
@@ -161,6 +165,8 @@ class HostPlan(Struct, eq=False):
     """Those with files that a browser made of the page."""
     has_loader: bool = False
     """Whether a plugin loads its pages."""
+    loading: str = ""
+    """A hash of what its group has pages loaded by, a browser or a plugin; empty: by a plain request."""
     plain_hosts: frozenset[str] = frozenset()
     """The hosts that the defs name with `http:`."""
     exempt_since: int = 0

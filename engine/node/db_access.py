@@ -62,21 +62,24 @@ class DbAccess:
         """Whether a locator of the run names this host, with any port."""
         return hosts.is_name_named(self._reader, run, name)
 
-    def stored_page(self, run: int, key: bytes) -> StoredPage | None:
-        """The document of this run for a request."""
-        stored = documents.list_stored(self._reader, run, [key], float("inf"))
-        return stored[key][-1] if stored else None
+    def stored_pages(self, run: int, key: bytes) -> Sequence[StoredPage]:
+        """The documents of this run for a request, the newest last."""
+        return documents.list_stored(self._reader, run, [key], float("inf")).get(key, ())
 
-    def newest_documents(self, keys: Sequence[bytes]) -> dict[bytes, tuple[StoredPage, bytes | None]]:
-        """The newest good document of each request, of any run, with its digest."""
-        return documents.list_newest(self._reader, keys)
+    def good_documents(self, keys: Sequence[bytes]) -> dict[bytes, list[tuple[StoredPage, bytes | None]]]:
+        """The good documents of each request, of any run, with their digests; the newest last."""
+        return documents.list_good(self._reader, keys)
+
+    def is_own_document(self, job: LeasedJob, stored: StoredPage) -> bool:
+        """Whether the job had this document before, in this run or in that of the document."""
+        return documents.is_of_job(self._reader, job.id, stored.page)
 
     def page_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:
         """The response headers of each stored page; missing pages are left out."""
         return self._pages.list_headers(pages)
 
     async def page_body(self, page: int) -> StoredBody | None:
-        """The bytes of a stored page, with its X-Robots-Tag headers. Waits for the object store of a large one."""
+        """The bytes of a stored page, with the headers it came with. Waits for the object store of a large one."""
         if (row := self._pages.find(page)) is None:
             return None
         headers, frame = row

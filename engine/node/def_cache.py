@@ -14,6 +14,7 @@ from engine.model.file import FieldPath, list_file_fields, list_rendered_fields
 from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
 from engine.model.host import RetryRule
 from engine.model.job import HostPlan, JobKind, LeasedJob
+from engine.model.step import REQUIRED_FIELDS
 from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -173,6 +174,7 @@ class DefCache:
             has_loader=job.kind is JobKind.PAGE
             and (group.loader is not None or any(step.kind == "loader" for task in group.tasks for step in task.chain)),
             plain_hosts=version.plain_hosts,
+            loading=describe_loading(group),
         )
 
     def compiled_data_defs(self, job: LeasedJob) -> tuple[CompiledDataDef, ...]:
@@ -218,6 +220,22 @@ class DefCache:
     def _ensure_data_def(self, unit: ExtractionUnit) -> int:
         with self._db_lock:
             return versions.ensure_data_def(self._db, unit.data_def, unit.hash)
+
+
+def describe_loading(group: TaskGroup) -> str:
+    """A hash of what makes the documents of a group another thing than answers; empty: nothing does."""
+    plugins = [
+        (step.class_name, step.options, task.loader_code)
+        for task in group.tasks
+        for step in task.chain
+        if step.kind == "loader"
+    ]
+    if group.loader is None and not plugins:
+        return ""
+    when = None if group.loader is None else group.loader.browser.when
+    # the required fields are those of the group: a plain page that one group keeps may be too little for another
+    own = group.name if when is not None and when.missing == REQUIRED_FIELDS else ""
+    return definition_hash([group.loader, plugins, own])
 
 
 def _find_json_selector(data_def: DataDef) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, LeasedJob, StoredPage
 from engine.node.capacity import Capacity, Intake
-from engine.node.handlers.freshness import FreshnessRules, next_document_key
+from engine.node.handlers.freshness import FreshnessRules, may_serve, next_document_key
 from engine.node.node_context import NodeContext
 from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
@@ -133,9 +133,14 @@ class Leaser:
         stored = documents.list_stored(db, pages[0].run, list(keys.values()), oldest)
         if not stored:
             return jobs
-        return [self._with_document(job, stored.get(keys[job.id], ())) if job.id in keys else job for job in jobs]
+        return [self._with_document(db, job, stored.get(keys[job.id], ())) if job.id in keys else job for job in jobs]
 
-    def _with_document(self, job: LeasedJob, stored: Sequence[StoredPage]) -> LeasedJob:
+    def _with_document(self, db: Database, job: LeasedJob, stored: Sequence[StoredPage]) -> LeasedJob:
         """The job with the newest of its documents that is fresh for it; documents of other jobs may be older."""
-        fresh = next((document for document in reversed(stored) if self._freshness.is_fresh(job, document)), None)
+
+        def is_own(job: LeasedJob, document: StoredPage) -> bool:
+            return documents.is_of_job(db, job.id, document.page)
+
+        fits = (one for one in reversed(stored) if self._freshness.is_fresh(job, one) and may_serve(job, one, is_own))
+        fresh = next(fits, None)
         return job if fresh is None else self._node.def_cache.give_plan(job._replace(stored=fresh))

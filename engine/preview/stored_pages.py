@@ -133,7 +133,7 @@ def stored_document(bodies: PageStore, page: WorkedPage) -> TrialDocument:
         )
     return TrialDocument(
         body=content.body.read(),
-        headers=content.headers,
+        headers=stored.headers or content.headers,
         content_type=stored.content_type,
         url=stored.url,
         status=stored.status,

@@ -347,7 +347,7 @@ class _NoStore(DbAccess):
     def recent_answers(self, host: int) -> tuple[int, int]:  # noqa: ARG002
         return 0, 0
 
-    def newest_documents(self, keys: Sequence[bytes]) -> dict[bytes, tuple[StoredPage, bytes | None]]:  # noqa: ARG002
+    def good_documents(self, keys: Sequence[bytes]) -> dict[bytes, list[tuple[StoredPage, bytes | None]]]:  # noqa: ARG002
         return {}
 
     def page_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:  # noqa: ARG002

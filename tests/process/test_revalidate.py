@@ -1,5 +1,6 @@
 """A later run asks for stored pages with their ETag and date; those that are unchanged serve again, each row once."""
 
+import json
 import random
 import sqlite3
 import time
@@ -237,3 +238,27 @@ def test_each_group_keeps_its_own_live(project: Project, site: Site) -> None:
     project.crawl(nodes=1)
     assert sorted(site.paths) == sorted(f"/asked/{number}" for number in range(10))
     assert len(project.rows("d")) == 20
+
+
+@pytest.mark.extended
+def test_what_a_304_says_anew_is_what_is_asked_with_and_read(project: Project, site: Site) -> None:
+    def answer(request: Request) -> Page:
+        named, run = request.headers.get("if-none-match"), request.attempt
+        fits = named == f'"{run - 1}"'
+        headers = {"ETag": f'"{run}"', "Content-Type": "text/html", "X-Stock": f"<p>{run}</p>"}
+        return Page(b"" if fits else html(f"<b>sent in {run}</b>"), status=304 if fits else 200, headers=headers)
+
+    site["/a"] = answer
+    project.write(
+        f'locatorGroups: {{g: {{locators: [{{url: "{site.url("/a")}"}}]}}}}\n'
+        "taskGroups: {g: {revalidate: true, t: {dataDef: d}, u: {dataDef: e}}}\n"
+        "dataDefs:\n  d: {fields: {x: {selector: b}}}\n"
+        '  e: {query: {from: "header: X-Stock", as: html}, fields: {x: {selector: p}}}\n'
+        'hosts: {"127.0.0.1": {robots: false}}\n'
+    )
+    for run in range(1, 5):
+        project.crawl()
+        assert (project.rows("d"), project.rows("e")) == ([{"x": "sent in 1"}], [{"x": str(run)}])
+    assert [e.request.headers.get("if-none-match") for e in site.exchanges] == [None, '"1"', '"2"', '"3"']
+    shown = project.run_command("pages", "show", site.url("/a"), "--json")
+    assert json.loads(shown.out)["headers"]["etag"] == '"4"'

@@ -2,12 +2,13 @@
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from engine.http.redirects import RedirectChain, build_target_request
+from engine.http.response import redact_headers
 from engine.model.job import JobKind, LeasedJob, Request, StoredPage, document_key
 from engine.node.db_access import DbAccess
 from engine.runtime.mail_date import read_mail_date
@@ -15,6 +16,9 @@ from engine.store.pages.documents import NewDocument
 
 _ETAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
 _MAX_ETAG = 1_024
+_OF_MESSAGE = ("content-", "transfer-encoding", "connection", "keep-alive", "trailer", "upgrade")
+"""How the names of headers begin that concern one message and its body alone."""
+Headers = tuple[tuple[str, str], ...]
 _CONDITIONS = frozenset({"if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"})
 
 
@@ -57,18 +61,38 @@ class FreshnessRules:
         return group.recrawl is None and at > self.oldest(job)
 
 
+def may_serve(job: LeasedJob, stored: StoredPage, is_own: Callable[[LeasedJob, StoredPage], bool]) -> bool:
+    """Whether a document with the key of the job is one that the job would load, or has loaded.
+
+    Another rule of a browser, or another plugin, makes another document of the same answer. The job keeps its own one:
+    a changed loader makes no stored page stale.
+    """
+    return stored.loader is None or stored.loader == job.plan.loading or is_own(job, stored)
+
+
 class StoredVersion(NamedTuple):
     """The stored version of a page."""
 
     stored: StoredPage
     digest: bytes | None
     """Digest of its document."""
-    conditions: tuple[tuple[str, str], ...] = ()
+    headers: Headers = ()
+    conditions: Headers = ()
     """The headers of a request for a newer version; empty: the site gave no validators."""
 
     def add_conditions(self, request: Request) -> Request:
         """The request for a newer version."""
         return replace(request, headers=(*request.headers, *self.conditions)) if self.conditions else request
+
+    def changed_headers(self, received: Headers) -> Headers | None:
+        """Its headers as those of an answer 304 change them (RFC 9111, 3.2); None: they stay.
+
+        Those that say how the body is to be read describe what is stored, and stay.
+        """
+        new = [(name, value) for name, value in redact_headers(received) if not name.startswith(_OF_MESSAGE)]
+        names = {name for name, _ in new}
+        headers = (*[pair for pair in self.headers if pair[0] not in names], *new)
+        return None if sorted(headers) == sorted(self.headers) else headers
 
 
 class Revalidation:
@@ -84,9 +108,11 @@ class Revalidation:
 
     def load(self, jobs: Iterable[LeasedJob]) -> None:
         """Read the stored versions of the pages that these jobs ask for."""
-        keys = {job.lease_key: next_document_key(job) for job in jobs if job.stored is None and self._compares(job)}
-        versions = self._read(list(keys.values())) if keys else {}
-        self._loaded |= {lease_key: (key, versions.get(key)) for lease_key, key in keys.items()}
+        asking = [job for job in jobs if job.stored is None and self._compares(job)]
+        keys = list(map(next_document_key, asking))
+        versions = self._read(asking, keys) if keys else []
+        for job, key, version in zip(asking, keys, versions, strict=True):
+            self._loaded[job.lease_key] = key, version
 
     def forget(self, job: LeasedJob) -> None:
         """Free the state of a job, however it ended."""
@@ -99,7 +125,7 @@ class Revalidation:
         key = chain.keys[-1]
         loaded_key, version = self._loaded.pop(job.lease_key, (None, None))
         if loaded_key != key:  # the target of a redirect, or a further attempt
-            version = self._read([key]).get(key)
+            (version,) = self._read([job], [key])
         if version is None or not version.conditions:
             return version
         group = job.plan.group
@@ -126,16 +152,26 @@ class Revalidation:
         group = job.plan.group
         return group.revalidate or group.recrawl is not None
 
-    def _read(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
-        newest = self._db_access.newest_documents(keys)
-        headers = self._db_access.page_headers([stored.page for stored, _ in newest.values()])
-        return {
-            key: StoredVersion(stored, digest, list_conditions(headers.get(stored.page, ())))
-            for key, (stored, digest) in newest.items()
-        }
+    def _read(self, jobs: Sequence[LeasedJob], keys: Sequence[bytes]) -> list[StoredVersion | None]:
+        """The newest stored version for each job and the key of its document."""
+        good, is_own = self._db_access.good_documents(keys), self._db_access.is_own_document
+        newest = [
+            next((one for one in reversed(good.get(key, ())) if may_serve(job, one[0], is_own)), None)
+            for job, key in zip(jobs, keys, strict=True)
+        ]
+        as_came = self._db_access.page_headers([one[0].page for one in newest if one is not None])
+        versions: list[StoredVersion | None] = []
+        for one in newest:
+            if one is None:
+                versions.append(None)
+                continue
+            stored, digest = one
+            headers = stored.headers or as_came.get(stored.page, ())
+            versions.append(StoredVersion(stored, digest, headers, list_conditions(headers)))
+        return versions
 
 
-def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+def list_conditions(headers: Headers) -> Headers:
     """The headers that ask for a version newer than these response headers describe (RFC 9110, 13.1).
 
     Validators that break the standard are left out. So are those with `%{…}`, which would be replaced as a variable.

@@ -10,6 +10,7 @@ from engine.http.response import FetchResponse
 from engine.model.job import JobState, LeasedJob
 from engine.model.retry_policy import classify_status
 from engine.node.db_access import DbAccess
+from engine.node.handlers.freshness import may_serve
 from engine.node.handlers.login_page import leads_to_login
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
@@ -145,8 +146,9 @@ class ClaimTarget(Struct, frozen=True):
             return None
         if hop.chain.request.is_plain_get and not await self.db_access.claim_target(job, hop.chain.url):
             return self.outcomes.given_back(job, hop.chain)
-        stored = self.db_access.stored_page(job.run, hop.chain.keys[-1])
-        return None if stored is None else hop.page.use(stored)
+        found = self.db_access.stored_pages(job.run, hop.chain.keys[-1])
+        served = [stored for stored in found if may_serve(job, stored, self.db_access.is_own_document)]
+        return hop.page.use(served[-1]) if served else None
 
 
 class EndRobotsRedirects(Struct, frozen=True):

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from msgspec.structs import replace
+
 from engine.http.errors import FetchFailed
 from engine.http.redirects import RedirectChain, build_target_request
 from engine.model.job import HostPlan, JobState, LeasedJob, Request, document_key
@@ -115,7 +117,8 @@ class Fetch(PageStage, frozen=True):
                 return page.arrive(response)
         if before is None or not before.conditions or response.status != NOT_MODIFIED:
             return page.arrive(response, before)
-        after = self.revalidation.recrawl_after(job, before, None)
-        page.checked = CheckedDocument(before.stored.page, time.time(), after, tuple(chain.keys[:-1]))
-        page.use(before.stored).answer = describe_answer(response)
+        after, headers = self.revalidation.recrawl_after(job, before, None), before.changed_headers(response.headers)
+        page.checked = CheckedDocument(before.stored.page, time.time(), after, tuple(chain.keys[:-1]), headers)
+        stored = before.stored if headers is None else replace(before.stored, headers=headers)
+        page.use(stored).answer = describe_answer(response)
         return page

@@ -39,6 +39,7 @@ class JudgeStatus(PageStage, frozen=True):
             page.document = NewDocument(
                 keys=tuple(reversed(chain.keys)), url=page.url, status=page.status, content_type=page.content_type,
                 fetched_at=page.fetched_at, headers=redact_headers(response.headers), body=Body(response.take_body()),
+                loader=job.plan.loading,
             )  # fmt: skip
             if response.refusal is not None:
                 refusal, outcome = (job.host, response.refusal), self.outcomes.refused(job, page.url, response)
@@ -82,6 +83,8 @@ class ReadBody(PageStage, frozen=True):
             await page.attempt.share.grow(page.stored.size)
             page.attempt.share.finish_reading()
             page.content = await self.db_access.page_body(page.stored.page)
+            if page.content is not None and page.stored.headers is not None:
+                page.content = page.content._replace(headers=page.stored.headers)
         if page.content is None:
             missing = "its stored page is missing"
             if page.stored is None or job.kind is JobKind.EXTRACT:

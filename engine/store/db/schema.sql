@@ -290,7 +290,9 @@ CREATE TABLE documents (
     digest        BLOB NOT NULL,                   -- engine.model.content_digest
     checked_at    REAL,                            -- when the site last said that it is unchanged; null: never
     checked_run   INTEGER,                         -- the run to which it said so
-    recrawl_after REAL                             -- seconds after which an adaptive group asks for it again; null: in none
+    recrawl_after REAL,                            -- seconds after which an adaptive group asks for it again; null: in none
+    headers       TEXT,                            -- JSON: those of its page as a later 304 changed them; null: as they came
+    loader        TEXT                             -- hash of the browser's rule or the plugin that loaded it; empty: a plain request; null: unknown
 );
 CREATE INDEX documents_key ON documents(key);
 

@@ -15,13 +15,15 @@ from engine.store.pages.body import Body
 from engine.store.tables.outcome import Commit, JobOutcome, Served
 
 _ADD = """
-INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest, recrawl_after) {values}
+INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest, recrawl_after, loader)
+{values}
 """
 _ADD_ALIAS = "INSERT INTO document_aliases (key, document) {values} ON CONFLICT DO NOTHING"
 _GOOD = "d.status BETWEEN 200 AND 299 AND d.status NOT IN (204, 205, 206)"
 _ASKED_AT = "max(d.fetched_at, coalesce(d.checked_at, 0))"
 STORED_PAGE = """d.id AS "stored.page", d.url AS "stored.url", d.status AS "stored.status",
-    d.content_type AS "stored.content_type", d.size AS "stored.size", d.fetched_at AS "stored.fetched_at"
+    d.content_type AS "stored.content_type", d.size AS "stored.size", d.fetched_at AS "stored.fetched_at",
+    d.headers AS "stored.headers", d.loader AS "stored.loader"
 """
 """The columns of a document `d` for the field `stored` of a struct."""
 _WITH_CHECK = f"""{STORED_PAGE}, {_ASKED_AT} AS "stored.asked_at", d.recrawl_after AS "stored.recrawl_after" """
@@ -33,9 +35,15 @@ SELECT k.key, {_WITH_CHECK}, d.run = ?1 OR d.checked_run IS ?1 AS "stored.of_thi
 WHERE d.pruned = 0 AND (d.run = ?1 OR d.checked_run IS ?1 OR ({_GOOD} AND {_ASKED_AT} > ?2))
 ORDER BY d.fetched_at
 """
-_LIST_NEWEST = f"""
+_LIST_GOOD = f"""
 SELECT d.key, {_WITH_CHECK}, d.digest FROM documents d WHERE d.key IN ({{keys}}) AND d.pruned = 0 AND {_GOOD}
 ORDER BY d.fetched_at
+"""
+_IS_OF_JOB = """
+SELECT EXISTS (
+    SELECT 1 FROM jobs j CROSS JOIN documents d
+    CROSS JOIN jobs own ON own.run IN (j.run, d.run, d.checked_run) AND own.identity = j.identity
+    WHERE j.id = :job AND d.id = :page AND own.document = d.id)
 """
 # max(id) is one seek in the index of the key
 _LIST_EQUAL = """
@@ -49,14 +57,18 @@ SELECT d.key, d.id, {_ASKED_AT}, d.pruned FROM documents d NOT INDEXED
 ORDER BY d.key, {_GOOD} DESC, {_ASKED_AT} DESC, d.id DESC
 """
 _MARK_CHECKED = """
-WITH c (id, checked_at, run, recrawl_after) AS ({values})
+WITH c (id, checked_at, run, recrawl_after, headers) AS ({values})
 UPDATE documents SET checked_at = c.checked_at, checked_run = c.run,
-    recrawl_after = coalesce(c.recrawl_after, documents.recrawl_after)
+    recrawl_after = coalesce(c.recrawl_after, documents.recrawl_after), headers = coalesce(c.headers, documents.headers)
 FROM c WHERE documents.id = c.id
 """
 _IDS_BY_KEY = """
 SELECT d.id FROM documents d WHERE ? IN (d.run, d.checked_run) AND (d.key IN ({keys})
     OR d.id IN (SELECT document FROM document_aliases WHERE key IN ({keys})))
+"""
+_IDS_OF_RUN = """
+SELECT d.id FROM json_each(?) i CROSS JOIN documents d ON d.id = i.value
+WHERE ? IN (d.run, d.checked_run) AND d.key <> x''
 """
 _INVALIDATE = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
 _MARK_PRUNED = "UPDATE documents SET key = x'', pruned = 1 WHERE id IN (SELECT value FROM json_each(?))"
@@ -81,6 +93,8 @@ class NewDocument(Served, dict=True):
     body: Body
     recrawl_after: float | None = None
     """Seconds after which its page is asked for again; None: its group has no `recrawl`."""
+    loader: str | None = None
+    """What loaded it (`HostPlan.loading`)."""
     equal_page: int | None = None
     """The stored page that has the same body, if its digest tells the truth."""
 
@@ -104,6 +118,8 @@ class CheckedDocument(Served):
     """As that of `NewDocument`."""
     earlier_keys: tuple[bytes, ...] = ()
     """Of URLs that were redirected to it."""
+    headers: tuple[tuple[str, str], ...] | None = None
+    """Its headers as the answer changes them; None: they stay."""
 
 
 class _KeyedDocument(NamedTuple):
@@ -136,7 +152,7 @@ def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) ->
     # as bytearrays, which bind faster than bytes: Python looks for no adapter
     values = [
         (page, run, bytearray(d.keys[0] if d.keys else b""), d.url, d.status, d.content_type, d.fetched_at, d.size,
-         bytearray(d.digest), d.recrawl_after)
+         bytearray(d.digest), d.recrawl_after, d.loader)
         for page, d in documents
     ]  # fmt: skip
     db.execute_values(_ADD, values)
@@ -184,10 +200,17 @@ def list_stored(db: Database, run: int, keys: Sequence[bytes], oldest: float) ->
     return stored
 
 
-def list_newest(db: Database, keys: Sequence[bytes]) -> dict[bytes, tuple[StoredPage, bytes | None]]:
-    """By key the newest good document that was fetched under it, of whatever run, and its digest."""
-    found = db.rows(_KeyedDocument, _LIST_NEWEST.format(keys=placeholders(keys)), keys)
-    return {document.key: (document.stored, document.digest) for document in found}
+def list_good(db: Database, keys: Sequence[bytes]) -> dict[bytes, list[tuple[StoredPage, bytes | None]]]:
+    """By key the good documents that were fetched under it, of whatever run, with their digests; the newest last."""
+    good: dict[bytes, list[tuple[StoredPage, bytes | None]]] = {}
+    for document in db.rows(_KeyedDocument, _LIST_GOOD.format(keys=placeholders(keys)), keys):
+        good.setdefault(document.key, []).append((document.stored, document.digest))
+    return good
+
+
+def is_of_job(db: Database, job: int, page: int) -> bool:
+    """Whether a document is the one that a job had, in its run or in the one that fetched or checked the document."""
+    return bool(db.value(_IS_OF_JOB, {"job": job, "page": page}))
 
 
 def write(commit: Commit, made: Sequence[tuple[JobOutcome, NewDocument]]) -> None:
@@ -201,7 +224,11 @@ def write_checked(commit: Commit, made: Sequence[tuple[JobOutcome, CheckedDocume
 
 
 def mark_checked(db: Database, run: int, checked: Sequence[CheckedDocument]) -> None:
-    db.execute_values(_MARK_CHECKED, [(c.page, c.checked_at, run, c.recrawl_after) for c in checked])
+    values = [
+        (c.page, c.checked_at, run, c.recrawl_after, orjson.dumps(c.headers).decode() if c.headers else None)
+        for c in checked
+    ]
+    db.execute_values(_MARK_CHECKED, values)
     db.execute_values(_ADD_ALIAS, [(key, c.page) for c in checked for key in c.earlier_keys])
 
 
@@ -212,6 +239,11 @@ def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:
     if ids:
         db.execute(_DELETE_ALIASES_OF_KEYS.format(keys=marks, ids=placeholders(ids)), (*keys, *ids))
         invalidate_ids(db, ids)
+
+
+def invalidate_of_run(db: Database, run: int, ids: Sequence[int]) -> None:
+    """Stop reusing those of these documents that this run fetched or checked, also under URLs redirected to them."""
+    mark_lost(db, db.column(_IDS_OF_RUN, (id_list(ids), run)))
 
 
 def invalidate_ids(db: Database, ids: Sequence[int]) -> None:
@@ -247,6 +279,14 @@ def get_metadata(db: Database, document: int) -> tuple[str, int, str, int, float
     return None if row is None else (row[0], row[1], row[2], row[3], row[4])
 
 
-def get_headers(pages: Database, document: int) -> tuple[tuple[str, str], ...]:
+def get_changed_headers(db: Database, document: int) -> tuple[tuple[str, str], ...]:
+    """The headers of a document as later answers changed them; empty: they are those of its page."""
+    headers = db.value("SELECT headers FROM documents WHERE id = ?", (document,))
+    return to_headers(headers) if headers else ()
+
+
+def get_headers(db: Database, pages: Database, document: int) -> tuple[tuple[str, str], ...]:
+    if changed := get_changed_headers(db, document):
+        return changed
     headers = pages.value("SELECT headers FROM pages WHERE id = ?", (document,))
     return to_headers(headers) if headers else ()

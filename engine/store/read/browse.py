@@ -320,7 +320,7 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
             root_url=root_url,
             request=sent.request(line.url, root_url or line.url),
             defs=row.defs,
-            page=DocumentDetail(document, *metadata, documents.get_headers(pages, document) if pages else ())
+            page=DocumentDetail(document, *metadata, documents.get_headers(db, pages, document) if pages else ())
             if document is not None and metadata is not None
             else None,
             events=tuple(events.list_by_job(db, job, limit)),

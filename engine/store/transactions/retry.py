@@ -28,7 +28,7 @@ from engine.store.transactions import logins, robots, statistics, supersede
 _BATCH = 2000
 _ENDED_JOBS = """
 SELECT j.id, j.url, s.grp AS "group", s.kind, h.key AS host, l.request AS locator_request,
-    j.origin = 'locator' AS located, j.link_request AS link, coalesce(r.url, j.url) AS root_url
+    j.origin = 'locator' AS located, j.link_request AS link, coalesce(r.url, j.url) AS root_url, j.document
 FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
 CROSS JOIN hosts h ON h.id = s.host LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root
@@ -57,6 +57,7 @@ class _EndedJob(NamedTuple):
     located: bool
     link: str | None
     root_url: str
+    document: int | None
 
 
 def retry(db: Database, run: int, job_filter: JobFilter, given_by: str | None = None) -> int:
@@ -125,9 +126,12 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         step_failed = results.list_errors(db, ids)  # these are extracted again from their stored documents
         supersede.take_back_pages(db, run, ids)
         step_values.delete_checkpoints(db, ids)
-        keys = [_document_key(job) for job in ended if job.id not in step_failed]
+        asked = [job for job in ended if job.id not in step_failed]
+        keys = [_document_key(job) for job in asked]
         for start in range(0, len(keys), 500):
             documents.invalidate(db, run, keys[start : start + 500])
+        # what a browser made of its page has another key, which only the defs tell
+        documents.invalidate_of_run(db, run, [job.document for job in asked if job.document is not None])
         moves = [(job.id, home) for job in ended if (home := _original_sequence(db, run, job)) is not None]
         robots.ask_hosts_of_jobs(db, run, ids)  # of the hosts that redirects led to
         logins.ask_hosts_of_jobs(db, run, ids)

@@ -109,14 +109,16 @@ def _as_dict(document: "StoredDocument") -> dict[str, Any]:
 
 def _show(data: Path, page: str, *, body: bool, as_json: bool) -> int:
     from console.client import open_latest_run
+    from engine.store.pages import documents
     from engine.store.pages.page_store import PageStore
 
     if body and as_json:
         raise UsageError("--body and --json exclude each other", "Use one of them.")
     with open_latest_run(data) as (db, _):
         document = _find(db, data, page)
+        changed = documents.get_changed_headers(db, document.id)
     with contextlib.closing(PageStore.open_read_only(data)) as stored:
-        headers = stored.list_headers([document.id]).get(document.id, ())
+        headers = changed or stored.list_headers([document.id]).get(document.id, ())
         content = stored.read(document.id) if body else None
     if body and content is None:
         raise UsageError(f"{data}: the body of page {document.id} is missing", "The next run fetches the page again.")

@@ -9,6 +9,7 @@ from engine.model.job import StoredPage, document_key
 from engine.store.pages import documents
 from engine.store.pages.documents import CheckedDocument
 from engine.store.pages.page_store import PageStore
+from engine.store.tables.run import runs
 from tests.contract.store.harness import Page, StoreHarness, again, document
 
 ENCODED = '{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null,"userinfo":"%s"}'
@@ -77,11 +78,53 @@ def test_a_document_that_is_unchanged_is_one_of_the_run_that_asked(store: StoreH
     assert stored.of_this_run
     assert document_key("http://a/0") in documents.list_stored(store.db, other, [checked.earlier_keys[0]], 1e9)
     assert [one.page for one in documents.list_stored(store.db, other + 1, [key], 49.0)[key]] == [ids[1]]
-    [(newest, digest)] = documents.list_newest(store.db, [key, b"none"]).values()
+    [[_, (newest, digest)]] = documents.list_good(store.db, [key, b"none"]).values()
     assert (newest.page, digest) == (ids[1], found[1].digest)
     with store.db.transaction():
         documents.invalidate(store.db, other, [key])
     assert not documents.list_stored(store.db, other, [key], float("inf")), "a retry asks without a version"
+
+
+def test_a_document_has_the_headers_of_its_last_answer(store: StoreHarness, pages: PageStore) -> None:
+    url, key = "http://a/1", document_key("http://a/1")
+    found = document(url, b"1", at=10.0)
+    (id_,) = pages.add([found])
+    with store.db.transaction():
+        documents.add(store.db, store.run, [(id_, found)])
+    changed = (("etag", '"2"'), ("etag", "é"))
+    for number, headers in enumerate([None, changed, None]):  # an answer that changes nothing keeps what one changed
+        with store.db.transaction():
+            checked = CheckedDocument(id_, 50.0 + number, headers=headers)
+            documents.mark_checked(store.db, store.run + number, [checked])
+        [(stored, _)] = documents.list_good(store.db, [key])[key]
+        assert stored.headers == (changed if number else None)
+        assert documents.get_changed_headers(store.db, id_) == (changed if number else ())
+    assert pages.list_headers([id_]) == {id_: found.headers}
+
+
+def test_a_document_belongs_to_the_job_that_had_it_in_this_run_or_in_an_earlier_one(
+    store: StoreHarness, pages: PageStore
+) -> None:
+    store.seed("http://a/1", "http://a/2")
+    one, two = store.take("http://a/")
+    page = document("http://a/1", b"1")
+    page.loader = "a"
+    (id_,) = pages.add([page])
+    store.commit(store.done(one, page, page=id_))
+    [stored] = documents.list_stored(store.db, store.run, [document_key("http://a/1")], 0.0)[document_key("http://a/1")]
+    assert stored.loader == "a"
+    assert documents.is_of_job(store.db, one.id, id_)
+    assert not documents.is_of_job(store.db, two.id, id_)
+    with store.db.transaction():
+        later = runs.create(store.db, None, 1.0).seq
+        store.db.execute(
+            "INSERT INTO jobs (id, run, sequence, origin, url, identity) SELECT id + 100, ?, sequence, origin, url,"
+            " identity FROM jobs",
+            (later,),
+        )
+    one, two = one._replace(id=one.id + 100), two._replace(id=two.id + 100)
+    assert documents.is_of_job(store.db, one.id, id_)
+    assert not documents.is_of_job(store.db, two.id, id_)
 
 
 def test_only_the_document_of_a_lost_lease_is_deleted(store: StoreHarness, pages: PageStore) -> None:

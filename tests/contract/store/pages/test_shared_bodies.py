@@ -150,8 +150,8 @@ def test_unused_documents_are_deleted_but_for_the_newest_of_a_url(store: StoreHa
     assert store.db.all("SELECT id FROM documents") == [(made[1],)]
     assert store.db.all("SELECT document FROM document_aliases") == [(made[1],)]
     assert list(bodies(store)) == [made[1]]
-    newest = documents.list_newest(store.db, [document_key(URL)])
-    assert newest[document_key(URL)][0].page == made[1]
+    newest = documents.list_good(store.db, [document_key(URL)])
+    assert newest[document_key(URL)][-1][0].page == made[1]
 
 
 def test_a_bad_answer_does_not_replace_the_last_good_one(store: StoreHarness, pages: PageStore) -> None:

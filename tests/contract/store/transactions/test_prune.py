@@ -86,8 +86,8 @@ def test_the_newest_of_each_url_and_the_documents_of_the_last_done_run_stay(
     assert prune(store, pages, keep=1) == first
     assert pages.read(last[0]) == bodies[2]
     assert store.db.value("SELECT count(*) FROM jobs WHERE document IS NOT NULL") == 6
-    newest = documents.list_newest(store.db, [document_key(URLS[0])])
-    assert newest[document_key(URLS[0])][0].page == last[0]
+    newest = documents.list_good(store.db, [document_key(URLS[0])])
+    assert newest[document_key(URLS[0])][-1][0].page == last[0]
 
 
 @pytest.mark.parametrize("bodies", [(b"1", b"2", b"3"), (b"same", b"same", b"same")])
@@ -99,7 +99,7 @@ def test_keep_0_leaves_what_the_unfinished_run_has(
     end_run(store)
     assert prune(store, pages, keep=0) == last
     assert list(pages.iterate_sizes()) == []
-    assert documents.list_newest(store.db, [document_key(URLS[0])]) == {}
+    assert documents.list_good(store.db, [document_key(URLS[0])]) == {}
 
 
 def test_what_the_unfinished_run_found_unchanged_or_used_stays(store: StoreHarness, pages: PageStore) -> None:

@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from console.filter_syntax import job_filter, parse
 from engine.errors import UsageError
-from engine.model.job import JobState, LeasedJob, document_key
+from engine.model.job import JobState, LeasedJob, Request, document_key
 from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.pages import documents
@@ -97,6 +98,19 @@ def test_rows_of_a_done_job_are_deleted_and_files_rebuilt(store: StoreHarness) -
     store.commit(store.done(leased, data=['{"title":"a"}', '{"title":"b"}'], links=[Page("http://a/2")]))
     assert store.row_counts() == {"book": (3, 0)}
     assert len(store.jobs()) == 2
+
+
+def test_a_retry_invalidates_the_document_of_a_browser_which_has_another_key(store: StoreHarness) -> None:
+    store.seed("http://a/1", "http://a/2")
+    keys = [document_key(f"http://a/{number}", variant=Request(in_browser=True).variant) for number in (1, 2, 9)]
+    first = replace(document("http://a/1"), keys=(keys[0], keys[2]))
+    for number, (job, page) in enumerate(
+        zip(store.take("http://a/"), (first, replace(document("http://a/2"), keys=keys[1:2])), strict=True), 1
+    ):
+        store.commit(store.done(job, page, page=number))
+    assert set(documents.list_stored(store.db, store.run, keys, 0.0)) == set(keys)
+    assert again(store.db, store.run, job_filter("/1$", ["done"])) == 1
+    assert set(documents.list_stored(store.db, store.run, keys, 0.0)) == {keys[1]}
 
 
 def test_the_page_of_a_retried_job_is_fetched_again(store: StoreHarness) -> None:

@@ -144,10 +144,10 @@ async def test_a_repeated_body_is_not_leased_again() -> None:
 
 
 async def test_a_target_is_claimed_and_a_stored_one_is_used() -> None:
-    db_access = Mock(claim_target=AsyncMock(return_value=True), **{"stored_page.return_value": None})
+    db_access = Mock(claim_target=AsyncMock(return_value=True), **{"stored_pages.return_value": ()})
     claim = ClaimTarget(db_access, OUTCOMES)
     assert await judge(claim, hop_to()) is None
-    db_access.stored_page.return_value = STORED
+    db_access.stored_pages.return_value = [STORED]
     page = await judge(claim, hop_to())
     assert (page.stored, page.hops, page.target, page.answer) == (STORED, 1, "http://a/2", (200, "stored"))
     assert await judge(claim, hop_to(is_loaded=True)) is None

@@ -88,7 +88,7 @@ async def visit(
 ) -> VisitedPage | JobOutcome:
     """Run the stages from the start to the page, as those of a page, a sitemap or a robots.txt."""
     answers: Any = sender
-    db_access = Mock(**{"stored_page.return_value": None, "claim_target": AsyncMock(return_value=True)})
+    db_access = Mock(**{"stored_pages.return_value": (), "claim_target": AsyncMock(return_value=True)})
     obey_robots = ObeyRobots(cast(Any, rules), answers, OUTCOMES, Settings().max_attempts)
     rule = RedirectRule(Mock(spec=NamedHosts, **{"is_exempt.return_value": False, "may_be_target.return_value": False}))
     lease_again = LeaseAgain(OUTCOMES)

@@ -14,6 +14,7 @@ from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
 from engine.node.extraction.extractor import PageExtraction
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
 from engine.node.extraction.result import PageResult
+from engine.node.handlers.freshness import StoredVersion
 from engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
 from engine.node.handlers.page_stages import (
     CheckReplaced,
@@ -96,12 +97,24 @@ async def test_a_page_that_set_a_cookie_and_led_on_is_asked_again_once_the_next_
 
 
 async def test_an_unchanged_page_is_its_stored_version_and_is_checked() -> None:
-    before = Mock(stored=STORED, conditions=(("If-None-Match", '"1"'),))
+    before = StoredVersion(STORED, b"", (("etag", '"1"'),), (("If-None-Match", '"1"'),))
     page = await run(fetch(answer(304), before=before), visited(chain=start()))
     assert (page.stored, page.answer) == (STORED, (304, "12 ms"))
+    assert page.checked.headers is None
     outcome = page.complete(JobOutcome(job=JOB, state=JobState.DONE))
     assert [type(effect) for effect in outcome.effects] == [CheckedDocument]
     assert (outcome.attempts, page.checked.recrawl_after) == (1, 60.0)
+
+
+async def test_an_unchanged_page_has_the_headers_of_its_last_answer() -> None:
+    before = StoredVersion(STORED, b"", (("etag", '"1"'),), (("If-None-Match", '"1"'),))
+    response = answer(304)
+    response.headers = (("etag", '"2"'),)
+    page = await run(fetch(response, before=before), visited(chain=start()))
+    assert page.checked.headers == page.stored.headers == (("etag", '"2"'),)
+    read = await ReadBody(AsyncMock(**{"page_body.return_value": CONTENT}), OUTCOMES).run(JOB, page)
+    assert isinstance(read, VisitedPage)
+    assert read.content == CONTENT._replace(headers=(("etag", '"2"'),))
 
 
 async def test_a_job_whose_host_refused_the_login_fails_without_a_request() -> None:
