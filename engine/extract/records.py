@@ -7,6 +7,8 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from engine.errors import quote_text
+from engine.extract.documents.json_expression import list_names
 from engine.extract.documents.markup import SPANS
 from engine.extract.fields.field_texts import ConverterSource, no_converters
 from engine.extract.fields.fields import FieldReader, RecordRejected
@@ -22,9 +24,11 @@ from engine.extract.select.css import Speed
 from engine.extract.select.embedded import EmbeddedSelector
 from engine.extract.select.scope import Scope
 from engine.extract.select.selector import Selector
+from engine.extract.select.selector_syntax import JMESPATH_PREFIX
 from engine.extract.select.selectors import TableRowSelector, compile_selector
 from engine.extract.select.table_grid import meets_span
 from engine.extract.tables.table_rows import TableInvalid, TableRows
+from engine.late_regex import late_regex
 from engine.model.definition import DataDef, FilterRule
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
 from engine.urls import QueryStripper
@@ -56,6 +60,8 @@ class RecordFilter:
             raise RecordRejected(self._rule.field, self._rule.place, f"filter: {error}") from None
 
 
+_NUMBERED_COLUMN = late_regex(r"column[0-9]+_*")
+_SHOWN_COLUMNS = 8
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -129,6 +135,30 @@ class RecordExtractor:
         """The name of its dataDef."""
         return self._data_def.name
 
+    @cached_property
+    def _csv_columns(self) -> frozenset[str]:
+        """The names of columns that its fields and its block read in a CSV document."""
+        fields = [field for field in self._data_def.fields if field.scope is None and field.selector is not None]
+        texts = [text for field in fields for text in (field.selector or "", *field.fallbacks)]
+        names = set[str]()
+        for text in (self._data_def.block or "", *texts):
+            if text.strip().startswith(JMESPATH_PREFIX):
+                with suppress(ValueError):
+                    names |= list_names(text.strip().removeprefix(JMESPATH_PREFIX).strip())
+        return frozenset(name for name in names if not _NUMBERED_COLUMN.fullmatch(name))
+
+    def _read_csv(self, page: Page, budget: Budget) -> None:
+        """Find the header of a CSV document by the columns that the fields name."""
+        line, wanted = self._data_def.header_line, self._csv_columns
+        columns = page.read_csv(line, wanted).columns
+        if not wanted.isdisjoint(columns) or not (wanted or line):
+            return
+        begins = "its header" if line is None else f"line {line}"
+        has = f"{begins} is {', '.join(map(quote_text, columns[:_SHOWN_COLUMNS]))}" if columns else f"{begins} is blank"
+        names = ", ".join(sorted(wanted)[:_SHOWN_COLUMNS])
+        text = f"{self.name}: the CSV has none of the columns that the fields name ({names}): {has}"
+        budget.warn("", "no-columns", f"{text}; `header: N` in `query` gives its line")
+
     @property
     def has_fields(self) -> bool:
         """Whether it makes rows, not only links."""
@@ -165,6 +195,8 @@ class RecordExtractor:
         if self._table is not None:
             return self._read_table(Budget(page, context, patience, self._data_def.name), links_only=links_only)
         budget = Budget(page, context, patience, self._data_def.name)
+        if page.kind == "csv":
+            self._read_csv(page, budget)
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
         missing = dict.fromkeys(self._counted, 0)
@@ -272,7 +304,10 @@ class RecordExtractor:
             return iter(())
         if isinstance(self.block, EmbeddedSelector) and self._data_def.sources:
             inner = None if self._data_def.block is None else self.block.inner
-            documents = self.block.documents(budget.page)
+            documents = [*self.block.documents(budget.page)]
+            for document in documents:
+                if document.kind == "csv":
+                    self._read_csv(document, budget)
             return chain.from_iterable(_blocks_of(document, inner, budget) for document in documents)
         return _blocks_of(budget.page, self.block, budget)
 

@@ -214,6 +214,8 @@ class DataDef(Struct, frozen=True, kw_only=True):
     sources: tuple[TextSource, ...] = ()
     """Where its documents are inside the page, from the outside in; empty: it reads the page."""
     block: str | None = None
+    header_line: Annotated[int | None, OMIT_DEFAULT] = None
+    """Of a CSV document: the line of its header; None: its columns show it."""
     fields: tuple[Field, ...] = ()
     filters: tuple[FilterRule, ...] = ()
     links: tuple[Link, ...] = ()

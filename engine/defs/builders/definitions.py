@@ -166,6 +166,7 @@ class _Builder(Struct):
                 name=part.name,
                 sources=term.query.sources,
                 block=term.query.innermost.blocks,
+                header_line=term.query.innermost.header_line,
                 fields=term.fields,
                 filters=term.filters,
                 links=term.links,

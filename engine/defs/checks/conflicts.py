@@ -207,11 +207,19 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
 
 def _check_table(query: YamlNode, table: YamlNode | None, problems: Problems) -> None:
     """The keys beside `table` of a query, and whether it selects elements."""
+    is_line = (query.text_of("header") or "").isdecimal()
+    block = (query.text_of("block") or "").strip()
     if table is None:
-        if "header" in query.entries:
+        if "header" in query.entries and not is_line:
             message = "`header` needs `table`, the selector of the tables whose rows are the records"
             problems.add(query.key_place("header"), "missing-key", message)
+        elif is_line and block and not block.startswith(JMESPATH_PREFIX):
+            message = '`header: N` is a line of a CSV document, whose records `block: "jmespath: @"` selects'
+            problems.add(query.key_place("header"), "conflict", message)
         return
+    if is_line:
+        message = "`header: N` is a line of a CSV document; of `table` write rows, first or columns"
+        problems.add(query.key_place("header"), "conflict", message)
     if "block" in query.entries:
         message = "`table` and `block` both select the records; keep one"
         problems.add(query.key_place("block"), "conflict", message)

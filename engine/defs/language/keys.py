@@ -25,6 +25,7 @@ from engine.model.declaration import (
     Index,
     Kind,
     ListPath,
+    QueryHeader,
     RequestText,
     Seconds,
     SelectorOrStep,
@@ -212,10 +213,12 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     header: Annotated[
-        TableHeader | None,
+        QueryHeader | None,
         DefKey(
             "Of `table`, where the headings are: in the rows of `thead`, else in the leading ones of `th` alone (rows,"
-            " default); in the first row; or in the first column (columns), so that each further one is a record."
+            " default); in the first row; or in the first column (columns), so that each further one is a record. Of a"
+            " CSV document the line of the header; default: the first with the columns that the fields name.",
+            examples=("rows", "first", "columns", 4),
         ),
     ] = None
     selector: Annotated[Text | None, DefKey("In axis mode: selects the fact of a row.")] = None
@@ -237,7 +240,14 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
     @property
     def blocks(self) -> str | None:
         """The selector of the records."""
-        return self.block if self.table is None else join_table(self.table, self.header or "rows")
+        if self.table is None:
+            return self.block
+        return join_table(self.table, next((one for one in get_args(TableHeader) if one == self.header), "rows"))
+
+    @property
+    def header_line(self) -> int | None:
+        """The line of the header of a CSV document."""
+        return int(self.header) if self.header is not None and self.header.isdecimal() else None
 
 
 class StepTerm(Struct, frozen=True, kw_only=True):

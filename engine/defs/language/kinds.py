@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from engine.defs import url_patterns
 from engine.errors import UsageError, suggest
 from engine.extract.fields.human_dates import is_locale_selector, locale_problem
 from engine.extract.select.selector_syntax import (
+    TableHeader,
     pattern_problem,
     selector_problem,
     source_problem,
@@ -33,6 +34,7 @@ _HOURS = late_regex(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0
 _MAX_NAME_BYTES = 200
 _NUMBER = late_regex(r"[+-]?[0-9.,_]+")
 _MAX_STEP = 1_000_000_000
+_MAX_HEADER_LINE = 10_000
 _SCHEME = late_regex(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 Check = tuple[str, Callable[[Any], str | None]]
@@ -80,6 +82,13 @@ def _blank_problem(text: str) -> str | None:
 def is_step(text: str) -> bool:
     """Whether a value of `next` is a number to add, valid or not, and no selector."""
     return _NUMBER.fullmatch(text) is not None
+
+
+def _query_header_problem(text: str) -> str | None:
+    if text in get_args(TableHeader) or (text.isdecimal() and 0 < int(text[:6]) <= _MAX_HEADER_LINE):
+        return None
+    cure = suggest(text, list(get_args(TableHeader)))
+    return f"cannot be {text!r}{cure}; of a CSV document it is a line from 1 to {_MAX_HEADER_LINE:,}"
 
 
 def _step_problem(text: str) -> str | None:
@@ -390,6 +399,15 @@ KINDS: Mapping[str, ValueKind] = {
     "value": _constant(("unknown-variable", _value_problem)),
     "request text": _constant(_VARIABLES),
     "form text": _constant(_VARIABLES, ("bad-range", _brace_problem)),
+    "query header": ValueKind(
+        (_NOT_BLANK, ("unknown-value", _query_header_problem)),
+        schema={
+            "anyOf": [
+                {"enum": [*get_args(TableHeader)]},
+                {"type": "integer", "minimum": 1, "maximum": _MAX_HEADER_LINE},
+            ]
+        },
+    ),
     "header value": _constant(*_HEADER),
     "login text": _constant(_VARIABLES, ("bad-form", _line_break_problem)),
     "login URL": _text(("bad-url", _login_url_problem)),

@@ -1,9 +1,10 @@
-"""CSV: a document of rows below a header, with the delimiter that its first rows show."""
+"""CSV: a document of rows below a header, which the names of its columns show, and the delimiter."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from io import StringIO
 from itertools import islice
+from typing import NamedTuple
 
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_CHARACTERS = 16_384
@@ -17,18 +18,34 @@ _MAX_COLUMNS = 10_000
 """A wider header is not read as a table: each row has a mapping of its columns."""
 
 
-def read_csv(text: str) -> tuple[list[dict[str, str]], int]:
-    """The rows by the names of their columns, and the number of faulty rows.
+class CsvTable(NamedTuple):
+    rows: list[dict[str, str]]
+    """By the names of their columns. One without a name of its own is `column3` by its number."""
+    faulty: int
+    """Unreadable rows, which are skipped, and rows of another length than the header: extra cells are dropped, missing
+    ones absent."""
+    columns: Sequence[str]
+    """Empty: there is no header."""
 
-    Faulty rows are unreadable ones, which are skipped, and rows of another length than the header. Extra cells are
-    dropped, missing ones absent. A column without a name of its own is `column3` by its number.
+
+class _Header(NamedTuple):
+    delimiter: str
+    line: int
+    """Rows in front of it, blank ones included."""
+
+
+def read_csv(text: str, line: int | None = None, wanted: Collection[str] = ()) -> CsvTable:
+    """The rows below the header.
+
+    That is at `line`, from 1; else the one of the first rows that has the most of the `wanted` columns; else the first.
     """
     text = text.removeprefix("\ufeff").replace("\0", "\ufffd")
-    delimiter, text = _split_delimiter(text)
-    lines = _read_rows(text, delimiter)
-    header = next((row for row in lines if row), [])
+    delimiters, text = _split_delimiter(text)
+    delimiter, before = _find_header(text, delimiters, line, {*wanted})
+    lines = islice(_read_rows(text, delimiter), before, None)
+    header = next(lines, None) if line is not None else next((row for row in lines if row), None)
     if not header or len(header) > _MAX_COLUMNS:
-        return [], len(header)
+        return CsvTable([], len(header or ()), ())
     names = _name_columns(header)
     rows: list[dict[str, str]] = []
     faulty = 0
@@ -38,7 +55,7 @@ def read_csv(text: str) -> tuple[list[dict[str, str]], int]:
         elif row:
             faulty += len(row) < len(names) or any(row[len(names) :])
             rows.append(dict(zip(names, row, strict=False)))
-    return rows, faulty
+    return CsvTable(rows, faulty, names)
 
 
 def _read_rows(text: str, delimiter: str) -> Iterator[list[str] | None]:
@@ -71,26 +88,44 @@ def _is_open_at_end(cell: str, text: str) -> bool:
     return not text.rstrip("\r\n").endswith('"') and text.endswith(cell[-_LAST_CHARACTERS:])
 
 
-def _split_delimiter(text: str) -> tuple[str, str]:
-    """The delimiter of a document, and its text without Excel's line `sep=;`, which names the delimiter."""
+def _split_delimiter(text: str) -> tuple[Sequence[str], str]:
+    """The possible delimiters of a document, and its text without Excel's line `sep=;`, which names the delimiter."""
     if text[:4].lower() == "sep=" and text[4:5] in _DELIMITERS and text[5:6] in ("\r", "\n"):
         return text[4], text[5:]
-    scores = {delimiter: _score(text, delimiter) for delimiter in _DELIMITERS}
-    return max(_DELIMITERS, key=scores.__getitem__), text
+    return _DELIMITERS, text
 
 
-def _score(text: str, delimiter: str) -> tuple[int, int]:
-    """How many of the first rows are as long as the header, and this length; 0 if no line has the delimiter."""
-    sample = text[:_SAMPLE_CHARACTERS]
-    rows = [row for row in islice(_read_rows(sample, delimiter), _SAMPLE_ROWS) if row]
-    width = len(rows[0]) if rows else 0
-    return (sum(len(row) == width for row in rows), width) if width > 1 else (0, 0)
+def _find_header(text: str, delimiters: Sequence[str], line: int | None, wanted: set[str]) -> _Header:
+    """Where the header is, by the names of its columns and the lengths of the rows below it."""
+    sample = text if line is not None else text[:_SAMPLE_CHARACTERS]
+    best, scored = _Header(delimiters[0], 0), (-1, 0, 0, 0)
+    for delimiter in delimiters:
+        first = 0 if line is None else line - 1
+        rows = [*islice(_read_rows(sample, delimiter), first, first + _SAMPLE_ROWS)]
+        at = next((index for index, row in enumerate(rows) if row), 0) if line is None else 0
+        found = [len(wanted.intersection(map(_normalize, row or ()))) for row in rows]
+        if line is None and wanted and max(found, default=0):
+            at = found.index(max(found))
+        score = (found[at] if rows else 0, -at if wanted and rows and found[at] else 0, *_score(rows[at:]))
+        if score > scored:
+            best, scored = _Header(delimiter, first + at), score
+    return best
+
+
+def _score(rows: Sequence[list[str] | None]) -> tuple[int, int]:
+    """How many rows are as long as the header, the first one, and this length; 0 if no line has the delimiter."""
+    width = len(rows[0] or ()) if rows else 0
+    return (sum(len(row or ()) == width for row in rows), width) if width > 1 else (0, 0)
+
+
+def _normalize(name: str) -> str:
+    return " ".join(name.split())
 
 
 def _name_columns(header: list[str]) -> list[str]:
     names: dict[str, None] = {}
     for number, cell in enumerate(header, 1):
-        name = " ".join(cell.split())
+        name = _normalize(cell)
         if not name or name in names:
             name = f"column{number}"
         while name in names:

@@ -38,6 +38,19 @@ class JsonExpression:
             return None
 
 
+def list_names(text: str) -> set[str]:
+    """The names of keys that an expression reads. Raises `ValueError`."""
+    import jmespath
+
+    names, todo = set[str](), [jmespath.compile(text).parsed]
+    while todo:
+        node = todo.pop()
+        if node["type"] == "field":
+            names.add(str(node["value"]))
+        todo.extend(child for child in node["children"] if isinstance(child, dict))
+    return names
+
+
 def _compile_path(steps: list[str]) -> _Step:
     """A function for a path: each part behind a `[]` goes through the values of the list before it."""
     parts: list[list[str | int]] = [[]]

@@ -20,6 +20,7 @@ from engine.urls import QueryStripper
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+    from engine.extract.documents.csv_table import CsvTable
     from engine.extract.documents.xpath import PlacedElements
 
 _SEPARATORS = re.compile("[,;]")
@@ -228,14 +229,20 @@ class Page:
             if broken:
                 self.faults["a line is not JSON and was skipped"] = None
             return values
-        if self.kind == "csv":
-            from engine.extract.documents.csv_table import read_csv  # few crawls need it
+        return self.read_csv().rows if self.kind == "csv" else MISSING
 
-            rows, faulty = read_csv(self._utf8.decode())
-            if faulty:
-                self.faults["a row of the CSV does not fit its header"] = None
-            return rows
-        return MISSING
+    def read_csv(self, line: int | None = None, wanted: frozenset[str] = frozenset()) -> "CsvTable":
+        """The table of a CSV document, which is its `data` from now on. See `csv_table.read_csv`."""
+        from engine.extract.documents.csv_table import read_csv  # few crawls need it
+
+        key = ("csv", line, wanted)
+        table: CsvTable | None = self.parsed.get(key)
+        if table is None:
+            table = self.parsed[key] = read_csv(self._utf8.decode(), line, wanted)
+        if table.faulty:
+            self.faults["a row of the CSV does not fit its header"] = None
+        self.data = table.rows
+        return table
 
     @cached_property
     def json_ld(self) -> "Mapping[str, Sequence[dict[str, Any]]]":
