@@ -4,6 +4,7 @@ import errno
 import gc
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -87,7 +88,7 @@ def _invoke(words: list[str], late_command: str | None = None) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
-        (_suggest_option(error) if isinstance(error, click.NoSuchOption) else error).show()
+        _explain(error).show()
         if words[0] == "run" and "unexpected extra argument" in error.format_message():
             from engine.other_names import URL_REMEDY
 
@@ -118,15 +119,22 @@ def _invoke(words: list[str], late_command: str | None = None) -> int:
         return 3
 
 
-def _suggest_option(error: click.NoSuchOption) -> click.UsageError:
-    """The error; it names the option of the command that has another name elsewhere."""
-    from engine.other_names import OPTIONS
+def _explain(error: click.ClickException) -> click.ClickException:
+    """The error; an option that has another name elsewhere, and a word in place of a number, are told in our words."""
+    if isinstance(error, click.NoSuchOption):
+        from engine.other_names import OPTIONS
 
-    name = OPTIONS.get(error.option_name)
-    options = error.ctx.command.params if error.ctx is not None else []
-    if name is None or not any(name in option.opts for option in options):
-        return error
-    return click.UsageError(f"No such option '{error.option_name}'. Did you mean '{name}'?", error.ctx)
+        name = OPTIONS.get(error.option_name)
+        options = error.ctx.command.params if error.ctx is not None else []
+        if name is not None and any(name in option.opts for option in options):
+            return click.UsageError(f"No such option '{error.option_name}'. Did you mean '{name}'?", error.ctx)
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        kind = error.param.type
+        if isinstance(kind, click.IntRange | click.FloatRange):
+            number = "a whole number" if isinstance(kind, click.IntRange) else "a number"
+            text = re.sub(r"not a valid \w+ range", f"not {number} ({kind._describe_range()})", error.message)
+            return click.BadParameter(text, error.ctx, error.param)
+    return error
 
 
 class LazyGroup(click.Group):

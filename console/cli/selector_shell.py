@@ -16,7 +16,7 @@ from engine.errors import CrawlError, DefsError, UsageError
 from engine.extract.page.patterns import TimedPattern
 from engine.extract.select.node_value import CONTENT_ATTRIBUTES
 from engine.extract.select.selection import Selection, SelectionResult
-from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, pattern_problem, source_problem
+from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, pattern_problem, selector_problem, source_problem
 from engine.late_regex import late_regex
 from engine.model.definition import Definitions
 from engine.model.link import TextFormat, TextSource
@@ -173,6 +173,8 @@ class SelectorShell:
                 write_lines(f"the columns are: {', '.join(result.headings)}")
         else:
             selector = text if mode in ("css", "regex") else f"{mode}: {text}"
+            if mode != "regex" and (problem := selector_problem(selector)) is not None:
+                raise ValueError(problem)
             result = self._evaluate(selector, regex=mode == "regex")
         self._links = list(result.links)
         matches = plural(result.count, "match")

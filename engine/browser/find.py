@@ -18,7 +18,10 @@ def require_browser(definitions: Definitions, settings: Settings) -> None:
     if any(group.loader is not None for group in definitions.task_groups):
         find_browser(settings)
         if settings.browser_sandbox and os.geteuid() == 0:
-            remedy = "Run as another user, or set browser_sandbox = false if you trust the sites."
+            remedy = (
+                "Run as another user; or, if you trust the sites, give --set browser_sandbox=false, or write "
+                "browser_sandbox = false in crawl.toml."
+            )
             raise UsageError("`loader: browser`: Chromium has no sandbox for root", remedy)
 
 

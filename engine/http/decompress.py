@@ -93,7 +93,7 @@ def body_too_large(limit: int) -> FetchFailed:
         f"body over {limit} bytes (max_body)",
         kind="too-large",
         retryable=False,
-        remedy="Raise the setting max_body to fetch such pages.",
+        remedy="Raise the setting max_body; large feeds need more of parse_limit and parse_memory, too.",
     )
 
 

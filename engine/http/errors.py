@@ -91,6 +91,10 @@ class ProxiedNameRefused(AddressRefused):
         )
 
 
+_PLAIN_ANSWERS = ("wrong version number", "http request", "record layer failure", "packet length too long")
+"""What OpenSSL says of an answer that is no TLS."""
+
+
 def unresolved_host(host: str, error: OSError) -> FetchFailed:
     """The failure for a host without an address; a further attempt helps unless the resolver denies the host."""
     not_found = isinstance(error, socket.gaierror) and error.errno in _DNS_NOT_FOUND
@@ -105,8 +109,21 @@ def invalid_certificate(error: Exception) -> FetchFailed:
 
 def tls_failure(error: BaseException | None) -> FetchFailed:
     """The failure of a handshake."""
-    detail = getattr(error, "reason", None) or "handshake failed"
-    return FetchFailed(f"TLS: {str(detail).replace('_', ' ').lower()}", kind="tls", retryable=False)
+    detail = str(getattr(error, "reason", None) or "handshake failed").replace("_", " ").lower()
+    if detail in _PLAIN_ANSWERS:
+        detail = "the server answers without TLS at this port; is its URL http://?"
+    return FetchFailed(f"TLS: {detail}", kind="tls", retryable=False)
+
+
+class HandshakeEnded(ConnectionResetError):
+    """The server ended the connection before TLS stood."""
+
+
+def handshake_ended() -> FetchFailed:
+    """The failure where the server ends the connection before TLS stands, as one without TLS does."""
+    return FetchFailed(
+        "TLS: the server closed the connection; does it speak TLS at this port?", kind="connection", retryable=True
+    )
 
 
 def describe_os_error(number: int | None) -> str:

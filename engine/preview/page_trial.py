@@ -72,10 +72,12 @@ def link_as_dict(link: ExtractedLink) -> dict[str, Any]:
     return shown
 
 
-def find_data_def(definitions: Definitions, name: str) -> DataDef:
-    """The dataDef of that name. Raises UsageError, which suggests existing names."""
+def find_data_def(definitions: Definitions, name: str, page: str = "") -> DataDef:
+    """The dataDef of that name. Raises UsageError, which suggests existing names. `page`: what stands behind it."""
     data_def = definitions.data_def(name)
     if data_def is None:
+        if definitions.data_def(page) is not None:
+            raise UsageError(f"unknown dataDef '{name}'", f"The name stands before the page: try {page} {name}")
         names = [d.name for d in definitions.data_defs]
         raise UsageError(f"unknown dataDef '{name}'{suggest(name, names)}", "Check its name in the defs.")
     return data_def

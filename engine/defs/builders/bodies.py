@@ -73,6 +73,13 @@ def check_bodies(locator: YamlNode, problems: Problems) -> None:
             problems.add(entry.place, "bad-range", f"{message}: use smaller ranges, or several locators")
 
 
+def warn_of_json_text(node: YamlNode, problems: Problems) -> None:
+    """Warn of a quoted object or list: the server would get it as a text."""
+    if node.kind == "scalar" and node.text.lstrip().startswith(("{", "[")) and "%{" not in node.text[:2]:
+        message = "`json` is a text, and is sent with quotes; write the object without them, or use `body`"
+        problems.warn(node.place, "json-text", message)
+
+
 def iter_scalars(node: YamlNode) -> Iterator[YamlNode]:
     """The scalars of a value, without the keys of mappings."""
     if node.kind == "scalar":

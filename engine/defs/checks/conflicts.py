@@ -4,7 +4,7 @@ import re
 
 from msgspec.structs import replace
 
-from engine.defs.builders.bodies import check_bodies, iter_scalars
+from engine.defs.builders.bodies import check_bodies, iter_scalars, warn_of_json_text
 from engine.defs.builders.definitions import canonical_host
 from engine.defs.checks import fields
 from engine.defs.checks.text_sources import check_in_document, check_query
@@ -75,6 +75,7 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
     for key in bodies[1:]:
         problems.add(node.key_place(key), "conflict", f"`{key}` and `{bodies[0]}` both set the body; keep one")
     if "json" in node.entries:
+        warn_of_json_text(node.entries["json"].node, problems)
         for part in iter_scalars(node.entries["json"].node):
             _check_env_variables(part, problems)
     check_bodies(node, problems)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from engine.defs import url_patterns
-from engine.defs.builders.bodies import iter_scalars
+from engine.defs.builders.bodies import iter_scalars, warn_of_json_text
 from engine.defs.checks.conflicts import check_header_names
 from engine.defs.checks.fields import check_candidates
 from engine.defs.checks.series import add_no_content, has_content
@@ -255,6 +255,7 @@ def _expands_elsewhere(node: YamlNode) -> bool:
 def _check_request(node: YamlNode, problems: Problems) -> None:
     """Check what a link or the next page sends, without its headers."""
     if "json" in node.entries:
+        warn_of_json_text(node.entries["json"].node, problems)
         if "form" in node.entries:
             problems.add(node.key_place("json"), "conflict", "`json` and `form` both set the body; keep one")
         if (node.text_of("method") or "").upper() == "GET":

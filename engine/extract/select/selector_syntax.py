@@ -31,6 +31,7 @@ _CSS_HINTS = (
     (late_regex(r"^jmespath\b"), "write `jmespath: …` on JSON, and `jmespath(CSS): …` on the JSON in an element"),
     (late_regex(r"^json-?ld\b", re.IGNORECASE), "write `jsonld: TYPE.path`"),
     (late_regex(r"^table(?:\(\w*\))?:\s"), "write `query: {{table: …}}` for the rows of a table"),
+    (late_regex(r"^response\.(?:css|xpath)\(|^soup\.|^\$\("), "write the selector alone, such as `li a`"),
     (late_regex(r"::?text\b"), "`::text` is not CSS; the text is the default, or write `attribute: ownText`"),
     (late_regex(r"::attr\(\s*([^)]*?)\s*\)"), "`::attr(…)` is not CSS; write `attribute: {0}` instead"),
     (

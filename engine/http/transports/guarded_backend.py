@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import httpcore
 
 from engine.http.address_guard import Resolver, connect, end_in_order
-from engine.http.errors import describe_os_error, invalid_certificate, tls_failure
+from engine.http.errors import HandshakeEnded, describe_os_error, invalid_certificate, tls_failure
 from engine.http.transports.loose_head import is_strict, read_loosely
 from engine.http.transports.proxies import ProxyFailed
 
@@ -121,7 +121,7 @@ class TlsStream(GuardedStream):
         try:
             await self._run(self._tls.do_handshake)
         except (httpcore.NetworkError, ssl.SSLEOFError) as error:
-            raise ConnectionResetError(errno.ECONNRESET, "closed during the handshake") from error
+            raise HandshakeEnded(errno.ECONNRESET, "closed during the handshake") from error
 
     async def read_some(self, max_bytes: int) -> bytes:
         try:

@@ -21,9 +21,11 @@ from engine.errors import one_line
 from engine.http.address_guard import GuardedAddress
 from engine.http.errors import (
     FetchFailed,
+    HandshakeEnded,
     NoFileLeft,
     StaleConnection,
     describe_os_error,
+    handshake_ended,
     invalid_certificate,
     tls_failure,
     unresolved_host,
@@ -286,6 +288,8 @@ def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> Fe
             return tls_failure(cause)
         if isinstance(cause, socket.gaierror):
             return unresolved_host(host, cause)
+        if isinstance(cause, HandshakeEnded):
+            return handshake_ended()
     ended = _describe_end(chain, in_body=in_body)
     if ended is not None:
         return FetchFailed(ended, kind="connection", retryable=True)

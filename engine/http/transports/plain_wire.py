@@ -12,7 +12,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from engine import urls
 from engine.http.address_guard import GuardedAddress, connect, connect_failure, end_in_order
-from engine.http.errors import FailureKind, FetchFailed, StaleConnection, describe_os_error
+from engine.http.errors import FailureKind, FetchFailed, StaleConnection, describe_os_error, handshake_ended
 from engine.http.exchange import OutgoingRequest, WireBody, WireResponse
 from engine.http.transports.guard import Resolvers
 from engine.http.transports.idle_connections import IdleConnections
@@ -105,6 +105,7 @@ class PlainWire(httpx.AsyncBaseTransport):
         """A new connection. Raises FetchFailed, GuardedAddress, NoFileLeft."""
         host, _, port = urls.host_key(origin).rpartition(":")
         tls = None if origin.startswith("http:") else self._tls or self._tls_contexts.find(None, http2=False)
+        connected = None
         try:
             connected = await connect(self._resolvers.find(exempt=exempt), host, int(port), exempt=exempt)
             _, connection = await asyncio.get_running_loop().create_connection(
@@ -113,6 +114,8 @@ class PlainWire(httpx.AsyncBaseTransport):
         except GuardedAddress:
             raise
         except (OSError, RuntimeError, ValueError) as error:  # uvloop raises RuntimeError, too
+            if connected is not None and isinstance(error, ConnectionError | ssl.SSLEOFError):
+                raise handshake_ended() from error
             raise connect_failure(error, host) from error
         return connection
 

@@ -37,7 +37,7 @@ SELECT proname FROM pg_proc WHERE proname = ANY($1) AND proname NOT IN ('random'
 """
 _USER_ERRORS = ("0A", "21", "22", "25006", "2BP", "42", "54")
 """The beginnings of the codes of errors that are the statement's own."""
-_CANCELLED = "57014"
+_CANCELLED, _UNDEFINED_TABLE = "57014", "42P01"
 
 
 @contextlib.contextmanager
@@ -110,6 +110,8 @@ class _ServerCursor:
                 raise UsageError(f"the statement was stopped after {self._seconds:g} s", hint) from error
             if state.startswith(_USER_ERRORS):
                 hint = f"Write PostgreSQL's SQL. The tables are {', '.join(read_tables())}."
+                if state == _UNDEFINED_TABLE:
+                    hint = "The rows of all dataDefs are in the table `rows`, in its column `data`. " + hint
                 raise UsageError(f"SQL: {cause.diag.message_primary}", hint) from error
             raise
         finally:

@@ -10,6 +10,7 @@ from engine.errors import plural
 from engine.model.job import JobKind
 from engine.model.run import RunState
 from engine.store.db.connector import Database
+from engine.store.read.failures import group_failures
 from engine.store.tables.job import sequences
 from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth
@@ -119,7 +120,8 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         code = "dropped-field" if drop.field else "dropped-rows"
         warnings.append(DataWarning(code, text, drop.data_def, drop.host, drop.ended, drop.field or None))
     for host in db.rows(_HostCounts, _HOSTS, (run.seq,)):
-        warnings += _of_host(host)
+        failures = [] if host.pages else group_failures(db, run.seq, 1, host.key)
+        warnings += _of_host(host, *(one.reason for one in failures))
     for streak in page_repeats.list_found(db, run.seq):
         text = f"{streak.pages:,} pages of {streak.host} in a row gave the same text and fields: {streak.pattern}"
         text += f"; max_repeats skipped {streak.skipped:,}" if streak.skipped else ""
@@ -232,7 +234,8 @@ def _of_comparison(now: Baseline, run: str, then: Baseline) -> Iterator[DataWarn
                 yield DataWarning("less-filled", text, name, subject=field)
 
 
-def _of_host(counts: _HostCounts) -> Iterator[DataWarning]:
+def _of_host(counts: _HostCounts, reason: str = "") -> Iterator[DataWarning]:
+    """`reason`: why most pages of a host that gave none failed."""
     host, blocked = counts.key, counts.blocked
     if counts.rejected and counts.rejected >= counts.records:
         yield DataWarning("all-rejected", f"every record of {host} was rejected ({counts.records:,})", host=host)
@@ -243,5 +246,5 @@ def _of_host(counts: _HostCounts) -> Iterator[DataWarning]:
     if failed and failed >= FAILING_SHARE * requests and (failed >= MIN_FAILED or not counts.pages):
         kinds = ((counts.errors + blocked, "bad"), (counts.gone, "gone"))
         named = " and ".join(f"{count:,} {word}" for count, word in kinds if count)
-        text = f"{named} of {plural(requests, 'answer')} of {host}"
+        text = f"{named} of {plural(requests, 'answer')} of {host}{': ' if reason else ''}{reason}"
         yield DataWarning("failing-requests", text, host=host)

@@ -153,8 +153,17 @@ class _Statement:
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return DatabaseBusy(f"{self._crawl.path}: {text}", "Run the command again.")
         if code is None or code & 0xFF in _USER_ERROR_CODES:
-            return UsageError(f"SQL: {text}", "`PRAGMA table_list` and `PRAGMA table_info(NAME)` show the tables.")
+            return UsageError(f"SQL: {text}", self._remedy(text))
         return StorageError(f"{self._crawl.path}: {text}", "Check the disk and the permissions of the data directory.")
+
+    def _remedy(self, text: str) -> str:
+        """Where to look for what a statement names; a dataDef is no table."""
+        _, missing, name = text.partition("no such table: ")
+        known = self._crawl.all("SELECT 1 FROM data_defs WHERE name = ? LIMIT 1", (name,)) if missing else []
+        if not known:
+            return "`PRAGMA table_list` and `PRAGMA table_info(NAME)` show the tables."
+        of_name = f"data_def IN (SELECT id FROM data_defs WHERE name = '{name}')"
+        return f"The rows of all dataDefs are in `rows`: SELECT data ->> '$.FIELD' FROM rows WHERE {of_name}"
 
     def _is_timed_out(self) -> bool:
         return self._computed + time.monotonic() - self._resumed_at > self._seconds

@@ -40,6 +40,7 @@ def invoke(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, s
         ("--data x jobs --match y", "A command stands before its options: crawl-console jobs …"),
         ("query SELECT --json --csv", "--json, --csv and --table exclude each other"),
         ("query SELECT --table --csv", "--json, --csv and --table exclude each other"),
+        ("try http://a/ book", "The name stands before the page: try book http://a/"),
         ("run --no-ui -o out.txt", "-o out.txt: unknown suffix '.txt'"),
         ("run --no-ui -o out", "-o out: unknown suffix ''"),
         ("run --no-ui -o out.xls", "Use .csv, .jsonl, .json, .parquet, .xlsx, .db, .sqlite or .duckdb."),

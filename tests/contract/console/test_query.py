@@ -200,3 +200,11 @@ def test_without_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         assert ended.value.code == 2
         assert "no run yet" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_def_is_no_table_and_its_rows_are_found(query: Output, crawled: StoreHarness) -> None:
+    name = crawled.db.value("SELECT name FROM data_defs LIMIT 1")
+    code, _, err = query(f"SELECT * FROM {name}")
+    assert (code, f"SQL: no such table: {name}" in err) == (2, True)
+    statement = err.partition("in `rows`: ")[2].strip()
+    assert query(statement.replace("FIELD", "title"))[:2] == (0, "data ->> '$.title'\r\nPříběh\r\n")

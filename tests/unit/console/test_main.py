@@ -144,6 +144,7 @@ def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> N
         (["run", "http://a.example/"], "To crawl a page, write its URL into `locators` of the defs"),
         (["run", "-O", "rows.csv"], "Did you mean '-o'?"),
         (["run", "-s", "A=1"], "Did you mean '--set'?"),
+        (["serve", "--port", "http"], "'http' is not a whole number (0<=x<=65535)"),
         (["export", "-f", "csv"], "Did you mean '--format'?"),
         (["run", "--set", "DOWNLOAD_DELAY=1"], "unknown setting 'DOWNLOAD_DELAY'; write `delay`"),
         (["run", "--set", "CONCURRENT_REQUESTS=1"], "write `concurrency`"),

@@ -43,6 +43,8 @@ FIELD = "dataDefs: {d: {fields: {x: {selector: h1}}}}\n"
             "9 spaces",
         ),
         (START + TASK + FIELD + "hosts: {x.example: {delay: 500ms}}\n", "write 0.5, in seconds"),
+        (START + TASK + FIELD.replace("h1", "'response.css(\"li\").get()'"), "write the selector alone"),
+        (START.replace("}]}}", ", json: '{a: 1}'}]}}") + TASK + FIELD, "is a text, and is sent with quotes"),
         ("locatorGroups: {a: {locators: []}}\n" + TASK + FIELD, "write `locators: [{url: …}]`"),
         (START + "taskGroups: {a: }\n" + "dataDefs: {}\n", "`a` is empty; write `a: {page: {dataDef: …}}`"),
         (START + TASK + "dataDefs: {d: {fields: [x, y]}}", "write `fields: {title: {selector: …}}`"),

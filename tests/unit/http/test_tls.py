@@ -127,4 +127,14 @@ def test_a_server_without_tls_is_refused_at_once(trust: Trust) -> None:
 
     with serving(serve) as url, pytest.raises(FetchFailed) as caught:
         fetch(url, trust)
-    assert caught.value.reason == "TLS: wrong version number"
+    assert caught.value.reason == "TLS: the server answers without TLS at this port; is its URL http://?"
+
+
+def test_a_server_that_closes_before_tls_stands_is_told_and_asked_again(trust: Trust) -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(16_384)
+
+    with serving(serve) as url, pytest.raises(FetchFailed) as caught:
+        fetch(url, trust)
+    assert caught.value.reason == "TLS: the server closed the connection; does it speak TLS at this port?"
+    assert caught.value.retryable

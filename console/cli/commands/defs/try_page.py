@@ -62,7 +62,7 @@ def try_(
     run_id = None if stored is None else stored.origin.run
     definitions, settings = load_defs(defs, assigned, arguments, data, run_id, base_url=base_url)
     definitions = complete_tables(definitions, settings)
-    target = find_data_def(definitions, data_def)
+    target = find_data_def(definitions, data_def, str(source or ""))
     page = stored or find_page(str(source), url, data_def, definitions, settings, browser=browser)
     document = page.document
     with ExtractionClient(settings) as client:
