@@ -10,10 +10,9 @@ import signal
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
-from playwright.async_api import Browser, CDPSession, Playwright, async_playwright
+from playwright.async_api import Browser, Playwright, async_playwright
 from playwright.async_api import Error as BrowserError
 
 from engine.browser.messages import (
@@ -56,8 +55,7 @@ _ARGUMENTS = (
     "--proxy-bypass-list=<-loopback>",
 )
 _LEFT_OUT = ("--disable-popup-blocking",)
-"""Arguments of playwright: windows that scripts open are blocked before they load anything."""
-_WINDOWS = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True, "filter": [{"type": "page"}]}
+"""Arguments of playwright: scripts open no windows by themselves, without an action of the defs."""
 _HEALTH_SECONDS = 20.0
 """A browser that opens no page within them is replaced."""
 _WATCH_SECONDS = 1.0
@@ -81,8 +79,6 @@ class BrowserChild:
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
         self._profiles = ""
-        self._windows: CDPSession
-        """Hears of each new window."""
         self._shows = False
         self._agent = ""
         """The User-Agent of the browser."""
@@ -168,24 +164,12 @@ class BrowserChild:
             ignore_default_args=[*_LEFT_OUT], chromium_sandbox=launch.sandbox, timeout=launch.seconds * 1000,
             handle_sigint=False, handle_sigterm=False, handle_sighup=False,
         )  # fmt: skip
-        self._windows = await browser.new_browser_cdp_session()
-        self._windows.on("Target.attachedToTarget", lambda event: self._tasks.start(self._judge_window(event)))
-        await self._windows.send("Target.setAutoAttach", _WINDOWS)
         context = await browser.new_context()
         page = await context.new_page()
         own = str(await page.evaluate("navigator.userAgent"))
         await context.close()
         self._agent = own.replace("HeadlessChrome", "Chrome")
         return str(browser.version)
-
-    async def _judge_window(self, event: dict[str, Any]) -> None:
-        """Close a window that a page opened, before it asks for anything."""
-        info = event["targetInfo"]
-        with contextlib.suppress(BrowserError):
-            if info.get("openerId"):
-                await self._windows.send("Target.closeTarget", {"targetId": info["targetId"]})
-            else:
-                await self._windows.send("Target.detachFromTarget", {"sessionId": event["sessionId"]})
 
     async def _watch_memory(self, limit: int) -> None:
         """End the largest page where the browser has more memory than it may."""

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import CDPSession, Page
+from playwright.async_api import CDPSession, Page, Route
 from playwright.async_api import Error as BrowserError
 
 from engine.browser.document import to_pattern
@@ -20,7 +20,7 @@ _MAX_REQUESTS = 2_000
 _URL_CHARACTERS = 200
 _ANY = to_pattern("*")
 _NO_WINDOWS = "window.open = () => null"
-"""A window that a script opens asks for its document before it can be closed."""
+"""Of the most usual way to open one, scripts see that it is blocked."""
 Ask = Callable[[May], Awaitable[Verdict]]
 """Has the node judge a URL."""
 
@@ -33,6 +33,7 @@ class PageTraffic:
         self._visit = visit
         self._ask = ask
         self._clock = clock
+        self._page: Page | None = None
         self._main_frame = ""
         self.leads_to = ""
         """Another document, for which the page is left."""
@@ -63,8 +64,10 @@ class PageTraffic:
 
     async def watch(self, page: Page, devtools: CDPSession) -> None:
         """Judge what the page asks for from now on."""
+        self._page = page
         await page.add_init_script(_NO_WINDOWS)
-        await page.route_web_socket(_ANY, self._judge_socket)
+        page.context.on("page", lambda window: self._judging.start(self._close_window(window)))
+        await page.context.route_web_socket(_ANY, self._judge_socket)
         devtools.on("Fetch.requestPaused", lambda event: self._judging.start(self._judge(devtools, event)))
         devtools.on("Network.loadingFinished", lambda event: self._finished(event["requestId"]))
         devtools.on("Network.loadingFailed", lambda event: self._finished(event["requestId"]))
@@ -73,8 +76,27 @@ class PageTraffic:
         await devtools.send("Network.enable")
         await devtools.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
 
+    async def forbid_windows(self) -> None:
+        """Have windows ask for nothing, before an action that may open one.
+
+        The driver asks here before their first request; that of a page without actions opens none.
+        """
+        assert self._page is not None
+        await self._page.context.route(_ANY, self._judge_window)
+
     def close(self) -> None:
         self._judging.cancel()
+
+    async def _judge_window(self, route: Route) -> None:
+        is_own = False
+        with contextlib.suppress(BrowserError):  # of the document of a window
+            is_own = route.request.frame.page is self._page
+        with contextlib.suppress(BrowserError):
+            await (route.continue_() if is_own else route.abort())
+
+    async def _close_window(self, window: Page) -> None:
+        with contextlib.suppress(BrowserError):
+            await window.close()
 
     async def _judge(self, devtools: CDPSession, event: dict[str, Any]) -> None:
         """Let one request go on, or not. Each hop of a redirect comes here."""

@@ -214,6 +214,8 @@ class PageVisit:
             return
         await self._reach(page, self._visit.rule.wait or "load")
         self._traffic.may_go_on = True
+        if self._visit.rule.actions:
+            await self._traffic.forbid_windows()
         for number, action in enumerate(self._visit.rule.actions, 1):
             await self._act(page, action, number)
 

@@ -65,19 +65,24 @@ def test_the_rules_of_another_host_hold_where_they_are_known(front: Front, secon
 
 
 def test_windows_and_shared_workers_ask_for_nothing(front: Front) -> None:
-    front.pages = 1
+    front.pages = 6
     front.site["/shared.js"] = Page("fetch('/closed/shared')", headers=SCRIPT)
     buttons = {
         "a": "<a id=a target=_blank href=/closed/a>a</a>",
         "b": "<a id=b target=_blank rel=noopener href=/closed/b>b</a>",
         "c": "<button id=c onclick=\"window.open('/closed/c')\">c</button>",
         "d": "<form action=/closed/d target=_blank><button id=d>d</button></form>",
+        "e": "<button id=e onclick=\"Object.assign(document.createElement('a'),"
+        " {href: '/closed/e', target: '_blank', rel: 'opener'}).click()\">e</button>",
+        "f": "<a id=f target=_blank rel=opener href=\"javascript:fetch('/closed/f')\">f</a>",
     }  # fmt: skip
     script = "try { new SharedWorker('/shared.js') } catch (e) {}; open('/closed/open')"
-    front.site["/p/1"] = html(f"{''.join(buttons.values())}<script>{script}</script>{DONE}")
+    page = html(f"{''.join(buttons.values())}<script>{script}</script>{DONE}")
+    for number in range(1, 7):
+        front.site[f"/p/{number}"] = page
     clicks = ", ".join(f"{{click: '#{name}'}}" for name in buttons)
     front.write(f"{{browser: {{wait: .item, actions: [{clicks}, {{wait: 1}}]}}}}")
-    assert [row["name"] for row in front.crawl()] == ["done"]
+    assert [row["name"] for row in front.crawl()] == ["done"] * 6
     assert [path for path in front.site.paths if path.startswith("/closed/")] == []
 
 

@@ -131,8 +131,14 @@ async def test_a_job_starts_in_its_turn_or_is_given_back() -> None:
     given_back = JobOutcome(job=JOB, state=JobState.READY)
     assert await run(WaitForTurn(Mock(admit=AsyncMock(return_value=given_back))), page) is given_back
     started.assert_not_called()
-    assert await run(WaitForTurn(Mock(admit=AsyncMock(return_value=None))), page) is page
+    admitted = Mock(admit=AsyncMock(return_value=None), **{"renders.return_value": True})
+    assert await run(WaitForTurn(admitted), page) is page
+    started.assert_not_called()
+    page.attempt.on_send()
     started.assert_called_once_with()
+    admitted.renders.return_value = False
+    assert await run(WaitForTurn(admitted), page) is page
+    assert started.call_count == 2
 
 
 def judge() -> JudgeStatus:
