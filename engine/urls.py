@@ -1,15 +1,19 @@
 """URLs by the WHATWG rules: normalize, join, host, origin, credentials, dropped keys."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import translate
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote_plus, unquote, unquote_plus
 
 from ada_url import URL, join_url, normalize_url
 
 from engine.late_regex import late_regex
+
+if TYPE_CHECKING:
+    from engine.model.definition import Definitions
 
 FILE_HOST_KEY = "file:0"
 """The host key of all `file:` URLs."""
@@ -48,13 +52,15 @@ _SECRET_KEY = late_regex(r"password|secret|scram_", re.IGNORECASE)
 _PATH_PARAMETER = late_regex(r";([^;/=]*)=[^;/]*")
 """`;jsessionid=7`, which a segment of a path may hold besides its name."""
 _SOCKS = late_regex(r"(socks5h?)://", re.IGNORECASE)
+_HOMES = ("#/", "#!", "#!/")
+"""Fragments of the page that has none."""
 _NO_RULE = object()
 
 
-def normalize(url: str) -> str | None:
+def normalize(url: str, *, keeps_route: bool = False) -> str | None:
     """The absolute http(s) URL without fragment and surrounding space; None for any other text.
 
-    Normalizing twice changes nothing.
+    `keeps_route`: with the fragment that is a route. Normalizing twice changes nothing.
     """
     if is_normal(url):
         return url
@@ -62,7 +68,7 @@ def normalize(url: str) -> str | None:
         href = normalize_url(url)
     except ValueError:
         return None
-    return _strip_fragment(href)
+    return _strip_fragment(href, keeps_route=keeps_route)
 
 
 def is_normal(url: str) -> bool:
@@ -70,16 +76,23 @@ def is_normal(url: str) -> bool:
     return _NORMAL.fullmatch(url) is not None and "xn--" not in url
 
 
-def join(base: str, href: str, keep_fragment: bool = False) -> str | None:
+def route_of(url: str) -> str:
+    """The fragment by which scripts choose what a document shows: `#/tea/1`, `#!tea`. Empty: another one, or none."""
+    mark = url.find("#")
+    return "" if mark < 0 or url[mark + 1 : mark + 2] not in ("/", "!") or url[mark:] in _HOMES else url[mark:]
+
+
+def join(base: str, href: str, keep_fragment: bool = False, *, keeps_route: bool = False) -> str | None:
     """The URL of `href` on a page at `base`, normalized; None when it is invalid or not http(s).
 
     With `keep_fragment`, for the value of a url field, the fragment stays and any scheme is allowed.
+    `keeps_route`: as of `normalize`.
     """
     try:
         joined = join_url(base, href)
     except ValueError:
         return None
-    return joined if keep_fragment else _strip_fragment(joined)
+    return joined if keep_fragment else _strip_fragment(joined, keeps_route=keeps_route)
 
 
 def is_http_url(url: str) -> bool:
@@ -202,9 +215,10 @@ def split_userinfo(url: str) -> tuple[str, str]:
     return (url, "") if match is None else (match[1] + bare[match.end() :], match[2])
 
 
-def resolve(url: str, base: str | None) -> str | None:
+def resolve(url: str, base: str | None, *, keeps_route: bool = False) -> str | None:
     """The URL of a seed as written, normalized; `base`: of relative ones. None if it is not an http, https or file URL.
 
+    `keeps_route`: as of `normalize`.
     A `file:` URL without a slash is relative to the current folder. None, too, for a list that was not in UTF-8:
     U+FFFD, which stands for its bytes, is not part of any URL.
     """
@@ -215,7 +229,7 @@ def resolve(url: str, base: str | None) -> str | None:
     if base and is_file_url(base) and not is_http_url(url):
         folder = _file_url(base)
         return None if folder is None else resolve_below(folder.rstrip("/") + "/", url)
-    return join(base, url) if base else normalize(url)
+    return join(base, url, keeps_route=keeps_route) if base else normalize(url, keeps_route=keeps_route)
 
 
 def scheme_hint(url: str) -> str:
@@ -285,12 +299,14 @@ def _file_url(url: str) -> str | None:
     return href.partition("#")[0] if href.startswith("file:///") else None
 
 
-def _strip_fragment(href: str) -> str | None:
+def _strip_fragment(href: str, *, keeps_route: bool) -> str | None:
     if not href.startswith(("http://", "https://")):
         return None
     # A normalized http URL has a raw "#" only where its fragment begins.
     mark = href.find("#")
-    return href if mark < 0 else href[:mark]
+    if mark < 0:
+        return href
+    return href[:mark] + route_of(href) if keeps_route else href[:mark]
 
 
 def _authority(url: str) -> str:
@@ -299,22 +315,37 @@ def _authority(url: str) -> str:
 
 
 class QueryStripper:
-    """The compiled `drop` rules of one def version. Thread-safe."""
+    """What a def version says of URLs: its compiled `drop` rules, and groups whose URLs have routes. Thread-safe."""
 
-    def __init__(self, rules: Mapping[str, Iterable[str]]) -> None:
+    def __init__(self, rules: Mapping[str, Iterable[str]], routed: Iterable[str] = ()) -> None:
         """`rules`: patterns of keys by host, with or without a port; with a port and empty: that port drops nothing."""
-        plain = repr(sorted((name, sorted(patterns)) for name, patterns in rules.items()))
+        self.routed = frozenset(routed)
+        """The groups whose URLs keep their routes."""
+        plain = repr((sorted((name, sorted(patterns)) for name, patterns in rules.items()), sorted(self.routed)))
         self.key = blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         """Strippers with the same key do the same."""
         self._keys_by_host = {name: _compile(patterns) for name, patterns in rules.items()}
 
     @classmethod
-    def from_rules(cls, rules: Mapping[str, Iterable[str]]) -> "QueryStripper | None":
+    def from_rules(cls, rules: Mapping[str, Iterable[str]], routed: Collection[str] = ()) -> "QueryStripper | None":
         """The stripper of these rules; None without a rule, so that URLs cost nothing then."""
-        return cls(rules) if rules else None
+        return cls(rules, routed) if rules or routed else None
+
+    @classmethod
+    def from_definitions(cls, definitions: "Definitions") -> "QueryStripper | None":
+        """As `from_rules`, of the hosts and groups of the defs."""
+        from engine.model.fingerprint import list_query_rules, list_routed_groups
+
+        return cls.from_rules(list_query_rules(definitions), list_routed_groups(definitions))
 
     def strip_url(self, url: str) -> str:
-        """A normalized URL without fragment and the keys that its host drops; the rest stays byte for byte."""
+        """A normalized URL without the keys that its host drops; the rest stays byte for byte, its route too."""
+        if not self._keys_by_host:
+            return url
+        url, mark, route = url.partition("#")
+        return f"{self._strip(url)}{mark}{route}"
+
+    def _strip(self, url: str) -> str:
         bare, mark, query = url.partition("?")
         if not mark and ";" not in bare:
             return url

@@ -110,7 +110,7 @@ class BrowserLoader:
     ) -> Visit:
         headers, route = request.joined_headers(), page.find_access(urls.host_key(request.target)).route
         return Visit(
-            url=request.target,
+            url=request.target + (request.route or ""),
             headers=tuple([(name, value) for name, value in headers.items() if name.lower() not in _OWN_HEADERS]),
             cookies=tuple(list_cookies(request, self._fetcher.site_cookies(request) if sends_cookies else ())),
             agent=self._settings.full_user_agent,
@@ -137,10 +137,11 @@ class BrowserLoader:
     def _to_response(
         self, url: str, request: OutgoingRequest, answer: Rendered, page: ProxyPass, seconds: float
     ) -> RenderedResponse:
-        written = answer.leads_to.encode("utf-8", "replace") or None
-        location, problem = redirect_target(answer.status, written, request.target)
+        written, route = answer.leads_to.encode("utf-8", "replace") or None, request.route or ""
+        # the browser has given the target its route
+        location, problem = redirect_target(answer.status, written, request.target, "")
         limit = read_rate_limit(answer.status, answer.headers)
-        final = None if answer.leads_to else urls.normalize(answer.url)
+        final = None if answer.leads_to else urls.normalize(answer.url, keeps_route=bool(route))
         files = _split_files(answer)
         body = files.pop("")
         headers = [pair for pair in answer.headers if not pair[0].startswith(FILE_HEADER)]
@@ -157,7 +158,7 @@ class BrowserLoader:
             location_problem=problem,
             retry_after=limit.wait,
             exceeds_rate=limit.is_exceeded,
-            loaded_url=None if final in (None, request.target) else final,
+            loaded_url=None if final in (None, request.target + route) else final,
             files=files,
             notes=self._select_notes(urls.host_key(url), answer.notes, page),
         )

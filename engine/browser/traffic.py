@@ -104,7 +104,8 @@ class PageTraffic:
         url, error = asked["url"], "BlockedByClient"
         with contextlib.suppress(BrowserError, ValueError):  # ValueError: no URL that can be judged
             if kind == "Document" and event.get("frameId") == self._main_frame:
-                error = "" if await self._may_leave_for(url, asked.get("method", "GET")) else "Aborted"
+                target = url + asked.get("urlFragment", "")
+                error = "" if await self._may_leave_for(target, asked.get("method", "GET")) else "Aborted"
             elif not self._is_blocked(url, kind) and not await self._is_refused(url):
                 error = ""
         with contextlib.suppress(BrowserError):

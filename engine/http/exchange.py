@@ -174,6 +174,8 @@ class OutgoingRequest(httpx.Request):
     It sets the public attributes itself: the constructor of `httpx.Request` adds headers.
     """
 
+    route: str | None = None
+    """The fragment of its URL that a browser goes to; None: its page is for no browser."""
     is_repeated = False
     """Whether a stale connection got it before: it is sent on a new one."""
     headers: CIMultiDict[str]  # type: ignore[assignment]  # for its cost; middleware gets those of httpx

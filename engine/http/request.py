@@ -43,7 +43,8 @@ def build_request(
     `auth`: the host's, unless the request has an `Authorization`.
     Raises `FetchFailed`: invalid URL, header or credential, or a variable that is not set.
     """
-    target = urls.normalize(expand_url(url) if from_defs else url)
+    expanded = expand_url(url) if from_defs else url
+    target = urls.normalize(expanded)
     if target is None:
         raise FetchFailed("not an absolute http or https URL", kind="url", retryable=False)
     out: CIMultiDict[str] = CIMultiDict()
@@ -74,7 +75,10 @@ def build_request(
         "".join(out.values()).encode()
     except UnicodeEncodeError:
         raise FetchFailed("invalid HTTP request", kind="url", retryable=False) from None
-    return OutgoingRequest(request.method, target, out, body, terms)
+    outgoing = OutgoingRequest(request.method, target, out, body, terms)
+    if request.in_browser:
+        outgoing.route = urls.route_of(urls.normalize(expanded, keeps_route=True) or "")
+    return outgoing
 
 
 def authorization_of(auth: HostAuth) -> str:

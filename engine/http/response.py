@@ -126,10 +126,13 @@ def _redact_value(name: str, value: str) -> str:
     return REDACTED
 
 
-def redirect_target(status: int, location: bytes | None, sent_url: str) -> tuple[str | None, str | None]:
+def redirect_target(
+    status: int, location: bytes | None, sent_url: str, route: str | None = None
+) -> tuple[str | None, str | None]:
     """The target of a redirect, or the problem with it; (None, None) for other statuses.
 
-    `sent_url` is the URL on the wire, without credentials.
+    `sent_url` is the URL on the wire, without credentials. `route`: that of the URL, which the target has unless it has
+    one of its own; None: URLs have no routes.
     """
     if status not in REDIRECT_STATUSES:
         return None, None
@@ -137,9 +140,11 @@ def redirect_target(status: int, location: bytes | None, sent_url: str) -> tuple
         return None, "redirect without a Location"
     # Keep the bytes of the server, in any encoding, as browsers do.
     reference = location.decode() if location.isascii() else quote(location, safe=_ASCII)
-    target = urls.join(sent_url, reference)
+    target = urls.join(sent_url, reference, keeps_route=route is not None)
     if target is None:
         return None, not_followed(reference)
+    if route and "#" not in reference:
+        target += route
     return urls.without_credentials(target), None
 
 

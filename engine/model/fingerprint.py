@@ -21,6 +21,11 @@ def list_query_rules(definitions: Definitions) -> Mapping[str, tuple[str, ...]]:
     return named if any(named.values()) else {}
 
 
+def list_routed_groups(definitions: Definitions) -> list[str]:
+    """The groups whose URLs have routes: a browser loads their pages."""
+    return [one.name for one in definitions.task_groups if one.loader is not None and one.loader.browser.routes]
+
+
 def _without_port(name: str) -> str:
     host, colon, port = name.rpartition(":")
     return host if colon and port.isdigit() else name
@@ -130,8 +135,10 @@ def _follow_hash(definitions: Definitions, group: TaskGroup, host_rules: list[ob
     targets = _link_targets(definitions, group)
     if not targets:
         return ""
-    limits = [(name, target.max_depth) for name in sorted(targets) if (target := definitions.task_group(name))]
-    return definition_hash([limits, *host_rules])
+    named = {name: target for name in sorted(targets) if (target := definitions.task_group(name))}
+    limits = [(name, target.max_depth) for name, target in named.items()]
+    routeless = [name for name, target in named.items() if target.loader and not target.loader.browser.routes]
+    return definition_hash([limits, *host_rules, *([["routes", routeless]] if routeless else [])])
 
 
 def feeding_groups(definitions: Definitions, data_def: str) -> set[str]:

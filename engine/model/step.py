@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from msgspec import Meta, Struct, field
 
 from engine.model.declaration import DefKey, LocaleName, SelectorText, Shape, Text
-from engine.model.stored_form import NO_POSITION, SourcePosition
+from engine.model.stored_form import NO_POSITION, OMIT_DEFAULT, SourcePosition
 
 Outcome = Literal["ok", "warning", "error", "not_applicable"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "warning", "error", "not_applicable")
@@ -141,6 +141,12 @@ class BrowserRule(Struct, frozen=True, kw_only=True):
             examples=({"items": {"url": "*/api/items*"}},),
         ),
     ] = field(default_factory=lambda: MappingProxyType({}))
+
+    routes: Annotated[
+        bool,
+        OMIT_DEFAULT,
+        DefKey("Whether a fragment such as `#/tea/1` or `#!tea` is part of a URL of the group; default true."),
+    ] = True
 
     @property
     def files(self) -> tuple[str, ...]:

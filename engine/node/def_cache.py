@@ -11,7 +11,7 @@ from engine.extract.records import RecordExtractor
 from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
 from engine.model.file import FieldPath, list_file_fields, list_rendered_fields
-from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
+from engine.model.fingerprint import ExtractionUnit, list_units
 from engine.model.host import RetryRule
 from engine.model.job import HostPlan, JobKind, LeasedJob
 from engine.model.step import REQUIRED_FIELDS
@@ -72,8 +72,8 @@ class DefsVersion:
 
     @cached_property
     def query_stripper(self) -> QueryStripper | None:
-        """Drops query keys from the URLs that pages name; None: no host drops any."""
-        return QueryStripper.from_rules(list_query_rules(self.definitions))
+        """What the defs say of the URLs that pages name; None: nothing."""
+        return QueryStripper.from_definitions(self.definitions)
 
     @cached_property
     def file_fields(self) -> dict[str, tuple[FieldPath, ...]]:

@@ -38,7 +38,7 @@ from engine.node.handlers.page_stages import (
     JudgeStatus,
     ReadBody,
 )
-from engine.node.handlers.render import RenderPage
+from engine.node.handlers.render import AskPlainOnce, PlainAnswers, RenderPage
 from engine.node.handlers.rendered_files import KeepRendered
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.handlers.sitemap_job import SitemapHandler
@@ -115,14 +115,16 @@ class Pipeline:
         read, extract = ReadBody(db_access, outcomes), Extract(page_extractor, outcomes)
         refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
         keep_rendered = KeepRendered(file_parts, db_access, outcomes)
+        self._plain_answers = plain_answers = PlainAnswers()
         finish = CheckReplaced(outcomes), keep_rendered, HoldFiles(FileRows(def_cache)), Finish(outcomes)
         download = FileHandler(
             fetch(stay, keep_login, keep_body, lease_again, obey_robots), file_parts, outcomes, db_access
         )
         self._stages: dict[JobKind, tuple[PageStage, ...]] = {
             JobKind.PAGE: (
-                need_login, start, obey_robots, wait, fetch_page, judge, retry_text, read, extract,
-                RenderPage(db_access, (wait, fetch_page, judge, retry_text, read, extract)), refresh,
+                need_login, start, obey_robots, AskPlainOnce(plain_answers), wait, fetch_page, judge, retry_text, read,
+                extract,
+                RenderPage(plain_answers, db_access, (wait, fetch_page, judge, retry_text, read, extract)), refresh,
                 RetryIncomplete(outcomes), ConfirmEnd(db_access, outcomes), *finish,
             ),
             JobKind.EXTRACT: (read, extract, *finish),
@@ -226,6 +228,7 @@ class Pipeline:
         """Free the state of a job, however it ended."""
         self._sender.dismiss(job)
         self._revalidation.forget(job)
+        self._plain_answers.forget(job)
 
     async def aclose(self) -> None:
         """Close all connections, end the extraction processes."""

@@ -18,7 +18,7 @@ from engine.extract.page.page import PageTooCostly
 from engine.extract.records import RecordExtractor
 from engine.extract.select.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
-from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
+from engine.model.fingerprint import ExtractionUnit, list_units
 from engine.node.extraction.inline import extract_inline
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import (
@@ -116,7 +116,7 @@ class ExtractionClient:
                 priorities = {group.name: group.priority for group in definitions.task_groups}
                 extractor = RecordExtractor(
                     data_def, priorities, max_links=self._limits.links,
-                    query_stripper=QueryStripper.from_rules(list_query_rules(definitions)),
+                    query_stripper=QueryStripper.from_definitions(definitions),
                 )  # fmt: skip
                 result = extract_inline(task, document.body, [(extractor, True)], self._limits.links)
                 if result is not None:

@@ -27,6 +27,7 @@ from engine.http.request import expand_url
 from engine.http.response import FetchResponse, redact_headers
 from engine.http.robots_request import ask_for_robots
 from engine.model.definition import Definitions, TaskGroup
+from engine.model.fingerprint import list_routed_groups
 from engine.model.job import JobKind, JobLineage, JobOrigin, JobState, LeasedJob, Request, StoredPage
 from engine.model.locator import Locator
 from engine.model.retry_policy import classify_status
@@ -75,13 +76,15 @@ def fetch_page(
     any address, as that of a locator; a redirect may lead to a public one, or to one that the defs name.
     Raises PageUnavailable, and UsageError for a browser that is missing or does not start.
     """
-    start = urls.normalize(url)
+    start = urls.normalize(url, keeps_route=True)
     if start is None:
         raise PageUnavailable(
             f"{urls.without_credentials(url)}: not an http or https URL", "Write the full URL: https://…"
         )
     request, start_url = Request(userinfo=urls.userinfo_of(start)), urls.without_credentials(start)
     named = _find_locator(definitions, settings, start_url, group)
+    if not (rendering.always or (named[0] if named is not None else group) in list_routed_groups(definitions)):
+        start_url = start_url.partition("#")[0]
     if named is not None:
         group, locator = named
         request = replace(
@@ -100,7 +103,7 @@ def fetch_linked_page(
     `start_url`: where the operator began; its host may have any address, and `http:` may carry its credentials.
     Empty: not a page of the web. Raises PageUnavailable, UsageError.
     """
-    normalized = urls.normalize(url)
+    normalized = urls.normalize(url, keeps_route=rendering.always)
     if normalized is None:
         raise PageUnavailable(f"{urls.without_credentials(url)}: not an http or https URL", "Open another link.")
     with _Visit(definitions, settings, start_url, rendering) as visit:
@@ -111,10 +114,13 @@ def _find_locator(
     definitions: Definitions, settings: Settings, url: str, group: str | None
 ) -> tuple[str, Locator] | None:
     """The locator with this URL, and its group; only one of `group`, if that is given."""
-    base = settings.base_url or definitions.base_url
+    base, routed = settings.base_url or definitions.base_url, list_routed_groups(definitions)
     for locator_group in definitions.locator_groups:
+        has_routes = locator_group.name in routed
+        wanted = url if has_routes else url.partition("#")[0]
         for locator in locator_group.locators if group in (None, locator_group.name) else ():
-            if not locator.body_pieces and any(urls.resolve(written, base) == url for written in locator.urls):
+            found = (urls.resolve(written, base, keeps_route=has_routes) for written in locator.urls)
+            if not locator.body_pieces and wanted in found:
                 return locator_group.name, locator
     return None
 

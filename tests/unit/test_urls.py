@@ -142,6 +142,20 @@ def test_join_follows_links(base: str, href: str, joined: str | None) -> None:
     assert urls.join(base, href) == joined
 
 
+@pytest.mark.parametrize(
+    ("written", "route"),
+    [("#/tea/1", "#/tea/1"), ("#!tea", "#!tea"), ("#!/a b", "#!/a%20b"), ("#//", "#//"), ("?q#/?page=2", "#/?page=2")]
+    + [(other, "") for other in ("#/", "#!", "#!/", "#", "#top", "#tea/1", "#:~:text=/", "")],
+)
+def test_a_route_is_a_fragment_that_scripts_choose_a_page_by(written: str, route: str) -> None:
+    url = urls.normalize(f"https://h/app{written}", keeps_route=True)
+    assert url is not None
+    assert urls.route_of(url) == route
+    assert url == (urls.normalize(f"https://h/app{written}") or "") + route
+    assert urls.normalize(url, keeps_route=True) == urls.join(url, written or "#", keeps_route=True) == url
+    assert urls.resolve(url, None) == urls.resolve(url, "https://h/") == url.removesuffix(route)
+
+
 def test_join_keeps_fragment_and_scheme_when_asked() -> None:
     assert urls.join("https://h/a", "b#part", keep_fragment=True) == "https://h/b#part"
     assert urls.join("https://h/a", "mailto:a@b.example", keep_fragment=True) == "mailto:a@b.example"

@@ -56,7 +56,7 @@ def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[
 
 
 def _reason(finder: LinkFinder, href: str, budget: Budget) -> str:
-    written = urls.join(budget.page.base, href)
+    written = urls.join(budget.page.base, href, keeps_route=True)
     url = finder.find_url(href, budget)
     if url is None:
         if written is not None and len(written) > MAX_URL_CHARACTERS:

@@ -21,7 +21,7 @@ from engine.model.definition import DataDef
 from engine.model.job import link_key
 from engine.model.link import Link, TextSource
 from engine.model.record import ExtractedLink, Rejection
-from engine.urls import QueryStripper
+from engine.urls import QueryStripper, route_of
 
 if TYPE_CHECKING:
     from engine.extract.select.node_value import SelectedNode
@@ -125,9 +125,11 @@ class LinkFinder:
         if self.is_barred(budget):
             return {}, 0
         check_rel = context.nofollow and page.mentions_nofollow
+        stripper = self._query_stripper
+        has_routes = stripper is not None and self._target_group(budget) in stripper.routed
         links: dict[str, ExtractedLink] = {}
         while part := list(islice(nodes, _NODES_PER_STEP)):
-            hrefs = self._collect_hrefs(part, check_rel, budget.time_budget)
+            hrefs = self._collect_hrefs(part, check_rel, budget.time_budget, has_routes=has_routes)
             if hrefs:
                 self._add_links(hrefs, links, budget)
             if len(links) > max_links or len(links) * len(page.base) > MAX_PAGE_URL_CHARACTERS:
@@ -140,10 +142,16 @@ class LinkFinder:
             return sum(read_node(node, self.link.attribute) is not None for node in nodes)
         return sum(1 for _ in nodes)
 
+    def _target_group(self, budget: Budget) -> str:
+        return self.link.group or budget.context.group
+
     def _collect_hrefs(
-        self, nodes: "Sequence[SelectedNode]", check_rel: bool, time_budget: TimeBudget
+        self, nodes: "Sequence[SelectedNode]", check_rel: bool, time_budget: TimeBudget, *, has_routes: bool
     ) -> dict[str, None]:
-        """The distinct hrefs of the elements, in document order; with fragments if `replace` may read a script."""
+        """The distinct hrefs of the elements, in document order; with fragments if `replace` may read a script.
+
+        `has_routes`: with the fragments that are routes.
+        """
         name = self.link.attribute
         written: dict[str | None, None] = {}
         if self._reads_slowly or not (nodes and isinstance(nodes[0], LexborNode)):
@@ -158,10 +166,12 @@ class LinkFinder:
             written = dict.fromkeys([node.attrs.get(name) for node in nodes])  # type: ignore[union-attr]
         if self._replacements:
             return dict.fromkeys([href for href in written if href is not None])
+        if has_routes:
+            return dict.fromkeys([href.partition("#")[0] + route_of(href) for href in written if href is not None])
         return dict.fromkeys([href.partition("#")[0] for href in written if href is not None])
 
     def _add_links(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], budget: Budget) -> None:
-        page, group = budget.page, self.link.group or budget.context.group
+        page, group = budget.page, self._target_group(budget)
         base = page.base
         folder = base.partition("?")[0].rpartition("/")[0]
         by_href = self._cache_for(folder, page.host, group)
@@ -204,7 +214,8 @@ class LinkFinder:
 
         `replace` gets the absolute URL, or what is not one as it is written, such as `javascript:open('/tea')`.
         """
-        url = resolve_url(budget.page.base, href, self._query_stripper)
+        group = self._target_group(budget)
+        url = resolve_url(budget.page.base, href, self._query_stripper, group)
         if not self._replacements:
             return url
         text = url or href
@@ -212,7 +223,7 @@ class LinkFinder:
             text = replacement.apply(text, budget.time_budget)
         if text == url:
             return url
-        return resolve_url(budget.page.base, text, self._query_stripper) if text.strip() else None
+        return resolve_url(budget.page.base, text, self._query_stripper, group) if text.strip() else None
 
     def _resolve(
         self, href: str, joined: str, budget: Budget, by_url: "dict[str, ExtractedLink | None]"
@@ -232,7 +243,7 @@ class LinkFinder:
     def _judge(self, url: str, budget: Budget) -> ExtractedLink | None:
         """The link of a URL; None: not followed. Raises `PatternTimeout`."""
         budget.time_budget.check_patience()
-        page, group = budget.page, self.link.group or budget.context.group
+        page, group = budget.page, self._target_group(budget)
         if self.link.same_host and host_name(url) != page.host:
             return None
         if not self.allows(url, budget):
@@ -371,7 +382,7 @@ def _join_plainly(base: str, folder: str, href: str) -> str:
 def _is_cacheable(href: str) -> bool:
     """Whether the URL depends at most on the folder of the base."""
     bare = href.strip(_BLANK_CHARACTERS)
-    if not bare or bare[0] == "?" or "\n" in bare or "\t" in bare or "\r" in bare:
+    if not bare or bare[0] in "?#" or "\n" in bare or "\t" in bare or "\r" in bare:
         return False
     # `https:?x` is relative to an https base.
     return bare.startswith(_ABSOLUTE) or bare[:4].lower() != "http" or ":" not in bare[:6]

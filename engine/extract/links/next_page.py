@@ -81,7 +81,7 @@ class NextPageFinder:
             href = with_query(href, encode_form(merge_fields((), template.form), look_up).text)
         else:
             body = fill_body(template, look_up)
-        url = resolve_url(page.base, href, self._query_stripper)
+        url = resolve_url(page.base, href, self._query_stripper, context.group)
         if len(href) > MAX_URL_CHARACTERS:
             page.faults[f"`next` has a URL of more than {MAX_URL_CHARACTERS:,} characters"] = None
         if url is None or host_name(url) != page.host:

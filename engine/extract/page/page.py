@@ -316,9 +316,13 @@ def host_name(url: str) -> str:
         return ""
 
 
-def resolve_url(base: str, href: str, query_stripper: QueryStripper | None) -> str | None:
-    """The URL of an href, without credentials and dropped query keys; None: not an http URL, or too long."""
-    url = urls.join(base, href)
+def resolve_url(base: str, href: str, query_stripper: QueryStripper | None, group: str = "") -> str | None:
+    """The URL of an href, without credentials and dropped query keys; None: not an http URL, or too long.
+
+    `group`: of the page at that URL, which may keep its route.
+    """
+    keeps_route = query_stripper is not None and group in query_stripper.routed
+    url = urls.join(base, href, keeps_route=keeps_route)
     if url is None or len(url) > MAX_URL_CHARACTERS:
         return None
     if "@" in url:

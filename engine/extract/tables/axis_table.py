@@ -137,7 +137,7 @@ class AxisTableReader:
             return None
         if value in item.link_break_on:
             return None
-        url = None if urls.is_file_url(value) else self._resolve(value, budget.page.base)
+        url = None if urls.is_file_url(value) else self._resolve(value, budget.page.base, group)
         if url is None:
             raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}", item.place)
         url = urls.without_credentials(url)  # credentials of a page are neither stored nor sent
@@ -147,11 +147,12 @@ class AxisTableReader:
         key = locator_key(group, budget.context.locator, url, "GET", None)
         return ExtractedLink(url, group, self._priorities.get(group, 0), None, key)
 
-    def _resolve(self, value: str, page: str) -> str | None:
+    def _resolve(self, value: str, page: str, group: str) -> str | None:
         """The URL of a link. A file leads only to files of its own folder, or of the folder `base_url`."""
         if self._table.base_url is None and urls.is_file_url(page) and not urls.is_http_url(value):
             return urls.resolve_below(page[: page.rfind("/") + 1], value)
-        return urls.resolve(value, self._table.base_url or page)
+        keeps_route = self._query_stripper is not None and group in self._query_stripper.routed
+        return urls.resolve(value, self._table.base_url or page, keeps_route=keeps_route)
 
 
 @lru_cache(maxsize=4096)

@@ -71,7 +71,7 @@ class BodyTransport(httpx.AsyncBaseTransport):
         location = problem = answer = None
         if status in REDIRECT_STATUSES:
             raw = {name.lower(): value for name, value in pairs}
-            location, problem = redirect_target(status, raw.get(b"location"), request.target)
+            location, problem = redirect_target(status, raw.get(b"location"), request.target, request.route)
         limit = RateLimit()
         if status in LIMITING_STATUSES or "retry-after" in named:
             limit = read_rate_limit(status, headers)

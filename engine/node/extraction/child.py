@@ -24,7 +24,6 @@ from engine.extract.select.css import LexborError
 from engine.extract.select.selection import Selection, select_values
 from engine.extract.select.selector_syntax import XPATH_PREFIX
 from engine.model.definition import Definitions, definition_hash
-from engine.model.fingerprint import list_query_rules
 from engine.node.extraction import wire
 from engine.node.extraction.board import Phase, ProgressBoard, ProgressSlot
 from engine.node.extraction.inbox import Inbox
@@ -324,7 +323,7 @@ class ExtractionChild:
             data_def = definitions.data_def(name)
             assert data_def is not None, "the node knows these defs"
             priorities = {group.name: group.priority for group in definitions.task_groups}
-            stripper = QueryStripper.from_rules(list_query_rules(definitions))
+            stripper = QueryStripper.from_definitions(definitions)
             key = (definition_hash(data_def), definition_hash(priorities), "" if stripper is None else stripper.key)
             extractor = self._extractors.get(key) or RecordExtractor(
                 data_def, priorities, max_links=self._limits.links, query_stripper=stripper

@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 from engine.extract.select.selection import SelectionResult
 from engine.http.byte_budget import BodyShare
 from engine.model.definition import Definitions, HostRule, TaskGroup
-from engine.model.fingerprint import list_query_rules
-from engine.model.step import ChainStep, StepKind
+from engine.model.fingerprint import list_query_rules, list_routed_groups
+from engine.model.step import BrowserRule, ChainStep, GroupLoading, StepKind
 from engine.node.extraction import wire
 from engine.node.extraction.board import CONVERTERS
 from engine.node.extraction.node_calls import NodeCalls
@@ -21,6 +21,7 @@ _ANSWERS: dict[str, type[wire.Answer]] = {
     "page": PageResult, "steps": PageResult, "sitemap": SitemapResult, "select": SelectionResult,
     "robots": wire.RobotsAnswer,
 }  # fmt: skip
+_ROUTED = GroupLoading(browser=BrowserRule())
 
 
 class StepDied(Exception):
@@ -151,12 +152,14 @@ def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
 
 
 def encode_defs(definitions: Definitions) -> bytes:
-    """The part of the defs that extraction needs: dataDefs, priorities, chains, keys to drop; no credentials."""
+    """The part of the defs that extraction needs: dataDefs, priorities, chains, rules for URLs; no credentials."""
     coded = {data_def.name for data_def in definitions.data_defs if data_def.code}
+    routed = list_routed_groups(definitions)
     groups = tuple(
         TaskGroup(
             name=group.name,
             priority=group.priority,
+            loader=_ROUTED if group.name in routed else None,
             tasks=tuple(task for task in group.tasks if task.chain or task.data_def in coded),
         )
         for group in definitions.task_groups

@@ -78,6 +78,8 @@ class SitemapRouting:
             own = priority if target == group else priorities.get(target, 0)
             chosen = own if link.priority is None else link.priority
             self.routes.append(Route(target, chosen) if target in priorities or target == group else None)
+        groups = {route.group for route in self.routes if route is not None}
+        self._has_routes = query_stripper is not None and not groups.isdisjoint(query_stripper.routed)
 
     def choose(self, base: str, entries: Texts) -> list[int]:
         """For each entry the index of its route, or NOT_FOLLOWED. Raises UnreadablePage past the time limit."""
@@ -107,7 +109,7 @@ class SitemapRouting:
         return NOT_FOLLOWED
 
     def _join(self, base: str, written: str) -> str | None:
-        target = urls.join(base, written)
+        target = urls.join(base, written, keeps_route=self._has_routes)
         return target if target is None or self._query_stripper is None else self._query_stripper.strip_url(target)
 
 
@@ -256,7 +258,8 @@ def _pieces(
     for piece in cut_in_pieces(entries, lambda entry: len(entry[0]), _ENTRIES_PER_PIECE):
         children: dict[bytes, ChildJob] = {}
         for written, route, modified in piece:
-            target = _join(url, as_text(written))
+            has_routes = route is not None and query_stripper is not None and route.group in query_stripper.routed
+            target = _join(url, as_text(written), keeps_route=has_routes)
             if target is None:
                 continue
             if query_stripper is not None:
@@ -291,7 +294,7 @@ def _later(modified: int, same: ChildJob | None) -> float | None:
     return float(modified) if same is None or same.fresh_since is None else max(modified, same.fresh_since)
 
 
-def _join(base: str, written: str) -> str | None:
+def _join(base: str, written: str, *, keeps_route: bool) -> str | None:
     """The URL of an entry, without credentials: those of a site are neither stored nor sent."""
-    target = urls.join(base, written)
+    target = urls.join(base, written, keeps_route=keeps_route)
     return None if target is None else urls.without_credentials(target)

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from engine import urls
 from engine.errors import UsageError, plural, suggest
 from engine.http.errors import FILES_NOT_ALLOWED
+from engine.model.fingerprint import list_routed_groups
 from engine.model.job import JobKind
 from engine.model.locator import Locator
 from engine.model.variables import decode_variables, has_secrets
@@ -61,6 +62,7 @@ class SeedPoster:
         self._wal_guard = WalGuard(db.path)
         self._version = 0
         self._base: str | None = None
+        self._has_routes = False
         self._jobs = self._read_defs()
         self.result = PostedSeeds()
 
@@ -120,12 +122,13 @@ class SeedPoster:
                 f"Its groups are: {', '.join(sorted(groups)) or 'none'}.",
             )
         self._base = self._run.base_url or definitions.base_url
+        self._has_routes = self._group in list_routed_groups(definitions)
         placements = create_placements(self._run.seq, definitions, self._settings)
         return SeedJobs(self._db, self._run.seq, definitions, placements)
 
     def _resolve(self, place: str, url: str) -> Seed | None:
         """The seed of a URL; None, and a note, if it gives no job."""
-        full = urls.resolve(url, self._base)
+        full = urls.resolve(url, self._base, keeps_route=self._has_routes)
         shown = urls.without_credentials(url)[:_MAX_SHOWN_CHARACTERS]
         userinfo = urls.userinfo_of(full) if full is not None and "@" in full else ""
         if full is None:

@@ -44,6 +44,8 @@ class SeedReader:
         """The first seeds without a job that were read since the last `begin`, each with its place."""
         self.unusable = 0
         """The number of all of them."""
+        self.has_routes = False
+        """Whether the URLs of the locators that are read have routes."""
 
     @property
     def stdin(self) -> "Iterator[tuple[int, str] | None]":
@@ -52,9 +54,9 @@ class SeedReader:
             self._stdin = read_stdin(wait=0)
         return self._stdin
 
-    def begin(self, unusable: int = 0) -> None:
-        """Count problems of another locator. `unusable`: those that were counted before."""
-        self.problems, self.unusable, self.list = [], unusable, None
+    def begin(self, unusable: int = 0, *, has_routes: bool = False) -> None:
+        """Read another locator. `unusable`: its problems that were counted before."""
+        self.problems, self.unusable, self.list, self.has_routes = [], unusable, None, has_routes
 
     def list_seeds(self, locator: Locator, done: SeedingProgress | None = None) -> list[tuple[JobKind, _Seeds]]:
         """The seeds of a locator by the kind of their jobs. `done`: how far its list was read before."""
@@ -94,7 +96,7 @@ class SeedReader:
                     yield seed._replace(body=number.join(own.body) if own.body else None, series=series)
 
     def _resolve_url(self, written: str) -> str | None:
-        seed = read_seed(written, self._base)
+        seed = read_seed(written, self._base, keeps_route=self.has_routes)
         return None if seed is None else seed.url
 
     def _located_seeds(self, locator: Locator, done: SeedingProgress | None) -> _Seeds:
@@ -148,7 +150,7 @@ class SeedReader:
                 continue
             line, url = entry
             try:
-                seed = read_seed(url, base)
+                seed = read_seed(url, base, keeps_route=self.has_routes)
                 problem = "" if seed is not None else urls.describe_unusable(url, base)
             except UnusableVariable as error:
                 seed, problem = None, str(error)
@@ -172,10 +174,10 @@ def _reached(done: SeedingProgress | None) -> tuple[ListPosition, str]:
     return (ListPosition(), "") if done is None else (ListPosition(done.offset, done.line), done.stamp)
 
 
-def read_seed(written: str, base: str | None) -> Seed | None:
+def read_seed(written: str, base: str | None, *, keeps_route: bool = False) -> Seed | None:
     """The seed of a URL as written, with the variables of its host resolved. None: it is not a URL.
 
-    `base`: of relative URLs. Raises UnusableVariable.
+    `base`: of relative URLs. `keeps_route`: as of `urls.normalize`. Raises UnusableVariable.
     """
     if urls.is_normal(written):
         return Seed(written, "")
@@ -183,7 +185,7 @@ def read_seed(written: str, base: str | None) -> Seed | None:
     if "%{" in written:
         require_secrets(written, os.environ)
         bare = render_authority(bare, os.environ)
-    full = urls.resolve(bare, base)
+    full = urls.resolve(bare, base, keeps_route=keeps_route)
     if full is None:
         return None
     if "@" in full and urls.userinfo_of(full):  # the base contains them

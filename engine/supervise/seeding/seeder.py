@@ -14,6 +14,7 @@ from engine.defs.url_list import ListUnreadable, shown_path
 from engine.errors import UsageError
 from engine.http.errors import FILES_NOT_ALLOWED
 from engine.model.definition import Definitions
+from engine.model.fingerprint import list_routed_groups
 from engine.model.job import JobKind
 from engine.model.locator import Locator, LocatorGroup
 from engine.model.run import RunState, SeedingProgress
@@ -52,6 +53,7 @@ class Seeder:
         """`previous`: the seeder of the version before; its unread part of stdin is kept."""
         self._run = run
         self._definitions = definitions
+        self._routed = frozenset(list_routed_groups(definitions))
         self._version = version
         placements = create_placements(run.seq, definitions, run.settings)
         self._jobs = SeedJobs(run.db, run.seq, definitions, placements)
@@ -158,7 +160,7 @@ class Seeder:
     ) -> Generator[list[int], None, int]:
         """Seed what is left of a locator; returns the number of its seeds."""
         progress = start
-        self.reader.begin(start.unusable)
+        self.reader.begin(start.unusable, has_routes=group.name in self._routed)
         self._told = 0
         self._run.db.resize_cache(LIST_CACHE_KB if locator.from_file is not None else None)
         for kind, seeds in self.reader.list_seeds(locator, start if start.offset else None):
@@ -215,13 +217,14 @@ class Seeder:
     def _read_groups(self, groups: list[_OpenGroup]) -> list[_Batch]:
         self.reader.begin()
         self._told = 0
-        return [
-            (group, locator, batch, kind)
-            for group, _ in groups
-            for locator in group.locators
-            for kind, seeds in self.reader.list_seeds(locator)
-            if (batch := [seed for seed in seeds if seed is not None])
-        ]
+        batches: list[_Batch] = []
+        for group, _ in groups:
+            self.reader.has_routes = group.name in self._routed
+            for locator in group.locators:
+                for kind, seeds in self.reader.list_seeds(locator):
+                    if batch := [seed for seed in seeds if seed is not None]:
+                        batches.append((group, locator, batch, kind))
+        return batches
 
     def _write_groups(self, groups: list[_OpenGroup], batches: list[_Batch]) -> list[int]:
         """Seed small groups, and complete their checkpoints, in one transaction."""

@@ -15,7 +15,6 @@ from engine.extract.links.links import limit_links
 from engine.extract.page.page import ROBOTS_TAG, Page, header_values, read_headers
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Definitions, Task, TaskGroup
-from engine.model.fingerprint import list_query_rules
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
 from engine.model.step import StepResult
 from engine.node.extraction.board import Phase, ProgressSlot
@@ -48,7 +47,7 @@ class PluginSteps:
         self._loader = PluginLoader(definitions.plugins)
         self._awaiter = Awaiter()
         self._priorities = {group.name: group.priority for group in definitions.task_groups}
-        self._query_stripper = QueryStripper.from_rules(list_query_rules(definitions))
+        self._query_stripper = QueryStripper.from_definitions(definitions)
         self._chains: dict[tuple[str, str], TaskChain] = {}
         self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
         self._page_context: PageContext | None = None

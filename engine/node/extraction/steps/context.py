@@ -89,7 +89,7 @@ class PageContext:
     def follow(self, url: object, group: str | None = None) -> None:
         """Make the page of this URL a job of the group; None: of this page's group. Raises StepError."""
         group = group or self.group
-        resolved = resolve_url(self.base, url, self._query_stripper) if isinstance(url, str) else None
+        resolved = resolve_url(self.base, url, self._query_stripper, group) if isinstance(url, str) else None
         if resolved is None:
             raise StepError(f"follow: {quote_text(str(url))} is not an http URL", "bad-link")
         if group not in self._priorities:

@@ -13,7 +13,7 @@ from engine.extract.page.context import Context
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef
 from engine.model.link import Link
-from engine.urls import join
+from engine.urls import QueryStripper, join
 from tests.unit.extract.pages import CONTEXT, URL, extract, link_to, page
 
 
@@ -39,6 +39,19 @@ def test_links_are_absolute_normalized_unique_and_in_order() -> None:
         "https://shop.example/catalogue/page-1.html?n",
         "https://shop.example/catalogue/page-1.html",
     ]
+
+
+def test_links_into_a_group_with_a_browser_keep_their_routes() -> None:
+    stripper = QueryStripper({"shop.example": ["utm"]}, ["apps"])
+    hrefs = ["#/a", "#/b?utm=1", "x.html?utm=1#/a", "#top", "#/", "x.html#!b", "/y#/a", "#/a"]
+    own, into = Link(selector="a"), Link(selector="a", group="apps", deny=("#!b$",))
+    extractors = [RecordExtractor(DataDef(name="d", links=(link,)), query_stripper=stripper) for link in (into, own)]
+    for base in (URL, f"{URL}x", URL):  # links of the first page are cached
+        texts = page(anchors(*hrefs), url=base)
+        found = [[link.url for link in extractor.extract(texts, CONTEXT).links] for extractor in extractors]
+        folder = "https://shop.example/catalogue/"
+        routed = [f"{base}#/a", f"{base}#/b?utm=1", f"{folder}x.html#/a", base, "https://shop.example/y#/a"]
+        assert found == [routed, [base, f"{folder}x.html", "https://shop.example/y"]]
 
 
 @pytest.mark.parametrize(
