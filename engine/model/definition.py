@@ -131,6 +131,11 @@ class Field(Struct, frozen=True, kw_only=True):
         NumberMark | None,
         DefKey("The character between the groups of digits of a number; default none.", examples=(".", " ")),
     ] = None
+    magnitudes: Annotated[
+        bool,
+        DefKey("Read words of magnitude behind a number, such as 15.5k or 2 Mio.; default false. A price reads them."),
+        OMIT_DEFAULT,
+    ] = False
     format: Annotated[
         Text | None,
         DefKey(
@@ -142,7 +147,7 @@ class Field(Struct, frozen=True, kw_only=True):
         tuple[LocaleName, ...],
         Shape.ITEM_OR_LIST,
         DefKey(
-            "The language of dates of the format any, such as de, or an XPath that finds it in the page.",
+            "The language of dates of the format any, and of magnitudes, such as de, or an XPath that finds it.",
             name="locale",
             examples=("de", "en-GB", ["de", "fr"], "xpath: string(/html/@lang)"),
         ),

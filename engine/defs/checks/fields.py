@@ -93,8 +93,10 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     if node.is_true("fromStep") and any(one is not None and is_locale_selector(one.text) for one in locales):
         message = "a step fills the field, and reads no page; write the language, such as `de`"
         problems.add(node.key_place("locale"), "conflict", message)
-    if "locale" in node.entries and node.text_of("format") != ANY_FORMAT and "fields" not in node.entries:
-        problems.add(node.key_place("locale"), "conflict", "`locale` needs `type: date` and `format: any`")
+    reads_words = node.text_of("format") == ANY_FORMAT or kind == "price" or node.is_true("magnitudes")
+    if "locale" in node.entries and not reads_words and "fields" not in node.entries:
+        message = "`locale` needs `type: date` and `format: any`, `type: price`, or `magnitudes: true`"
+        problems.add(node.key_place("locale"), "conflict", message)
     if "join" in node.entries and not _is_list(node):
         problems.warn(node.key_place("join"), "no-effect", "`join` has no effect without `all: true` or `split`")
     if "scope" in node.entries and "fields" not in node.entries:
@@ -168,8 +170,19 @@ def _fits(value: YamlNode, field: YamlNode, kind: str) -> bool:
     if not text or kind not in get_args(FieldType):
         return True
     date_format = field.text_of("format") if kind == "date" else None
+    marks = [field.text_of(key) if kind == "price" else None for key in ("decimalMark", "groupMark")]
+    locales = tuple([one.text for one in (field.get("locale"), *field.list_of("locale")) if one is not None])
+    languages = locales if kind == "price" else ()
+    described = Field(
+        name="",
+        type=cast(FieldType, kind),
+        format=date_format,
+        decimal_mark=marks[0],
+        group_mark=marks[1],
+        locales=languages,
+    )
     try:
-        default_converter_for(Field(name="", type=cast(FieldType, kind), format=date_format))(text, "http://x/")
+        default_converter_for(described)(text, "http://x/")
     except ValueError:
         return False
     return True
@@ -206,9 +219,10 @@ def _check_text_keys(node: YamlNode, kind: str, problems: Problems) -> None:
 
 
 def _check_marks(node: YamlNode, kind: str, problems: Problems) -> None:
-    """`decimalMark` and `groupMark`: their types, and that they differ."""
+    """`decimalMark`, `groupMark` and `magnitudes`: their types, and that the marks differ."""
+    has_fraction = kind != "int" or node.is_true("magnitudes")  # 1,5 Mio. is a whole number
     for key, kinds in MARKED_TYPES.items():
-        if key in node.entries and kind not in kinds:
+        if key in node.entries and kind not in kinds and not (kind == "int" and has_fraction):
             *others, last = (f"`{name}`" for name in kinds)
             message = f"`{key}` needs the type {', '.join(others)} or {last}"
             problems.add(node.key_place(key), "conflict", message)
@@ -219,7 +233,7 @@ def _check_marks(node: YamlNode, kind: str, problems: Problems) -> None:
         message = '`decimalMark` of a price must be "," or "."'
         problems.add(node.entries["decimalMark"].node.place, "bad-mark", message)
         return
-    if group is not None and group == (decimal or ".") and kind != "int":
+    if group is not None and group == (decimal or ".") and has_fraction:
         cure = "write two different marks" if decimal else 'write `decimalMark` too, such as ","'
         message = f"`groupMark` is the decimal mark as well; {cure}"
         problems.add(node.entries["groupMark"].node.place, "conflict", message)
@@ -255,7 +269,7 @@ def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
         number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
         is_valid = re.fullmatch(number, default.text.strip()) is not None
     elif is_valid and kind == "price":
-        is_valid = any(map(str.isdigit, default.text))
+        is_valid = _fits(default, node, kind)
     if not is_valid:
         problems.add(
             default.place, "wrong-type", f"`default` must be valid for `type: {kind}`, not {default.describe()}"

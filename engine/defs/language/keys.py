@@ -50,7 +50,11 @@ from engine.model.output_type import AppenderDef
 Axes = Annotated[tuple[Axis, ...], Wrapper("item", "{name: …}")]
 AXES = ("items", "dims", "facts")
 """Any of these keys puts a dataDef in axis mode."""
-MARKED_TYPES = {"decimalMark": ("float", "decimal", "price"), "groupMark": ("int", "float", "decimal", "price")}
+MARKED_TYPES = {
+    "decimalMark": ("float", "decimal", "price"),
+    "groupMark": ("int", "float", "decimal", "price"),
+    "magnitudes": ("int", "float", "decimal"),
+}
 """By key, the types of numbers that may be written with it."""
 AUTH_KINDS: tuple[AuthKind, ...] = get_args(AuthKind)
 

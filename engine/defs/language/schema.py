@@ -31,6 +31,11 @@ def _type_required(*types: str) -> dict[str, Any]:
     return {"required": ["type"], "properties": {"type": {"enum": [*types]}}}
 
 
+_SHORTENED = {
+    "required": ["magnitudes", "type"],
+    "properties": {"magnitudes": {"const": True}, "type": {"enum": ["int", "float", "decimal"]}},
+}
+"""Numbers with magnitudes may have decimals, even whole ones."""
 _SOURCE_REQUIRES = {"from": ["as"], "match": ["as"]}
 _KEY_CONSTRAINTS: Mapping[type, Mapping[str, Any]] = {
     Locator: {
@@ -66,8 +71,14 @@ _KEY_CONSTRAINTS: Mapping[type, Mapping[str, Any]] = {
         "dependentRequired": {"fields": ["selector"], "scope": ["selector"]},
         "dependentSchemas": {
             "format": _type_required("date"),
-            "locale": {"required": ["format"], "properties": {"format": {"const": "any"}}},
-            **{key: _type_required(*kinds) for key, kinds in MARKED_TYPES.items()},
+            "locale": {
+                "anyOf": [
+                    {"required": ["format"], "properties": {"format": {"const": "any"}}},
+                    _type_required("price"),
+                    {"required": ["magnitudes"], "properties": {"magnitudes": {"const": True}}},
+                ]
+            },
+            **{key: {"anyOf": [_type_required(*kinds), _SHORTENED]} for key, kinds in MARKED_TYPES.items()},
         },
     },
 }

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -12,7 +12,7 @@ import orjson
 
 from engine import urls
 from engine.errors import quote_text
-from engine.extract.fields.human_dates import ANY_FORMAT
+from engine.extract.fields.human_dates import ANY_FORMAT, is_locale_selector
 from engine.model.definition import Field, FieldType
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -41,8 +41,11 @@ def converter_for(field: Field) -> Converter:
     if field.type == "price":
         from engine.extract.fields.prices import PriceReader  # few fields are prices
 
-        reader = PriceReader(field.decimal_mark, field.group_mark)
-        return lambda text, _base: reader.read(text).value
+        reader, languages = PriceReader(field.decimal_mark, field.group_mark), _languages_of(field)
+        return lambda text, _base: reader.read(text, languages).value
+    if field.magnitudes:
+        shortened, languages = shortened_converter(field), _languages_of(field)
+        return lambda text, _base: shortened(text, languages)
     if field.decimal_mark is not None or field.group_mark is not None:
         return _marked_converter(_CONVERTERS[field.type], field.decimal_mark or ".", field.group_mark)
     if field.type == "date" and field.format not in (None, ANY_FORMAT):
@@ -50,6 +53,13 @@ def converter_for(field: Field) -> Converter:
     if field.type == "bool" and field.match is not None:
         return lambda _text, _base: True
     return _CONVERTERS[field.type]
+
+
+def _languages_of(field: Field) -> tuple[str, ...]:
+    """The languages that its `locale` names; not those that stand in a page."""
+    from engine.extract.fields.magnitudes import language_of
+
+    return tuple([language_of(locale) for locale in field.locales if not is_locale_selector(locale)])
 
 
 def default_converter_for(field: Field) -> Converter:
@@ -118,6 +128,36 @@ def _marked_converter(convert: Converter, decimal_mark: str, group_mark: str | N
         return convert(f"{sign}{digits}{'' if decimals is None else '.' + decimals}{exponent}", base)
 
     return convert_marked
+
+
+def shortened_converter(field: Field) -> Callable[[str, Collection[str]], Any]:
+    """Converts numbers that a word of magnitude may follow, such as `15.5k`; by the languages of the text."""
+    from engine.extract.fields.magnitudes import count_exponent, find_magnitude  # few fields read such words
+
+    marks = field.decimal_mark or ".", field.group_mark
+    convert, read_decimal = _CONVERTERS[field.type], _marked_converter(_decimal, *marks)
+    convert_plain = convert if marks == (".", None) else _marked_converter(convert, *marks)
+
+    def convert_shortened(text: str, languages: Collection[str]) -> Any:
+        number = _TO_LAST_DIGIT.match(text)
+        if number is None or number.end() == len(text):
+            return convert_plain(text, "")
+        magnitude = find_magnitude(text, number.end(), languages)
+        if magnitude is not None and magnitude.problem:
+            raise ValueError(f"{quote_text(text)}: {magnitude.problem}")
+        exponent = None if magnitude is None or magnitude.end != len(text) else count_exponent(magnitude, languages)
+        if exponent is None:
+            raise ValueError(f"{quote_text(text)} is not a number with a word of magnitude")
+        sign, digits, power = read_decimal(number[0], "").as_tuple()
+        try:
+            return convert(f"{Decimal((sign, digits, int(power) + exponent)):f}", "")
+        except ValueError as error:
+            raise ValueError(f"{quote_text(text)}: {error}") from None
+
+    return convert_shortened
+
+
+_TO_LAST_DIGIT = re.compile(r".*[0-9]\.?")
 
 
 def _mark_pattern(mark: str) -> str:

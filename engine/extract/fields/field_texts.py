@@ -3,18 +3,18 @@
 A field is compiled to the steps it needs, so that nothing is decided for each text.
 """
 
-import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from engine.errors import quote_text
-from engine.extract.fields.convert import converter_for, default_converter_for
+from engine.extract.fields.convert import converter_for, default_converter_for, shortened_converter
 from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates, find_locale, is_locale_selector
 from engine.extract.fields.markdown import to_markdown
+from engine.extract.fields.number_texts import JOINED, join_step, match_step, watch_replacement
 from engine.extract.page.budget import Budget
 from engine.extract.page.page import Page
 from engine.extract.page.patterns import Replacement, TimedPattern
@@ -22,15 +22,6 @@ from engine.extract.select.node_value import MARKUP_ATTRIBUTES, read_text
 from engine.extract.select.scope import Scope
 from engine.extract.select.selectors import PageSelector, compile_selector
 from engine.model.definition import Field
-
-if TYPE_CHECKING:
-    import regex
-
-_NUMERIC = frozenset(("str", "int", "float", "decimal", "price"))
-"""Types of fields whose `match` may give a number."""
-_NUMBER = re.compile(r"[+-]?\d[\d.,' ]*|[.,]\d+")
-_JOINT = re.compile(r"(?<=\d)(?:[.,'\u2019\u066b\u066c]| (?=\d{3}(?!\d)))?(?=\d)")
-"""Between two parts of a number: a mark, a blank before a group of three digits, or nothing."""
 
 _BASE64_OF_URLS = str.maketrans("-_", "+/")
 _OTHERS = "*"
@@ -72,11 +63,14 @@ class FieldTexts:
         self._separator = field.split or ""
         self.convert_by_user = _chain(users_converters)
         """Applies plugin converters and `map`; with `split` to the parts, which `edit` does not make."""
-        steps = [_clean_step(field), *map(_replace_step, replacements)]
+        clean = _clean_step(field)
+        steps = [join_step(clean, field, path) if reads_marked_text(field) else clean]
+        for replacement, (pattern, _) in zip(replacements, field.replace, strict=True):
+            steps.append(watch_replacement(_replace_step(replacement), pattern, field, path))
         if field.decode is not None:
             steps[1:1] = [_decode_step(field.decode), _clean_step(field)]
         if match is not None:
-            steps.append(_match_step(match, field, path))
+            steps.append(match_step(match, field, path))
         if len(steps) > 1 or field.whitespace is not None:
             steps.append(_keep_unless_blank if field.whitespace is not None and field.type == "str" else _strip)
         if users_converters and field.split is None:
@@ -164,37 +158,6 @@ def _look_up(values: Mapping[str, str], text: str) -> str:
     return values.get(text, values.get(_OTHERS, ""))
 
 
-def _match_step(pattern: TimedPattern, field: Field, path: str) -> Edit:
-    if field.type not in _NUMERIC:
-        return lambda text, budget: pattern.find(text, budget.time_budget) or ""
-
-    def find_number(text: str, budget: Budget) -> str:
-        match = pattern.search(text, budget.time_budget)
-        if match is None:
-            return ""
-        value: str = match[1 if pattern.compiled.groups else 0] or ""
-        if _NUMBER.fullmatch(value) and _leaves_digits(match, is_text=field.type == "str"):
-            budget.warn(
-                path,
-                "digits-left",
-                f"{budget.data_def}.{path}: `match` takes {quote_text(value)} of {quote_text(text)} and leaves digits"
-                " beside it; write a pattern for the whole number, with `groupMark`, or `type: price` without `match`",
-            )
-        return value
-
-    return find_number
-
-
-def _leaves_digits(match: "regex.Match[str]", *, is_text: bool) -> bool:
-    """Whether a number continues before or behind the match. A pattern that names a mark, or cuts a text, means it."""
-    text, whole, start, end = match.string, match[0], match.start(), match.end()
-    return any(
-        ((joint.end() == start and whole[:1].isdigit()) or (joint.start() == end and whole[-1:].isdigit()))
-        and not (is_text and joint.start() == joint.end())
-        for joint in _JOINT.finditer(text, max(0, start - 1), end + 5)
-    )
-
-
 def _strip(text: str, _budget: Budget) -> str:
     return text.strip()
 
@@ -216,22 +179,22 @@ def _conversion(field: Field, path: str) -> Conversion:
     if field.type == "price":
         from engine.extract.fields.prices import PriceReader  # few fields are prices
 
-        reader = PriceReader(field.decimal_mark, field.group_mark)
+        reader, languages_of = PriceReader(field.decimal_mark, field.group_mark), _find_languages(field)
 
         def read_price(text: str, budget: Budget) -> Any:
             # slow: one value may be a list of such texts, and could take longer than a page may
             budget.time_budget.check_patience()
-            price = reader.read(text)
-            if price.is_guess:
+            price = reader.read(text, languages_of(budget.page))
+            for code, advice in price.doubts:
                 budget.warn(
-                    path,
-                    "guessed-group",
-                    f"{budget.data_def}.{path}: {quote_text(text)} is read as {price.amount}; `decimalMark` or"
-                    " `groupMark` says what its mark means",
+                    path, code, f"{budget.data_def}.{path}: {quote_text(text)} is read as {price.amount}; {advice}"
                 )
             return price.value
 
         return read_price
+    if field.magnitudes and not field.map:
+        shortened, languages_of = shortened_converter(field), _find_languages(field)
+        return lambda text, budget: shortened(text, languages_of(budget.page))
     convert = default_converter_for(field) if field.map else converter_for(field)
     if field.type in ("url", "file"):
 
@@ -252,16 +215,35 @@ def _conversion(field: Field, path: str) -> Conversion:
     return _keep_text if field.type in ("str", "markdown") else lambda text, _budget: convert(text, "")
 
 
+def _find_languages(field: Field) -> Callable[[Page], tuple[str, ...]]:
+    """The languages of a page's words of magnitude, which may stand in the page; one that does not say has none."""
+    from engine.extract.fields.magnitudes import language_of  # few fields read words of magnitude
+
+    if not reads_locale(field):
+        languages = tuple(map(language_of, field.locales))
+        return lambda _page: languages
+    sources = _locale_sources(field)
+    return lambda page: tuple([language_of(text) for text in _read_locales(sources, page)])
+
+
+def _locale_sources(field: Field) -> list[PageSelector | str]:
+    return [PageSelector(compile_selector(text)) if is_locale_selector(text) else text for text in field.locales]
+
+
+def _read_locales(sources: list[PageSelector | str], page: Page) -> list[str]:
+    return [source if isinstance(source, str) else _read_first(source, page) for source in sources]
+
+
 def _find_dates(field: Field) -> Callable[[Page], HumanDates]:
     """The reader of dates for a page, whose language may stand in the page. That one raises ValueError."""
     if not reads_locale(field):
         dates = HumanDates(field.locales)
         return lambda _page: dates
-    sources = [PageSelector(compile_selector(text)) if is_locale_selector(text) else text for text in field.locales]
+    sources = _locale_sources(field)
     of_locales = lru_cache(_MAX_LOCALES)(HumanDates)
 
     def find(page: Page) -> HumanDates:
-        texts = [source if isinstance(source, str) else _read_first(source, page) for source in sources]
+        texts = _read_locales(sources, page)
         found = tuple(dict.fromkeys([locale for locale in map(find_locale, texts) if locale is not None]))
         if not found:
             raise ValueError(f"`locale` finds no known language in the page ({quote_text(' '.join(texts))})")
@@ -273,6 +255,11 @@ def _find_dates(field: Field) -> Callable[[Page], HumanDates]:
 def _read_first(selector: PageSelector, page: Page) -> str:
     node = selector.first(Scope(page))
     return "" if node is None else read_text(node) or ""
+
+
+def reads_marked_text(field: Field) -> bool:
+    """Whether the tags in its text are told, as its digits may belong to several elements."""
+    return field.type in JOINED and field.attribute == "text" and field.whitespace is None
 
 
 def reads_locale(field: Field) -> bool:

@@ -13,12 +13,25 @@ from msgspec.structs import replace
 
 from engine.extract.documents.json_value import MISSING
 from engine.extract.fields.convert import default_converter_for
-from engine.extract.fields.field_texts import ConverterSource, FieldTexts, no_converters, reads_locale
+from engine.extract.fields.field_texts import (
+    ConverterSource,
+    FieldTexts,
+    no_converters,
+    reads_locale,
+    reads_marked_text,
+)
 from engine.extract.fields.markdown import read_markup
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import PatternTimeout
 from engine.extract.select.css import Speed
-from engine.extract.select.node_value import JsonValue, json_value_text, read_node, read_text, read_verbatim
+from engine.extract.select.node_value import (
+    JsonValue,
+    json_value_text,
+    read_marked_text,
+    read_node,
+    read_text,
+    read_verbatim,
+)
 from engine.extract.select.scope import Scope
 from engine.extract.select.selector import Selector
 from engine.extract.select.selectors import (
@@ -148,6 +161,8 @@ class FieldReader:
             return partial(read_markup, attribute=field.attribute)
         if field.whitespace is not None:
             return partial(read_verbatim, attribute=field.attribute)
+        if reads_marked_text(field):
+            return read_marked_text
         return read_text if field.attribute == "text" else partial(read_node, attribute=field.attribute)
 
     def _read_node_as_json(self, node: "SelectedNode") -> str | None:

@@ -2,12 +2,24 @@
 
 import re
 import unicodedata
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import regex
+from msgspec import Struct
 
 from engine.errors import quote_text
+from engine.extract.fields.currencies import Currency, currency_finder
+from engine.extract.fields.magnitudes import (
+    Magnitude,
+    find_magnitude,
+    find_magnitude_before,
+    languages_of,
+    letter_exponent,
+    scale_digits,
+)
+from engine.late_regex import late_regex
 
 MAX_PRICE_CHARACTERS = 200
 """Characters of a text with a price: the library takes the square of its length."""
@@ -30,9 +42,35 @@ _START = re.compile(rf"(?<![^\W\d_])(?<![^\W\d_]{_POINT})(?<!{_POINT}{{2}}){_POI
 """A digit, with a mark before it that belongs neither to a word such as `Rs.` nor to an ellipsis."""
 _WORDS = re.compile(r"\w+")
 _EURO_BEFORE_CENTS = re.compile(r"(?<=[0-9])(?<![.,][0-9])(?<![.,][0-9]{2}) ?€ ?([0-9]{2})$")
+_CURRENCY = r"(?:[$€£₹₽¥]|(?:[A-Z]{3}|zł|Kč|Ft|kr|lei|лв|руб|грн)(?![^\W\d_]))"
 _PERCENT = re.compile(r" ?(?:- ?[0-9.,]+ ?)?%")
 """Follows a percentage, or the first of a range of them."""
-_NO_CENTS = re.compile(r"[.,]-")
+_NO_CENTS = late_regex(r"[.,]-")
+_DOTS = late_regex(r"(?<=[$€£¥₹])\.{1,3} (?=[0-9]{2}(?![.,]?[0-9]))")
+"""Marks of decimals, apart from the decimals: `$.. 99`."""
+_MORE = re.compile(r"[0-9]")
+_LETTER = re.compile(r"[ -]?[^\W\d_]")
+_SHORTENED = late_regex(r"[-+~≈<>]? ?[0-9.,]+(?:[kK]|M) ?\+?")
+"""A number as counts are shortened, and nothing else."""
+_LOST = frozenset("kKmMbBtT")
+_UNIT = late_regex(
+    r" ?-?(?:[kcmdµ]?[gml]|[cdmk]?m[²³2]|to?|lbs?|oz|ft|in|inch|yd|mi|[kmgtKMGT]i?[Bb]|[kM]?[WV]h?|mAh|Ah|Hz"
+    r"|[mM]?[pP]x?|[kKMm]|kt|ct|cts|karat|carat|x|×|\"|″|pcs?|pieces?|pack|St|Stk|Stck|Stück|szt|ks|uds?|un|pz|stuks?|pièces?"
+    r"|шт|г|кг|мл|л|м|個|本|枚|개|件)(?!\w)"
+)
+_NO_NUMBER = "where such texts are no values, `match: '.*[0-9].*'` leaves the field without one"
+_NO_PRICE = "select its element, or pick it out with `match`; `decimalMark` and `groupMark` tell what its marks mean"
+_GUESSED_GROUP = ("guessed-group", "`decimalMark` or `groupMark` says what its mark means")
+_GUESSED_NUMBER = ("guessed-number", "another number may be the price; select its element, or pick it out with `match`")
+_GUESSED_MAGNITUDE = ("guessed-magnitude", "its letter may be a unit; pick out the price with `match`")
+_UNREAD_MAGNITUDE = ("guessed-magnitude", "`m` may mean millions; pick out the price with `match`")
+_RANGE = late_regex(
+    r" ?(?:[-~/]|(?:to|or|and|through|bis|und|oder|à|a|al|et|ou|o|y|e|hasta|até|do|lub|až|tot|en|till|til|och|og|до|и"
+    r"|или|से) ) ?"
+)
+"""Between the two amounts of a range or a choice."""
+_LIST = late_regex(r"(?: ?[,;/|]? [0-9][0-9.,]*| ?[,;/|] ?)+")
+_LABEL = late_regex(r"[^\W_][ .:#№(-]{0,2}$")
 
 
 class Price(NamedTuple):
@@ -40,8 +78,8 @@ class Price(NamedTuple):
 
     amount: Decimal
     currency: str | None
-    is_guess: bool = False
-    """Whether the only mark may group digits or begin decimals."""
+    doubts: tuple[tuple[str, str], ...] = ()
+    """By code, why another amount may be meant, and what to do."""
 
     @property
     def value(self) -> dict[str, Any]:
@@ -49,17 +87,40 @@ class Price(NamedTuple):
         return {"amount": self.amount, "currency": self.currency}
 
 
+class _Amount(Struct, frozen=True):
+    """A number of the text, with what stands beside it."""
+
+    number: "regex.Match[str]"
+    magnitude: Magnitude | None
+    added: tuple[tuple["regex.Match[str]", int], ...]
+    """Further parts of the sum, each with its power of ten: `3000万` of `5億3000万円`."""
+    end: int
+    before: Currency | None
+    behind: Currency | None
+
+    @property
+    def currency(self) -> Currency | None:
+        return self.before or self.behind
+
+    @property
+    def outer_start(self) -> int:
+        return self.number.start() if self.before is None else self.before.start
+
+    @property
+    def outer_end(self) -> int:
+        return self.end if self.behind is None else self.behind.end
+
+
 class PriceReader:
     """Reads the first price of a text, by given marks, or by those seen in the text.
 
     After a group mark, the last other mark is the decimal one. One mark alone before exactly three digits groups.
-    A blank may stand at a mark: cents are often an element of their own.
+    A blank may stand at a mark: cents are often an element of their own. Of several numbers, the first counts, unless
+    only a later one stands beside a currency. Words of magnitude multiply.
     """
 
     def __init__(self, decimal_mark: str | None, group_mark: str | None) -> None:
-        from price_parser import Price as LibraryPrice  # fields of other types do not load it
-
-        self._find_currency = LibraryPrice.fromstring
+        self._currencies = currency_finder()
         self._may_guess = decimal_mark is None and group_mark is None
         marks = {"decimalMark": decimal_mark, "groupMark": group_mark}
         given = [f"`{name}: '{mark}'`" for name, mark in marks.items() if mark is not None]
@@ -70,8 +131,8 @@ class PriceReader:
         groups = {group} if group else {".", ","} - {decimal}
         self._number = regex.compile(_number_pattern("".join(decimals), "".join(groups)))
 
-    def read(self, text: str) -> Price:
-        """Raises `ValueError` for a text without a price."""
+    def read(self, text: str, languages: Collection[str] = ()) -> Price:
+        """Raises `ValueError` for a text without a price. `languages`: of the text, for words of magnitude."""
         if len(text) > MAX_PRICE_CHARACTERS:
             message = (
                 f"{quote_text(text)} is longer than {MAX_PRICE_CHARACTERS} characters; pick out the price with `match`"
@@ -82,26 +143,96 @@ class PriceReader:
         plain = _to_plain(text)
         if plain.count("€") == 1:
             plain = _EURO_BEFORE_CENTS.sub(rf"{_DECIMAL}\1", plain)
-        number = self._find_number(plain)
+        if ". " in plain:
+            plain = _DOTS.sub(".", plain)
+        number = self._find_number(plain, 0)
         if number is None:
-            raise ValueError(f"{quote_text(text)} has no price{self._with_marks}")
-        currency = self._find_currency(text).currency
-        before, after = plain[: number.start()], plain[number.end() :]
-        whole, decimals, mark = number["whole"] or "", number["decimals"] or "", number["group"]
-        is_lone_mark = self._may_guess and mark in (".", ",") and not decimals and whole.count(mark) == 1
-        if is_lone_mark and whole.startswith("0"):  # no group follows a zero
-            whole, _, decimals = whole.partition(mark)
-            is_lone_mark = False
-        digits = re.sub("[^0-9]", "", whole) or "0"
-        amount = Decimal(f"{digits}.{decimals}" if decimals else digits)
-        is_signed = "-" in plain or "(" in plain
-        if is_signed and amount and _is_negative(before, after, _to_plain(currency or ""), has_decimals=bool(decimals)):
-            amount = amount.copy_negate()
-        return Price(amount, currency, is_lone_mark and not _NO_CENTS.match(after))
+            advice = _NO_NUMBER if _MORE.search(plain) is None else _NO_PRICE
+            raise ValueError(f"{quote_text(text)} has no price{self._with_marks}; {advice}")
+        end = number.end()
+        if (word := find_magnitude_before(plain, number.start())) is not None:
+            raise ValueError(f"{quote_text(text)}: {quote_text(word)} before the number is not read; use `replace`")
+        if _MORE.search(plain, end) or (_LETTER.match(plain, end) and find_magnitude(plain, end, languages)):
+            return self._read_beside(text, plain, number, languages)
+        whole, decimals, is_guess = self._digits_of(number)
+        doubts = (_GUESSED_GROUP,) if is_guess and not _NO_CENTS.match(plain, end) else ()
+        currency = self._currencies.find(text, plain, number.start(), end)
+        return Price(_signed(plain, number.start(), end, whole, decimals, currency), currency, doubts)
 
-    def _find_number(self, text: str) -> "regex.Match[str] | None":
+    def _read_beside(self, text: str, plain: str, first: "regex.Match[str]", languages: Collection[str]) -> Price:
+        """The price of a text with several numbers, or with a word of magnitude."""
+        amounts = [self._examine(plain, first, languages)]
+        while number := self._find_number(plain, amounts[-1].end):
+            amounts.append(self._examine(plain, number, languages))
+        at, doubts = _choose(plain, amounts)
+        chosen = amounts[at]
+        following = amounts[at + 1] if at + 1 < len(amounts) else None
+        exponent, end, doubt = _magnify(text, plain, chosen, languages)
+        if doubt is not None:
+            doubts.append(doubt)
+        whole, decimals, is_guess = self._digits_of(chosen.number)
+        if is_guess and not _NO_CENTS.match(plain, chosen.number.end()):
+            doubts.append(_GUESSED_GROUP)
+        if chosen.magnitude is None and following is not None:
+            amount = Decimal(f"{whole}.{decimals}")
+            exponent, doubt = self._share_magnitude(text, plain, chosen, following, amount, languages)
+            if doubt is not None:
+                doubts.append(doubt)
+        whole, decimals = scale_digits(whole, decimals, exponent)
+        for number, power in chosen.added:
+            whole_part, decimals_part, _ = self._digits_of(number)
+            whole_part, decimals_part = scale_digits(whole_part, decimals_part, power)
+            total = Decimal(f"{whole}.{decimals}") + Decimal(f"{whole_part}.{decimals_part}")
+            whole, _, decimals = f"{total:f}".partition(".")
+        currency = self._currencies.find(text, plain, chosen.number.start(), end)
+        return Price(_signed(plain, chosen.number.start(), end, whole, decimals, currency), currency, tuple(doubts))
+
+    def _examine(self, plain: str, number: "regex.Match[str]", languages: Collection[str]) -> _Amount:
+        before = self._currencies.before(plain, number.start())
+        magnitude = find_magnitude(plain, number.end(), languages)
+        if magnitude is not None and magnitude.problem and not languages:
+            currency = before or self._currencies.behind(plain, magnitude.end)
+            if currency is not None and (languages := languages_of(currency.sign)):
+                magnitude = find_magnitude(plain, number.end(), languages)
+        sign = None if magnitude is None else self._currencies.behind(plain, number.end())
+        if magnitude is not None and sign is not None and sign.start < magnitude.end:  # `T$`
+            magnitude = None
+        end = number.end() if magnitude is None else magnitude.end
+        added = []
+        power = 0 if magnitude is None else _power(magnitude, before, languages)
+        while power and (part := self._number.match(plain, end + plain.startswith(" ", end))) and part["whole"]:
+            following = find_magnitude(plain, part.end(), languages)
+            lower = 0 if following is None else _power(following, before, languages)
+            if not lower < power or (not lower and part.start() > end) or (lower and following and following.problem):
+                break
+            added.append((part, lower))
+            power, end = lower, part.end() if following is None or not lower else following.end
+        behind = self._currencies.behind(plain, end)
+        is_before_another = behind is not None and plain[behind.end : behind.end + 1].isdigit()
+        if behind is not None and is_before_another and plain[behind.start - 1] == " " and not number["decimals"]:
+            behind = None  # `$` of `24K $450`
+        return _Amount(number, magnitude, tuple(added), end, before, behind)
+
+    def _share_magnitude(
+        self, text: str, plain: str, first: _Amount, last: _Amount, amount: Decimal, languages: Collection[str]
+    ) -> tuple[int, tuple[str, str] | None]:
+        """The power of ten of the first amount of a range, by the word behind its last: `5-9 Mio. €`."""
+        magnitude = last.magnitude
+        if magnitude is None or not _RANGE.fullmatch(plain[first.outer_end : last.outer_start]):
+            return 0, None
+        if magnitude.problem:
+            raise ValueError(f"{quote_text(text)}: {magnitude.problem}")
+        power = _power(magnitude, last.currency or first.currency, languages)
+        whole, decimals, _ = self._digits_of(last.number)
+        if not power or amount >= Decimal(f"{whole}.{decimals}"):
+            return 0, None
+        if first.currency is not None and last.currency is not None:
+            word = plain[last.number.end() : magnitude.end].strip()
+            return 0, ("guessed-magnitude", f"`{word}` may belong to it, too; pick out the price with `match`")
+        return power, None
+
+    def _find_number(self, text: str, at: int) -> "regex.Match[str] | None":
         """The first number that is not a percentage; None if there is none, or if it is not written as a number."""
-        at = 0
         while start := _START.search(text, at):
             number = self._number.match(text, start.start()) or self._number.match(text, start.end() - 1)
             if number is None:
@@ -111,6 +242,98 @@ class PriceReader:
                 return number
             at = number.end() if percent is None else percent.end()
         return None
+
+    def _digits_of(self, number: "regex.Match[str]") -> tuple[str, str, bool]:
+        """The digits before and behind the decimal mark, and whether the only mark may be either."""
+        whole, decimals, mark = number["whole"] or "", number["decimals"] or "", number["group"]
+        is_guess = self._may_guess and mark in (".", ",") and not decimals and whole.count(mark) == 1
+        if is_guess and whole.startswith("0"):  # no group follows a zero
+            whole, _, decimals = whole.partition(mark)
+            is_guess = False
+        return re.sub("[^0-9]", "", whole) or "0", decimals, is_guess
+
+
+def _choose(plain: str, amounts: list[_Amount]) -> tuple[int, list[tuple[str, str]]]:
+    """The place of the amount that is the price: the first, unless only a later one stands beside a currency."""
+    first = amounts[0]
+    if first.currency is not None:
+        return 0, []
+    start = first.number.start()
+    is_labelled = _LABEL.search(plain, max(0, start - 5), start) is not None
+    at = next((at for at, one in enumerate(amounts) if one.currency is not None), None)
+    if at is None:
+        if start and plain[start - 1].isalpha():
+            free = [at for at, one in enumerate(amounts) if _stands_free(plain, one)]
+            return (free[0], [_GUESSED_NUMBER]) if free else (0, [])
+        return 0, []
+    other = amounts[at]
+    between = plain[first.end : other.outer_start]
+    looks_alike = _has_cents(first.number) == _has_cents(other.number)
+    if at == 1 and _RANGE.fullmatch(between) and (other.before is None or between.strip().isalpha()):
+        if looks_alike or not is_labelled or between.strip() != "-":
+            return 0, []
+    elif other.before is None and looks_alike and _LIST.fullmatch(between):
+        return 0, []
+    elif not between.strip() and not is_labelled and not first.magnitude and (looks_alike or _has_cents(first.number)):
+        return 0, [_GUESSED_NUMBER]
+    have_units = all(_UNIT.match(plain, one.number.end()) for one in amounts[:at])
+    return at, [] if have_units else [_GUESSED_NUMBER]
+
+
+def _has_cents(number: "regex.Match[str]") -> bool:
+    """Whether it has decimals, directly behind their mark: `10, 20` may be two numbers."""
+    return number["decimals"] is not None and " " not in number[0][number.start("decimals") - number.start() - 1 :]
+
+
+def _stands_free(plain: str, amount: _Amount) -> bool:
+    """Whether no word is beside a number."""
+    start, end = amount.number.start(), amount.number.end()
+    return plain[start - 1 : start] in ("", " ") and not _LETTER.match(plain, end)
+
+
+def _power(magnitude: Magnitude, currency: Currency | None, languages: Collection[str]) -> int:
+    """The power of ten; 0 if the word is a unit, or another word."""
+    if not magnitude.letter:
+        return magnitude.exponent
+    if currency is None or (magnitude.is_apart and magnitude.letter == "mm"):
+        return 0
+    return letter_exponent(magnitude.letter, currency.sign or "", languages) or 0
+
+
+def _magnify(
+    text: str, plain: str, amount: _Amount, languages: Collection[str]
+) -> tuple[int, int, tuple[str, str] | None]:
+    """The power of ten of an amount, where its words end, and a doubt about them."""
+    magnitude, end = amount.magnitude, amount.number.end()
+    if magnitude is None:
+        return 0, end, None
+    letter = magnitude.letter
+    if magnitude.problem:
+        raise ValueError(f"{quote_text(text)}: {magnitude.problem}")
+    power = _power(magnitude, amount.currency, languages)
+    if power:
+        is_doubtful = letter == "m" and magnitude.is_apart
+        if is_doubtful and amount.behind is None and re.match(r" ?\w", plain[magnitude.end :]):
+            return 0, end, _UNREAD_MAGNITUDE
+        return power, amount.end, _GUESSED_MAGNITUDE if is_doubtful else None
+    if letter not in _LOST or amount.currency is not None:
+        return 0, end, None
+    if _SHORTENED.fullmatch(plain) and not magnitude.is_apart:
+        return 3 if letter in "kK" else 6, magnitude.end, _GUESSED_MAGNITUDE
+    if letter in "bBtT" and magnitude.is_apart:
+        return 0, end, None
+    message = f"`{letter}` may be a magnitude or a unit, as no currency stands beside it"
+    raise ValueError(f"{quote_text(text)}: {message}; pick out the price with `match`")
+
+
+def _signed(plain: str, start: int, end: int, whole: str, decimals: str, currency: str | None) -> Decimal:
+    amount = Decimal(f"{whole}.{decimals}" if decimals else whole)
+    is_signed = "-" in plain or "(" in plain
+    if is_signed and amount:
+        before, after = plain[:start], plain[end:]
+        if _is_negative(before, after, _to_plain(currency or ""), has_decimals=bool(decimals)):
+            return amount.copy_negate()
+    return amount
 
 
 def _number_pattern(decimals: str, groups: str) -> str:
@@ -123,9 +346,9 @@ def _number_pattern(decimals: str, groups: str) -> str:
     lakhs = f"[0-9]{{1,2}}(?P<group>(?![ .]){group}) ?(?:[0-9]{{2}}(?P=group) ?)+[0-9]{{3}}"
     mark = f"(?!(?P=group))[{_DECIMAL}{re.escape(decimals)}]"
     places = "2,3" if len(decimals) == 1 else "2"  # three digits behind an uncertain mark may be a group
-    cents = f"[0-9]{{{places}}}(?!(?:[{_MARKS}] )?[0-9])"
+    cents = f"(?:[0-9]{{{places}}}(?!(?:[{_MARKS}] )?[0-9])|[0-9](?= ?{_CURRENCY}))"
     fraction = f"(?: ?{mark}(?P<decimals>[0-9]+)|(?<=[0-9]) ?{mark} (?P<decimals>{cents}))?"
-    return f"(?P<whole>{thousands}|{lakhs}|[0-9]*){fraction}(?![{_MARKS}]?[0-9])"
+    return f"(?P<whole>{thousands}|{lakhs}|[0-9]*){fraction}(?![{_MARKS}]?[0-9]|[eE][-+]?[0-9])"
 
 
 def _follows_percent(before: str) -> bool:

@@ -25,6 +25,12 @@ SKIPPED_TAGS = frozenset(("script", "style"))
 _SPACES: Mapping[str | None, str | None] = {**dict.fromkeys(_BLOCK_TAGS, " "), **dict.fromkeys(SKIPPED_TAGS)}
 """By tag, the characters around the text of an element; None: its text is skipped. Other tags add nothing."""
 
+BOUNDARY, RAISED = "\ufdd0", "\ufdd1"
+"""Noncharacters that stand for a tag within a text with a number; the latter for one of `sup` or `small`."""
+_NUMBER_SPACES: Mapping[str | None, str | None] = {
+    **_SPACES, **dict.fromkeys(("sup", "small"), RAISED), **dict.fromkeys(("wbr", "-comment", "-text"), ""),
+}  # fmt: skip
+
 MARKUP_ATTRIBUTES = frozenset(("html", "outerHtml"))
 """Values of `attribute` that name markup, whose white space is kept."""
 CONTENT_ATTRIBUTES = MARKUP_ATTRIBUTES | {"text", "ownText"}
@@ -93,16 +99,16 @@ def _encode_number(value: Any) -> orjson.Fragment:
     raise TypeError(type(value).__name__)
 
 
-def read_text(node: "SelectedNode") -> str | None:
-    """The text of a node, as `read_node` reads it."""
+def read_text(node: "SelectedNode", spaces: Mapping[str | None, str | None] = _SPACES, inline: str = "") -> str | None:
+    """The text of a node, as `read_node` reads it. `inline`: what tags that `spaces` lacks add around their text."""
     if not isinstance(node, LexborNode):
-        return read_node(node, "text")
+        return read_node(node, "text") if isinstance(node, str | JsonValue) else _element_text(node, spaces, inline)
     child = node.first_child
     if child is None:
         return ""
     if child.next is None and (text := child.text_content) is not None:
         return text  # most elements with text have nothing else
-    space = _SPACES.get(node.tag, "")
+    space = spaces.get(node.tag, inline)
     if space is None:
         return node.text()
     pieces = [space]
@@ -113,7 +119,7 @@ def read_text(node: "SelectedNode") -> str | None:
         for part in parts:
             if (text := part.text_content) is not None:
                 pieces.append(text)
-            elif (space := _SPACES.get(part.tag, "")) is not None:
+            elif (space := spaces.get(part.tag, inline)) is not None:
                 child = part.first_child
                 if child is None:
                     pieces.append(space + space)
@@ -127,6 +133,11 @@ def read_text(node: "SelectedNode") -> str | None:
             todo.pop()
             pieces.append(end)
     return "".join(pieces)
+
+
+def read_marked_text(node: "SelectedNode") -> str | None:
+    """The text of a node, in which `BOUNDARY` and `RAISED` stand for the tags of its inline elements."""
+    return read_text(node, _NUMBER_SPACES, BOUNDARY)
 
 
 def _lexbor_own_text(node: LexborNode) -> str:
@@ -183,7 +194,7 @@ def _read_element(element: "_Element", attribute: str) -> str | None:
     return value
 
 
-def _element_text(element: "_Element") -> str:
+def _element_text(element: "_Element", spaces: Mapping[str | None, str | None] = _SPACES, inline: str = "") -> str:
     pieces: list[str] = []
     todo: list[_Element | str] = [element]
     while todo:
@@ -197,9 +208,9 @@ def _element_text(element: "_Element") -> str:
         # The tag of comments, processing instructions and unresolved entities is not a string.
         if not isinstance(tag, str) or (tag in SKIPPED_TAGS and part is not element):
             continue
-        if tag in _BLOCK_TAGS:
-            pieces.append(" ")
-            todo.append(" ")
+        if space := spaces.get(tag, inline):
+            pieces.append(space)
+            todo.append(space)
         todo.extend(reversed(part))
         if part.text:
             pieces.append(part.text)

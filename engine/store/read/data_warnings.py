@@ -78,7 +78,9 @@ MIN_FAILED = 5
 
 FIELD_WARNINGS = ("empty-field", "dropped-field", "less-filled")
 """Codes about how often a field was filled."""
-VALUE_WARNINGS = ("digits-left", "guessed-group")
+VALUE_WARNINGS = (
+    "digits-left", "magnitude-left", "digits-joined", "guessed-group", "guessed-number", "guessed-magnitude",
+)  # fmt: skip
 """Codes about the values of a field."""
 HOST_WARNINGS = ("blocked", "failing-requests")
 """Codes about the answers of a host in the whole run."""
