@@ -17,7 +17,7 @@ from engine.http.exchange import OutgoingRequest, RequestTerms
 from engine.late_regex import late_regex
 from engine.model.definition import HostRule
 from engine.model.host import FIXED_HEADERS, SAFE_HEADERS, HostAuth, HostRoute
-from engine.model.job import Request
+from engine.model.job import LeasedJob, Request
 from engine.model.link import FORM_TYPE, JSON_TYPE
 from engine.model.variables import UnusableVariable, decode_variables, render_secrets
 
@@ -172,6 +172,12 @@ def _add_basic_authorization(userinfo: str, out: CIMultiDict[str]) -> None:
         user, _, password = userinfo.partition(":")
         pair = f"{unquote(user)}:{unquote(password)}"
         out["Authorization"] = f"Basic {b64encode(pair.encode('utf-8', 'replace')).decode()}"
+
+
+def cookies_along(job: LeasedJob, group: str, url: str) -> tuple[tuple[str, str], ...]:
+    """The cookies of its locator that a link of the job's page sends to a page of that group."""
+    cookies = job.lineage.cookies
+    return cookies if cookies and group == job.group and urls.origin(url) == urls.origin(job.url) else ()
 
 
 class HostPart(NamedTuple):

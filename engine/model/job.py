@@ -194,6 +194,8 @@ class JobLineage(NamedTuple):
     """Its number in the series of its locator; None: it is not part of a series."""
     fresh_since: float | None = None
     """The wall-clock second since when a stored document replaces the fetch; None: as its group says."""
+    cookies: tuple[tuple[str, str], ...] = ()
+    """What its links send along, within its group and origin."""
 
 
 class JobExtraction(NamedTuple):
@@ -261,6 +263,14 @@ def _key(*parts: str) -> bytes:
 def link_key(group: str, url: str) -> bytes:
     """The key of a page reached by a link, within its group."""
     return _key("link", group, url)
+
+
+def scoped_key(key: bytes, cookies: Sequence[tuple[str, str]]) -> bytes:
+    """The key of the same page as asked for with the cookies that a locator sends along; without any, the same key.
+
+    `cookies`: texts of the defs, in which secrets are still variables.
+    """
+    return _key("cookies", key.hex(), orjson.dumps(sorted(cookies)).decode()) if cookies else key
 
 
 def request_key(

@@ -35,6 +35,7 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 BODY_PATH = "$[1]"
 """Where the stored form of a request holds its body."""
 RELATION_PATH = "$[3]"
+COOKIES_PATH = "$[6]"
 MAX_HEADER_CHARACTERS = 8_000
 """Of one header that a link sends."""
 MAX_CARRIED_BYTES = 4_096
@@ -218,17 +219,21 @@ class LinkRequest(Struct, frozen=True, kw_only=True):
     """Its number in the series of a locator; None: it is not part of a series."""
     headers: tuple[tuple[str, str], ...] = ()
     """Names and values, in which secrets are still variables."""
+    cookies: tuple[tuple[str, str], ...] = ()
+    """Those of the locator, if it sends them along; texts of the defs."""
 
     @property
     def is_plain_get(self) -> bool:
         """Whether a plain link sends the same."""
-        return self.method == "GET" and self.body is None and not self.headers
+        return self.method == "GET" and self.body is None and not (self.headers or self.cookies)
 
     def to_json(self) -> str | None:
         """The stored form; None: a plain link."""
         if self == PLAIN_LINK:
             return None
         plain = (self.method, self.body, self.content_type, self.relation, self.page)
+        if self.cookies:
+            return orjson.dumps((*plain, self.headers, self.cookies)).decode()
         return orjson.dumps((*plain, self.headers) if self.headers else plain).decode()
 
     @classmethod
@@ -237,9 +242,10 @@ class LinkRequest(Struct, frozen=True, kw_only=True):
         if text is None:
             return PLAIN_LINK
         method, body, content_type, relation, page, *more = orjson.loads(text)
-        headers = tuple([(name, value) for name, value in more[0]]) if more else ()
+        headers, cookies = (tuple([(name, value) for name, value in pairs]) for pairs in (*more, (), ())[:2])
         return cls(
-            method=method, body=body, content_type=content_type, relation=relation, page=page, headers=headers
+            method=method, body=body, content_type=content_type, relation=relation, page=page, headers=headers,
+            cookies=cookies,
         )  # fmt: skip
 
 
@@ -300,7 +306,8 @@ class LinkDetails(NamedTuple):
         """The details of a line from a process that is not trusted. Raises ValueError or TypeError."""
         stored, carried = orjson.loads(line)
         request = LinkRequest.from_json(stored)
-        if request.method not in METHODS or request.relation not in RELATIONS or request.page is not None:
+        named = request.method in METHODS and request.relation in RELATIONS
+        if not named or request.page is not None or request.cookies:
             raise ValueError("not the request of a link")
         for text in (request.body, request.content_type, carried, *chain.from_iterable(request.headers)):
             if text is not None and type(text) is not str:
@@ -312,6 +319,11 @@ class LinkDetails(NamedTuple):
         if carried is not None:
             _check_carried(carried)
         return cls(request, carried)
+
+    @property
+    def concerns_known_job(self) -> bool:
+        """Whether it tells something to the job of its page, which may be there already."""
+        return self.carried is not None or self.request.relation == "canonical"
 
     @property
     def stays_at_depth(self) -> bool:

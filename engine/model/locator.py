@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Struct, field
 
 from engine.model.declaration import DefKey, Duration, PatternText, Priority, Separator, Text
-from engine.model.stored_form import NO_POSITION, SourcePosition
+from engine.model.stored_form import NO_POSITION, OMIT_DEFAULT, SourcePosition
 
 MAX_SERIES_PAGES = 100_000
 
@@ -152,6 +152,8 @@ class Locator(Struct, frozen=True, kw_only=True):
     """None: all entries of the sitemap are followed."""
     until_empty: bool = False
     """Whether its pages are fetched one after another, until one has no record."""
+    cookie_scope: Annotated[Literal["group"] | None, OMIT_DEFAULT] = None
+    """Which pages get its cookies besides its own: those of its group and origin that links lead to."""
     place: SourcePosition = NO_POSITION
 
 

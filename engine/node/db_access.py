@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from engine.model.job import LeasedJob, StoredPage, link_key
+from engine.http.request import cookies_along
+from engine.model.job import LeasedJob, StoredPage, link_key, scoped_key
 from engine.model.locator import Series, SitemapRules
 from engine.store.db.connector import Database, DatabaseBusy, connect
 from engine.store.db.schema import CRAWL
@@ -102,7 +103,8 @@ class DbAccess:
 
     def is_page_of_another(self, job: LeasedJob, url: str) -> bool:
         """Whether another job of the group already has this URL."""
-        return linked_jobs.is_page_of_another(self._reader, job.run, link_key(job.group, url), job.page_id)
+        key = scoped_key(link_key(job.group, url), cookies_along(job, job.group, url))
+        return linked_jobs.is_page_of_another(self._reader, job.run, key, job.page_id)
 
     def was_asked_again(self, job: LeasedJob) -> bool:
         """Whether the page of a job was empty before, and was asked for once more."""

@@ -106,8 +106,12 @@ def fetch_linked_page(
     normalized = urls.normalize(url, keeps_route=rendering.always)
     if normalized is None:
         raise PageUnavailable(f"{urls.without_credentials(url)}: not an http or https URL", "Open another link.")
+    target, request = urls.without_credentials(normalized), _PLAIN
+    named = _find_locator(definitions, settings, start_url, None)
+    if named is not None and named[1].cookie_scope is not None and urls.origin(target) == urls.origin(start_url):
+        request = replace(request, cookies=tuple(named[1].cookies.items()))
     with _Visit(definitions, settings, start_url, rendering) as visit:
-        return visit.fetch(urls.without_credentials(normalized), JobOrigin.LINK)
+        return visit.fetch(target, JobOrigin.LINK, request=request)
 
 
 def _find_locator(

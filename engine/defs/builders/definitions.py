@@ -129,6 +129,7 @@ class _Builder(Struct):
             body_pieces=pieces if len(pieces) > 1 else (),
             content_type=content_type,
             until_empty=term.until is not None,
+            cookie_scope=term.cookie_scope,
             place=part.place,
         )
 

@@ -8,7 +8,15 @@ from engine.defs.builders.bodies import check_bodies, iter_scalars, warn_of_json
 from engine.defs.builders.definitions import canonical_host
 from engine.defs.checks import fields
 from engine.defs.checks.text_sources import check_in_document, check_query
-from engine.defs.language.keys import has_records, innermost_query, is_table, iter_locators, written_urls
+from engine.defs.language.keys import (
+    data_def_of,
+    has_records,
+    innermost_query,
+    is_table,
+    iter_all_tasks,
+    iter_locators,
+    written_urls,
+)
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.defs.yaml.redaction import shown_host, shown_key
@@ -43,6 +51,7 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
         for locator in group.node.list_of("locators"):
             _check_locator(locator, problems)
     check_sessions(root, problems)
+    _check_shared_urls(root, problems)
     for name, group in root.entries_of("taskGroups"):
         _check_recrawl(group.node, problems)
         _check_documents(name, group.node, problems, keep_documents=keep_documents)
@@ -82,6 +91,64 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
     if "sitemap" in node.entries:
         _check_sitemap(node.entries["sitemap"].node, problems)
     check_header_names(node, problems)
+    if "cookieScope" in node.entries and "cookies" not in node.entries:
+        message = "`cookieScope` sends the `cookies` of the locator along, and it has none; add them, or remove the key"
+        problems.add(node.key_place("cookieScope"), "missing-key", message)
+
+
+def _check_shared_urls(root: YamlNode, problems: Problems) -> None:
+    """Warn of a URL that locators ask for with other cookies or headers: pages behind it are asked for once."""
+    first: dict[str, tuple[str, YamlNode, YamlNode]] = {}
+    leading = _leading_groups(root)
+    for group, locator in iter_locators(root):
+        if locator.kind != "mapping":
+            continue
+        for node in written_urls(locator):
+            url = node.text.strip()
+            other_group, other, other_node = first.setdefault(url, (group, locator, node))
+            told = _find_difference(locator, other)
+            if told is None:
+                continue
+            asked = f"the locator at {other_node.place} asks for this URL with other {told}"
+            names = locator.text_of("name") or group, other.text_of("name") or other_group
+            if group == other_group and names[0] == names[1] and not (told == "cookies" and _sends_along(locator)):
+                message = f"{asked}, and has the same name, so that it is asked for once; give each a `name`"
+                problems.warn(node.place, "shared-url", message)
+            elif {group, other_group} & leading and not (_sends_along(locator) and _sends_along(other)):
+                cure = "write `cookieScope: group` in both" if told == "cookies" else "name those in `links`"
+                message = f"{asked}, and the pages that it leads to are asked for once, for both, without them; {cure}"
+                problems.warn(node.place, "shared-url", message)
+
+
+def _find_difference(locator: YamlNode, other: YamlNode) -> str | None:
+    """What of their requests differs besides the body: `cookies` or `headers`; None: nothing."""
+    if locator is other or any(locator.text_of(key) != other.text_of(key) for key in ("method", "body")):
+        return None
+    if any(key in node.entries for key in ("form", "json") for node in (locator, other)):
+        return None
+    for section in ("cookies", "headers"):
+        if _texts_of(locator, section) != _texts_of(other, section):
+            return section
+    return None
+
+
+def _texts_of(locator: YamlNode, section: str) -> dict[str, str]:
+    return {name: entry.node.text for name, entry in locator.entries_of(section)}
+
+
+def _sends_along(locator: YamlNode) -> bool:
+    return "cookieScope" in locator.entries
+
+
+def _leading_groups(root: YamlNode) -> set[str]:
+    """The groups whose pages lead to others by a link without headers of its own, or by `next`."""
+    data_defs = {
+        name
+        for name, entry in root.entries_of("dataDefs")
+        if "next" in entry.node.entries
+        or any(link.kind != "mapping" or "headers" not in link.entries for link in entry.node.list_of("links"))
+    }
+    return {group for group, _, task in iter_all_tasks(root) if data_def_of(task) in data_defs}
 
 
 def _check_sitemap(node: YamlNode, problems: Problems) -> None:

@@ -117,6 +117,13 @@ class LocatorTerm(Struct, frozen=True, kw_only=True):
     cookies: Annotated[
         Mapping[str, HeaderValue], DefKey("Cookies to send.", examples=({"session": "%{env.SHOP_SESSION}"},))
     ] = {}
+    cookie_scope: Annotated[
+        Literal["group"] | None,
+        DefKey(
+            "Send the cookies also along the links of its pages: group, to pages of its group and origin, which are"
+            " then pages of their own for each locator with other cookies."
+        ),
+    ] = None
     body: Annotated[RequestText | None, DefKey("The request body, sent as is.")] = None
     form: Annotated[
         Mapping[str, FormTexts] | None,

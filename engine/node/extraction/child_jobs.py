@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from engine import urls
-from engine.model.job import LeasedJob, link_key, locator_key
-from engine.model.link import Carried, LinkRequest, PageBlocks
+from engine.http.request import cookies_along
+from engine.model.job import LeasedJob, link_key, locator_key, scoped_key
+from engine.model.link import PLAIN_LINK, Carried, LinkRequest, PageBlocks
 from engine.model.locator import Series
 from engine.model.record import ExtractedLink
 from engine.node.db_access import DbAccess
@@ -47,6 +50,8 @@ class ChildJobs:
         method, account = job.request.method, job.request.account
         is_plain = method == "GET" and body is None and job.request.body is None
         own_body = job.request.body if body is None else body
+        cookies = cookies_along(job, job.group, url)
+        identity = locator_key(job.group, job.lineage.locator, url, method, own_body, account)
         return (
             ChildJob(
                 job.group,
@@ -55,11 +60,11 @@ class ChildJobs:
                 url,
                 0,
                 self._def_cache.task_group(job.defs_version, job.group).priority,
-                locator_key(job.group, job.lineage.locator, url, method, own_body, account),
+                scoped_key(identity, cookies),
                 may_leave_host=True,
                 request=LinkRequest(body=body, page=number).to_json(),
                 carried=Carried(blocks=blocks.digest).to_json(),
-                page_key=link_key(job.group, url) if is_plain else None,
+                page_key=scoped_key(link_key(job.group, url), cookies) if is_plain else None,
                 in_series=True,
             ),
         )
@@ -79,17 +84,27 @@ class ChildJobs:
 
         `have_details`: whether any of them may send or carry something.
         """
+        is_new = self._seen_set.is_new
+        if job.lineage.cookies:
+            cookies = job.lineage.cookies
+            is_new = lambda key: self._seen_set.is_new(scoped_key(key, cookies))  # noqa: E731
         if isinstance(links, LinkColumns):
-            new = links.list_new(None if job.extraction.links_stale else self._seen_set.is_new)
+            new = links.list_new(None if job.extraction.links_stale else is_new)
             for piece in cut_in_pieces(_first_carrying(new), lambda link: len(link.url), CHILDREN_PER_PIECE):
                 if children := self._make(job, piece):
                     yield children
             return
-        new_links = links if job.extraction.links_stale else self._seen_set.filter_new(links)
+        if job.extraction.links_stale:
+            new_links: Sequence[ExtractedLink] = links
+        elif job.lineage.cookies:
+            new_links = [link for link in links if is_new(link.key)]
+        else:
+            new_links = self._seen_set.filter_new(links)
         if have_details and len(new_links) < len(links):
-            is_new = self._seen_set.is_new
             new_links = [
-                link for link in links if (link.details is not None and link.details.carried) or is_new(link.key)
+                link
+                for link in links
+                if (link.details is not None and link.details.concerns_known_job) or is_new(link.key)
             ]
         if children := self._make(job, new_links):
             yield children
@@ -107,6 +122,11 @@ class ChildJobs:
             is_canonical = details is not None and details.request.relation == "canonical"
             if urls.is_file_url(link.url) and not self._may_read(job, link.url):
                 continue
+            request = None if details is None else details.request
+            if cookies := cookies_along(job, link.group, link.url):
+                identity = scoped_key(identity, cookies)
+                page_key = None if page_key is None else scoped_key(page_key, cookies)
+                request = replace(request or PLAIN_LINK, cookies=cookies)
             if identity in children or not within_depth(
                 link, depth, self._def_cache.task_group(job.defs_version, link.group)
             ):
@@ -120,7 +140,7 @@ class ChildJobs:
                 job.lineage.priority if is_canonical else link.priority,
                 identity,
                 may_leave_host=link.may_leave_host,
-                request=None if details is None else details.request.to_json(),
+                request=None if request is None else request.to_json(),
                 carried=seeds.add_to(carried) if seeds is not None else carried,
                 page_key=page_key,
             )

@@ -174,7 +174,7 @@ class PageExtractor:
             extraction = await self._extract_elsewhere(job, task, body, compiled)
         result = extraction.result
         try:
-            have_details = any(data_def.extractor.sends_values for data_def in compiled)
+            have_details = bool(result.replaced_by) or any(data_def.extractor.sends_values for data_def in compiled)
             extraction.add_children(self._child_jobs.of_links(job, result.links, have_details=have_details))
             extraction.children = (*self._child_jobs.of_series(job, result.blocks), *extraction.children)
         except BaseException:

@@ -68,7 +68,7 @@ class LinkColumns(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.list_new(None)
 
     def list_new(self, is_new: Callable[[bytes], bool] | None) -> Iterator[ExtractedLink]:
-        """The links whose key `is_new`, and all that carry values; with None, all links."""
+        """The links whose key `is_new`, and all that concern known jobs; with None, all links."""
         urls, lines = iter(self.urls), iter(self.details or repeat(""))
         at = 0
         for count, group, priority, max_depth, may_leave_host in self.runs:
@@ -84,7 +84,7 @@ class LinkColumns(Struct, frozen=True, kw_only=True, omit_defaults=True):
                     if key not in new and not line:
                         continue
                     details = LinkDetails.from_line(as_text(line)) if line else None
-                    if key in new or (details is not None and details.carried is not None):
+                    if key in new or (details is not None and details.concerns_known_job):
                         yield ExtractedLink(as_text(url), group, priority, max_depth, key, may_leave_host, details)
 
     def check(self) -> None:

@@ -14,9 +14,11 @@ from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPatter
 from engine.http.byte_budget import BodyShare
 from engine.http.decompress import open_decompressor
 from engine.http.errors import FetchFailed
+from engine.http.request import cookies_along
 from engine.late_regex import late_regex
 from engine.model.definition import definition_hash
-from engine.model.job import JobKind, JobState, LeasedJob, link_key, sitemap_key
+from engine.model.job import JobKind, JobState, LeasedJob, link_key, scoped_key, sitemap_key
+from engine.model.link import LinkRequest
 from engine.model.locator import SitemapRules
 from engine.model.record import Texts, as_text
 from engine.model.retry_policy import classify_status
@@ -266,13 +268,15 @@ def _pieces(
                 target = query_stripper.strip_url(target)
             host_key, origin = urls.host_key(target), urls.origin(target)
             if route is not None:
-                key = link_key(route.group, target)
+                cookies = cookies_along(job, route.group, target)
+                key = scoped_key(link_key(route.group, target), cookies)
                 children[key] = ChildJob(
                     route.group, host_key, origin, target, 0, route.priority, key, JobKind.PAGE,
-                    fresh_since=_later(modified, children.get(key)),
+                    request=LinkRequest(cookies=cookies).to_json(), fresh_since=_later(modified, children.get(key)),
                 )  # fmt: skip
             else:
-                key = sitemap_key(job.group, job.lineage.locator, target, None, rules=rules)
+                cookies = cookies_along(job, job.group, target)
+                key = scoped_key(sitemap_key(job.group, job.lineage.locator, target, None, rules=rules), cookies)
                 children[key] = ChildJob(
                     job.group,
                     host_key,
@@ -282,6 +286,7 @@ def _pieces(
                     job.lineage.priority,
                     key,
                     JobKind.SITEMAP,
+                    request=LinkRequest(cookies=cookies).to_json(),
                 )
         if children:
             yield tuple(children.values())

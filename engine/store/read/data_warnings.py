@@ -8,9 +8,11 @@ from msgspec import Struct
 
 from engine.errors import plural
 from engine.model.job import JobKind
+from engine.model.link import COOKIES_PATH, RELATION_PATH
 from engine.model.run import RunState
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, id_list
 from engine.store.read.failures import group_failures
+from engine.store.read.job_range import find_ids
 from engine.store.tables.job import sequences
 from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth
@@ -56,6 +58,19 @@ SELECT h.value ->> 'name' FROM def_versions v, json_each(v.definitions, '$.hosts
 """
 _HAS_HOST = "SELECT 1 FROM hosts WHERE run = ? AND (key = ? OR (key >= ? AND key < ?)) LIMIT 1"
 _SOME_HOSTS = "SELECT key FROM hosts WHERE run = ? ORDER BY id LIMIT 1000"
+_REQUESTS = "SELECT id, grp, name, request FROM locators WHERE run = ? ORDER BY id LIMIT 200"
+_LOCATED = """
+SELECT j.id, j.url, j.locator FROM jobs j
+WHERE j.id >= :first AND j.id < :end AND +j.run = :run AND j.origin = 'locator' AND j.parent IS NULL
+"""
+# a plain link; or the next page of one of two locators of a group, which a plain link would be, too
+_LEADS_ON = f"""
+SELECT EXISTS (SELECT 1 FROM json_each(:jobs) i CROSS JOIN jobs j ON j.parent = i.value WHERE j.link_request IS NULL
+    OR (:same_group = 1 AND j.page_key IS NOT NULL AND j.link_request ->> '{RELATION_PATH}' = 'next'
+        AND j.link_request ->> '{COOKIES_PATH}' IS NULL))
+"""
+_FIRST_JOBS = 5_000
+"""Jobs among which those of locators are compared: they are the first of a run."""
 _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
 _MAX_UNUSED = 5
@@ -84,6 +99,9 @@ VALUE_WARNINGS = (
 """Codes about the values of a field."""
 HOST_WARNINGS = ("blocked", "failing-requests")
 """Codes about the answers of a host in the whole run."""
+
+
+_CURES = {"cookies": "`cookieScope: group` sends them along", "headers": "write the headers of these links in `links`"}
 
 
 class DataWarning(Struct, frozen=True):
@@ -145,6 +163,7 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         comparable = runs.find_comparable(db, run.seq)
         if comparable is not None:
             warnings += _of_comparison(*comparable)
+        warnings += _of_shared_urls(db, run)
         nothing = [] if sequences.count(db, run.seq, "done") else list(_of_nothing(db, run))
         warnings += nothing or _of_unused_hosts(db, run)
         for (group,) in [] if nothing else db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
@@ -184,6 +203,36 @@ def _of_nothing(db: Database, run: Run) -> Iterator[DataWarning]:
     ]
     if reasons:
         yield DataWarning("nothing-fetched", f"no page was fetched: {'; '.join(reasons)}")
+
+
+def _of_shared_urls(db: Database, run: Run) -> Iterator[DataWarning]:
+    """URLs that locators asked for with other cookies or headers, and whose links led to pages for all."""
+    asked = {id_: (group, name, orjson.loads(request)) for id_, group, name, request in db.all(_REQUESTS, (run.seq,))}
+    if len({orjson.dumps([request["cookies"], request["headers"]]) for _, _, request in asked.values()}) < 2:
+        return
+    first, _ = find_ids(db, run.seq)
+    by_url: dict[str, list[tuple[int, int]]] = {}
+    for job, url, locator in db.all(_LOCATED, {"run": run.seq, "first": first, "end": first + _FIRST_JOBS}):
+        if locator in asked:
+            by_url.setdefault(url, []).append((job, locator))
+    found: list[tuple[str, str, str]] = []
+    for url, made in by_url.items():
+        senders = [asked[locator] for _, locator in made]
+        for part in ("cookies", "headers"):
+            alone = [request for _, _, request in senders if part == "headers" or "cookie_scope" not in request]
+            sent = {orjson.dumps(sorted(request[part])) for request in alone}
+            groups = {group for group, _, _ in senders}
+            jobs = id_list(job for job, _ in made)
+            if len(sent) > 1 and db.value(_LEADS_ON, {"jobs": jobs, "same_group": int(len(groups) < len(senders))}):
+                names = ", ".join(dict.fromkeys(name for _, name, _ in senders))
+                found.append((url, part, names))
+                break
+    if found:
+        url, part, names = found[0]
+        others = f" and {plural(len(found) - 1, 'other URL')}" if len(found) > 1 else ""
+        text = f"the locators {names} ask for {url}{others} with other {part}, but the pages that it leads to were"
+        text += f" asked for once, for all of them, without these; {_CURES[part]}"
+        yield DataWarning("shared-url", text, subject=url)
 
 
 def _of_unused_hosts(db: Database, run: Run) -> Iterator[DataWarning]:

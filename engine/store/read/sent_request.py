@@ -1,6 +1,6 @@
 """Reads what a job sends: from its own row, and from that of its locator."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -36,6 +36,14 @@ class SentRequest(Struct, frozen=True):
         first: int = self.locator["series"]["first"]  # only later pages have a number of their own
         return first
 
+    @property
+    def cookies_along(self) -> tuple[tuple[str, str], ...]:
+        """The cookies that links of the page send along, within its group and origin."""
+        if not self.located:
+            return self.link.cookies
+        fields = self.locator
+        return _pairs(fields["cookies"]) if fields is not None and "cookie_scope" in fields else ()
+
     def request(self, url: str, root_url: str) -> Request:
         """The request. A next page gets the headers of its locator where it has the origin of that one's URL."""
         link = self.link
@@ -44,13 +52,16 @@ class SentRequest(Struct, frozen=True):
         if link.page is not None:
             request = self._of_locator()
             return request if link.body is None else replace(request, body=link.body)
-        if link.relation == "canonical" and self.located:
+        if link.relation in ("canonical", "link") and self.located:  # links led to the page of the locator first
             return self._of_locator()
         inherits = link.relation != "link" and urls.origin(url) == urls.origin(root_url)
         request = self._of_locator() if inherits else _PLAIN_REQUEST
         own = {name.lower() for name, _ in link.headers}
         headers = (*[pair for pair in request.headers if pair[0].lower() not in own], *link.headers)
-        return replace(request, method=link.method, body=link.body, content_type=link.content_type, headers=headers)
+        return replace(
+            request, method=link.method, body=link.body, content_type=link.content_type, headers=headers,
+            cookies=link.cookies or request.cookies,
+        )  # fmt: skip
 
     def _of_locator(self) -> Request:
         fields = self.locator
@@ -58,9 +69,13 @@ class SentRequest(Struct, frozen=True):
             return _PLAIN_REQUEST
         return Request(
             method=fields["method"],
-            headers=tuple((str(k), str(v)) for k, v in fields["headers"]),
-            cookies=tuple((str(k), str(v)) for k, v in fields["cookies"]),
+            headers=_pairs(fields["headers"]),
+            cookies=_pairs(fields["cookies"]),
             body=fields["body"],
             content_type=fields["content_type"],
             userinfo=fields.get("userinfo", ""),
         )
+
+
+def _pairs(stored: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
+    return tuple([(str(name), str(value)) for name, value in stored])

@@ -13,7 +13,6 @@ from engine.model.job import (
     JobLineage,
     JobOrigin,
     LeasedJob,
-    Request,
     lease_limit,
     quota,
 )
@@ -39,7 +38,6 @@ _FETCHING_DIVISOR, _WAITING_DIVISOR = 2, 8
 """Divisors of the slots that re-extraction takes while pages are fetched, and while fetches wait for a slot."""
 AFTER_LOGIN = ("page", "file")
 """The kinds of jobs that wait for the login to their host."""
-_PLAIN_REQUEST = Request()
 _FEW_SEQUENCES = 4
 """So few are leased from one by one: once the others are answered, the last one may take all slots."""
 
@@ -311,7 +309,7 @@ def to_leased_job(
     sent = SentRequest.from_rows(due.link, due.locator_request, located=due.origin == JobOrigin.LOCATOR)
     lineage = JobLineage(
         due.locator_id, due.root, due.locator or "", due.root_url, due.origin, due.depth, due.priority,
-        due.may_leave_host, due.carried, sent.link, sent.page_number, due.fresh_since,
+        due.may_leave_host, due.carried, sent.link, sent.page_number, due.fresh_since, sent.cookies_along,
     )  # fmt: skip
     terms = HostTerms(
         send_at, delay, state.host_concurrency, state.throttled, state.is_limited,
@@ -332,12 +330,12 @@ def _to_leased_extract(state: SequenceState, request: LeaseRequest, due: DueExtr
     is_alone = due.carried is None and sent.page_number is None
     lineage = JobLineage(
         due.locator_id, due.root, due.locator or "", due.root_url, JobOrigin.LINK, due.depth, due.priority,
-        carried=due.carried, link=sent.link, page_number=sent.page_number,
+        carried=due.carried, link=sent.link, page_number=sent.page_number, cookies=sent.cookies_along,
     )  # fmt: skip
     return LeasedJob(
         id=due.id, lease=request.lease_id, run=state.run, sequence=state.id, host=state.host, kind=JobKind.EXTRACT,
         group=state.group, url=due.url, lineage=lineage, attempts=due.attempts, crashes=due.crashes, hops=0,
-        target=None, request=_PLAIN_REQUEST, defs_version=state.defs_version, stored=due.stored,
+        target=None, request=sent.request(due.url, due.root_url), defs_version=state.defs_version, stored=due.stored,
         extraction=JobExtraction(
             due.page_job, (due.data_defs or ()) if is_alone else (), due.links_changed or state.relinking
         ),

@@ -112,7 +112,10 @@ def _describe_locators(before: Definitions, after: Definitions) -> list[str]:
 
 def _locator_requests(definitions: Definitions) -> set[tuple[str, str]]:
     def requests(group: str, locator: Locator) -> Iterable[tuple[str, str]]:
-        request_hash = definition_hash({"request": [locator.method, locator.body, locator.headers, locator.cookies]})
+        request = [locator.method, locator.body, locator.headers, locator.cookies]
+        if locator.cookie_scope is not None:
+            request.append(locator.cookie_scope)
+        request_hash = definition_hash({"request": request})
         for url in (*locator.urls, locator.from_file, locator.sitemap):
             if url:
                 yield group, f"{request_hash} {url}"

@@ -9,7 +9,7 @@ import orjson
 
 from engine import urls
 from engine.model.definition import Definitions, definition_hash
-from engine.model.job import JobKind, account_of, link_key, locator_key, sitemap_key
+from engine.model.job import JobKind, account_of, link_key, locator_key, scoped_key, sitemap_key
 from engine.model.locator import Locator, Series, SitemapRules
 from engine.model.stored_form import to_plain
 from engine.robots.host_policy import resolve_host_policy
@@ -99,12 +99,23 @@ class SeedJobs:
                 identity = sitemap_key(group, locator.name, url, body, account, rules_hash)
             else:
                 identity = locator_key(group, locator.name, url, locator.method, body, account)
+            page_key = link_key(group, url) if plain else None
+            if locator.cookie_scope is not None:
+                cookies = _cookies_of(locator, request)
+                identity = scoped_key(identity, cookies)
+                page_key = None if page_key is None else scoped_key(page_key, cookies)
             new.append(
                 NewLocator(
-                    run, place.sequence, priority, ids[userinfo, body, series, request], url,
-                    link_key(group, url) if plain else None, identity, carried,
+                    run,
+                    place.sequence,
+                    priority,
+                    ids[userinfo, body, series, request],
+                    url,
+                    page_key,
+                    identity,
+                    carried,
                 )
-            )  # fmt: skip
+            )
         jobs.add_locators(self._db, new)
         self._added += len(batch)
         return seeded_hosts
@@ -122,6 +133,11 @@ def next_batch_size(size: int, added: int, seconds: float) -> int:
     if added < size:
         return size
     return min(_LARGEST_BATCH, 2 * size, int(size * _BATCH_SECONDS / max(seconds, 0.001)))
+
+
+def _cookies_of(locator: Locator, request: str | None) -> Sequence[tuple[str, str]]:
+    """The cookies of a locator, with the values of a seed where it has any."""
+    return [*locator.cookies.items()] if request is None else orjson.loads(request)["cookies"]
 
 
 def create_placements(run: int, definitions: Definitions, settings: Settings) -> PlacementCache:
@@ -147,6 +163,8 @@ def encode_request(
     }
     if userinfo:
         request["userinfo"] = userinfo
+    if locator.cookie_scope is not None:
+        request["cookie_scope"] = locator.cookie_scope
     if rules is not None:
         request["sitemap"] = to_plain(rules)
     if series is not None:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.job import Request, document_key, link_key, locator_key, robots_key
+from engine.model.job import Request, document_key, link_key, locator_key, robots_key, scoped_key
 
 URL = "http://a/1"
 
@@ -41,6 +41,14 @@ def test_parts_never_run_into_each_other(a: str, b: str, c: str, d: str) -> None
 @given(st.text(st.characters(exclude_categories=()), max_size=20))
 def test_any_text_has_a_key_even_a_lone_surrogate(text: str) -> None:
     assert len(link_key("g", text)) == 16
+
+
+def test_cookies_that_go_along_make_another_key_whatever_their_order() -> None:
+    key, cookies = link_key("g", URL), (("a", "1"), ("b", "%{env.B}"))
+    assert scoped_key(key, ()) == key
+    keys = {scoped_key(one, two) for one in (key, link_key("h", URL)) for two in (cookies, cookies[:1], (("a", "2"),))}
+    assert len(keys | {key}) == 7
+    assert scoped_key(key, cookies[::-1]) == scoped_key(key, cookies)
 
 
 def test_a_plain_request_is_one_a_link_would_send() -> None:

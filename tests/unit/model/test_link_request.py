@@ -26,13 +26,28 @@ requests = st.builds(
     content_type=st.none() | st.just("text/x; charset=utf-8"),
     relation=st.sampled_from(RELATIONS),
 )  # fmt: skip
+pairs = st.lists(st.tuples(texts, texts), max_size=2).map(tuple)
 carried = st.builds(Carried, values=st.dictionaries(texts, texts, max_size=3), blocks=st.text("0123abc", max_size=32))
 
 
-@given(requests, st.none() | st.integers(-5, 10**6))
-def test_a_request_is_read_back(request_: LinkRequest, page: int | None) -> None:
-    numbered = replace(request_, page=page)
+@given(requests, st.none() | st.integers(-5, 10**6), pairs, pairs)
+def test_a_request_is_read_back(
+    request_: LinkRequest, page: int | None, headers: tuple[tuple[str, str], ...], cookies: tuple[tuple[str, str], ...]
+) -> None:
+    numbered = replace(request_, page=page, headers=headers, cookies=cookies)
     assert LinkRequest.from_json(numbered.to_json()) == numbered
+
+
+def test_a_process_that_extracts_sends_no_cookies() -> None:
+    line = LinkDetails(LinkRequest(cookies=(("store", "%{env.SECRET}"),))).to_line()
+    with pytest.raises(ValueError, match="not the request of a link"):
+        LinkDetails.from_line(line)
+
+
+def test_stored_forms_of_before_stay() -> None:
+    assert PLAIN_LINK.to_json() is None
+    assert LinkRequest(relation="next").to_json() == '["GET",null,null,"next",null]'
+    assert LinkRequest(headers=(("A", "b"),)).to_json() == '["GET",null,null,"link",null,[["A","b"]]]'
 
 
 @given(requests, carried)

@@ -11,6 +11,7 @@ from engine.model.job import (
     login_key,
     request_key,
     robots_key,
+    scoped_key,
     sitemap_key,
 )
 
@@ -32,6 +33,7 @@ KEYS = {
     "robots": robots_key("shop.example:443"),
     "login": login_key("shop.example:443"),
     "file": file_key(URL),
+    "cookies of a link": scoped_key(link_key("shop", URL), (("store", "north"), ("a", "%{env.A}"))),
 }
 COOKIES = (("store", "north"), ("a", "%{env.A}"))
 REQUESTS = {
@@ -61,6 +63,7 @@ KNOWN = {
     "sitemap body": "03aa10024e833803fa48d24927259534",
     "robots": "cf16e1e8a443733414a18cbe36d09575",
     "login": "c2579b81f51aa8b477fdbf3e5146e90b",
+    "cookies of a link": "27321b6a29ad2b7e3989fcf87114b327",
     "file": "d779ceeac111c64f9c721ab73768b2c9",
     "document plain": "a75a043822485681dacefa8676aeec30",
     "document post": "f708ad947b99cf3b4494196a7d3ea6ac",

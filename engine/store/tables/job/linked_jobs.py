@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from engine.model.job import JobKind, JobOrigin
-from engine.model.link import BODY_PATH, RELATION_PATH
+from engine.model.link import BODY_PATH, COOKIES_PATH, RELATION_PATH
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.job.jobs import NOW
 from engine.store.tables.outcome import Extracted
@@ -88,15 +88,17 @@ WHERE p.id = changed.value AND p.state = 'SKIPPED' AND jobs.parent = p.id
     AND jobs.link_request ->> '{RELATION_PATH}' = 'canonical' AND jobs.carried IS NOT p.carried
 RETURNING jobs.id, jobs.state = 'DONE'
 """
-_KEEP_CANONICAL = """
-WITH k (run, key, link_request) AS ({values})
+_KEEP_CANONICAL = f"""
+WITH k (run, key, link_request) AS ({{values}})
 UPDATE jobs SET link_request = k.link_request,
     reason = CASE WHEN state = 'SKIPPED' THEN NULL ELSE reason END,
     hops = CASE WHEN state = 'SKIPPED' THEN 0 ELSE hops END,
     target = CASE WHEN state = 'SKIPPED' THEN NULL ELSE target END,
     state = CASE WHEN state = 'SKIPPED' THEN 'READY' ELSE state END
 FROM k
-WHERE jobs.run = k.run AND (jobs.identity = k.key OR jobs.page_key = k.key) AND jobs.link_request IS NULL
+WHERE jobs.run = k.run AND (jobs.identity = k.key OR jobs.page_key = k.key)
+    AND (jobs.link_request IS NULL OR (jobs.link_request ->> '{COOKIES_PATH}' IS NOT NULL
+        AND jobs.link_request ->> '{RELATION_PATH}' = 'link'))
     AND (jobs.state IN ('READY', 'TAKEN') OR (jobs.state = 'SKIPPED' AND jobs.reason GLOB 'its canonical URL is *'))
 """
 """A page that another names as its canonical one is kept, whatever it names itself: else both would be skipped."""

@@ -77,6 +77,32 @@ def test_the_number_of_a_page(link: LinkRequest | None, located: bool, number: i
     assert SentRequest.from_rows(None, orjson.dumps(LOCATOR).decode(), located=True).page_number is None
 
 
+@pytest.mark.parametrize(
+    ("link", "located", "scope", "along"),
+    [
+        (None, True, True, (("a", "b"),)),
+        (None, True, False, ()),
+        (None, False, True, ()),
+        (LinkRequest(cookies=(("c", "d"),)), False, True, (("c", "d"),)),
+        (LinkRequest(relation="next"), False, True, ()),
+        (LinkRequest(page=3), True, True, (("a", "b"),)),
+    ],
+)
+def test_what_goes_along(
+    link: LinkRequest | None, located: bool, scope: bool, along: tuple[tuple[str, str], ...]
+) -> None:
+    fields = orjson.dumps(LOCATOR | ({"cookie_scope": "group"} if scope else {})).decode()
+    text = None if link is None else link.to_json()
+    request = SentRequest.from_rows(text, fields, located=located)
+    assert request.cookies_along == along
+    if link is not None and link.cookies:
+        assert request.request("http://a/x", ROOT) == Request(cookies=along)
+
+
+def test_a_page_of_a_locator_that_a_link_with_its_cookies_led_to_first_sends_its_request() -> None:
+    assert sent(LinkRequest(cookies=(("a", "b"),)), located=True) == OWN
+
+
 def child(url: str, link: LinkRequest) -> ChildJob:
     key = request_key("g", url, link.method, link.body)
     if link.relation == "next":
