@@ -148,8 +148,8 @@ def shortened_converter(field: Field) -> Callable[[str, Collection[str]], Any]:
         exponent = None if magnitude is None or magnitude.end != len(text) else count_exponent(magnitude, languages)
         if exponent is None:
             raise ValueError(f"{quote_text(text)} is not a number with a word of magnitude")
-        sign, digits, power = read_decimal(number[0], "").as_tuple()
         try:
+            sign, digits, power = read_decimal(number[0], "").as_tuple()
             return convert(f"{Decimal((sign, digits, int(power) + exponent)):f}", "")
         except ValueError as error:
             raise ValueError(f"{quote_text(text)}: {error}") from None

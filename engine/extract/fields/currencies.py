@@ -22,7 +22,7 @@ _SIGNS_OF_NAMES = {
 """The part of a name that is a sign; other names have none."""
 _LONGEST = 10
 _GAP_BEFORE = late_regex(r"(?: ?[:=]|\.{1,3})? ?[-+(~]?$")
-_GAP_BEHIND = late_regex(r"(?: ?[.,]?-{1,2}|\))? ?")
+_GAP_BEHIND = late_regex(r"(?: ?[.,]?-{1,2})? ?")
 _OF = late_regex(r" ?(?:d'|(?:de|di|do|of|a) )")
 _WORD = late_regex(r"[^\W\d_]+")
 _WORD_BEFORE = late_regex(r"[^\W\d_]+\.?$")

@@ -80,9 +80,10 @@ _LETTERS_OF_FEW: Mapping[str, tuple[int, frozenset[str], str]] = {
 }
 """Those of some currencies or of one language: elsewhere they are units, or other words."""
 _COMBINED = late_regex(
-    r"(?:(k|K|M|mn|Mn|mio|Mio|md|Md|Mds|Mrd|mrd|mdr|G(?=€)|[Tt](?!\$)|m(?=kr))"
-    r"(?=(?:[€$£]|EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|kr|DM)(?![^\W\d_])))"
+    r"([^\W\d_]+?)\.?(?=(?:[€$£₹₽¥円]|R\$|EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|kr|DM|zł|Kč|руб|Rs|Ft)"
+    r"(?![^\W\d_])| ?р(?:\.|\b|уб))"
 )
+_COMBINED_LETTERS = {"t": 3, "т": 3, "e": 3, "g": 9}
 """A word that is written together with its currency: `M€`, `TEUR`, `mkr`."""
 _BEFORE = late_regex(
     r"(?:\b(?:Mio|Mrd|Tsd|mln|mld|млн|млрд|тыс|tys|mil|tis)\.? ?(?:[$€£₹₽]|[A-Z]{3}|zł|Kč|kr)"
@@ -90,13 +91,15 @@ _BEFORE = late_regex(
 )
 """A word of magnitude before the amount, with its currency: `TEUR 450`."""
 _DOLLARS = ("$", "£", "USD", "GBP")
+_JOINED = late_regex(r"[-/]")
+"""Behind a unit that stands apart: `5 m/s`."""
 _BEHIND = late_regex(
     r"( ?)(-?)(?:([十百千万萬億亿兆십백천만억조]|พัน|หมื่น|แสน|ล้าน)"
     r"|([^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u0900-\u0dff])*)(\.?)(?![0-9²³]))"
 )
 """The next word; scripts of India write vowels as marks."""
-_THIN_CURRENCY = late_regex(r"(?:[円元원圓块塊]|บาท)| ?(?:[$€£₩¥￥฿]|[A-Z]{3}\b)|$")
-_ENDS_LETTER = late_regex(r"[ .,;:!?)\]*+$€£₹₽¥]|[A-Z]{3}\b|$")
+_ENDS_THIN = late_regex(r"[円元원圓块塊]|บาท|(?![^\W\d_a-zA-Zа-яА-Яł])")
+"""Behind a word of such a script that stands apart: another one may begin with the same character."""
 
 
 class Magnitude(Struct, frozen=True):
@@ -118,7 +121,7 @@ def find_magnitude(text: str, at: int, languages: Collection[str] = ()) -> Magni
     while found := _BEHIND.match(text, end):
         blank, hyphen, thin, word, _dot = found.groups()
         if thin:
-            if (blank or hyphen) and not _THIN_CURRENCY.match(text, found.end()):
+            if (blank or hyphen) and not _ENDS_THIN.match(text, found.end()):
                 break
             exponent += _THIN[thin]
             end = found.end()
@@ -130,9 +133,9 @@ def find_magnitude(text: str, at: int, languages: Collection[str] = ()) -> Magni
         if power is not None:
             exponent += power
             end = found.end()
-        elif not hyphen and (combined := _COMBINED.match(text, found.start(4))):
-            return Magnitude(exponent + _combined_exponent(combined[1], text[combined.end() :]), combined.end())
-        elif not exponent and not hyphen and _is_letter(word) and _ENDS_LETTER.match(text, found.end(4)):
+        elif not hyphen and (combined := _find_combined(text, found.start(4))) is not None:
+            return Magnitude(exponent + combined.exponent, combined.end)
+        elif not exponent and not hyphen and _is_letter(word) and not (blank and _JOINED.match(text, found.end(4))):
             return Magnitude(0, found.end(4 if len(word) == 1 else 0), word, bool(blank))
         else:
             break
@@ -188,10 +191,16 @@ def _is_letter(word: str) -> bool:
     return lower in _LETTERS or lower in _LETTERS_OF_FEW or lower == "t"
 
 
-def _combined_exponent(letter: str, currency: str) -> int:
-    if letter in "Tt":
-        return 12 if currency.startswith(_DOLLARS) else 3
-    return 9 if letter == "G" else _LETTERS.get(letter.lower()) or _words()[letter.lower()]
+def _find_combined(text: str, at: int) -> Magnitude | None:
+    found = _COMBINED.match(text, at)
+    if found is None:
+        return None
+    name, currency = found[1].lower(), text[found.end() :]
+    power = _words().get(name) or _LETTERS.get(name)
+    is_apart = currency.startswith(" ")
+    if power is None and not (name == "t" and currency.startswith(_DOLLARS)):
+        power = _COMBINED_LETTERS.get(name)
+    return None if power is None or (is_apart and name != "т") else Magnitude(power, found.end())
 
 
 def _power_among(name: str, rest: str, languages: Collection[str]) -> int | None:

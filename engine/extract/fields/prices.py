@@ -50,9 +50,11 @@ _DOTS = late_regex(r"(?<=[$€£¥₹])\.{1,3} (?=[0-9]{2}(?![.,]?[0-9]))")
 """Marks of decimals, apart from the decimals: `$.. 99`."""
 _MORE = re.compile(r"[0-9]")
 _LETTER = re.compile(r"[ -]?[^\W\d_]")
-_SHORTENED = late_regex(r"[-+~≈<>]? ?[0-9.,]+(?:[kK]|M) ?\+?")
+_SHORTENED = late_regex(r"[-+~≈<>]? ?[0-9.,]+[kKMbBtT] ?\+?")
 """A number as counts are shortened, and nothing else."""
-_LOST = frozenset("kKmMbBtT")
+_LOST = frozenset(("k", "K", "m", "M", "b", "B", "t", "T", "Cr", "cr", "CR", "Crs", "Md", "Mds", "MM"))
+"""Letters that may be a magnitude where no currency stands beside them."""
+_MAX_AMOUNTS = 20
 _UNIT = late_regex(
     r" ?-?(?:[kcmdµ]?[gml]|[cdmk]?m[²³2]|to?|lbs?|oz|ft|in|inch|yd|mi|[kmgtKMGT]i?[Bb]|[kM]?[WV]h?|mAh|Ah|Hz"
     r"|[mM]?[pP]x?|[kKMm]|kt|ct|cts|karat|carat|x|×|\"|″|pcs?|pieces?|pack|St|Stk|Stck|Stück|szt|ks|uds?|un|pz|stuks?|pièces?"
@@ -63,6 +65,10 @@ _NO_PRICE = "select its element, or pick it out with `match`; `decimalMark` and 
 _GUESSED_GROUP = ("guessed-group", "`decimalMark` or `groupMark` says what its mark means")
 _GUESSED_NUMBER = ("guessed-number", "another number may be the price; select its element, or pick it out with `match`")
 _GUESSED_MAGNITUDE = ("guessed-magnitude", "its letter may be a unit; pick out the price with `match`")
+_GUESSED_RANGE = (
+    "guessed-magnitude",
+    "the magnitude behind the range may be its, too; pick out the price with `match`",
+)
 _UNREAD_MAGNITUDE = ("guessed-magnitude", "`m` may mean millions; pick out the price with `match`")
 _RANGE = late_regex(
     r" ?(?:[-~/]|(?:to|or|and|through|bis|und|oder|à|a|al|et|ou|o|y|e|hasta|até|do|lub|až|tot|en|till|til|och|og|до|и"
@@ -161,23 +167,26 @@ class PriceReader:
 
     def _read_beside(self, text: str, plain: str, first: "regex.Match[str]", languages: Collection[str]) -> Price:
         """The price of a text with several numbers, or with a word of magnitude."""
-        amounts = [self._examine(plain, first, languages)]
-        while number := self._find_number(plain, amounts[-1].end):
-            amounts.append(self._examine(plain, number, languages))
+        amounts = self._examine_all(plain, first, languages)
         at, doubts = _choose(plain, amounts)
         chosen = amounts[at]
         following = amounts[at + 1] if at + 1 < len(amounts) else None
-        exponent, end, doubt = _magnify(text, plain, chosen, languages)
+        last = following if following is not None and _is_range(plain, chosen, following) else None
+        currency_beside = chosen.currency or (None if last is None else last.currency)
+        exponent, end, doubt = _magnify(text, plain, chosen, currency_beside, languages)
         if doubt is not None:
             doubts.append(doubt)
         whole, decimals, is_guess = self._digits_of(chosen.number)
         if is_guess and not _NO_CENTS.match(plain, chosen.number.end()):
             doubts.append(_GUESSED_GROUP)
-        if chosen.magnitude is None and following is not None:
-            amount = Decimal(f"{whole}.{decimals}")
-            exponent, doubt = self._share_magnitude(text, plain, chosen, following, amount, languages)
-            if doubt is not None:
-                doubts.append(doubt)
+        if chosen.magnitude is None and last is not None and last.magnitude is not None:
+            power, _, _ = _magnify(text, plain, last, last.currency or chosen.currency, languages)
+            last_whole, last_decimals, _ = self._digits_of(last.number)
+            if power and Decimal(f"{whole}.{decimals}") < Decimal(f"{last_whole}.{last_decimals}"):
+                if chosen.currency is None or last.currency is None:
+                    exponent = power  # `5-9 Mio. €`
+                else:
+                    doubts.append(_GUESSED_RANGE)
         whole, decimals = scale_digits(whole, decimals, exponent)
         for number, power in chosen.added:
             whole_part, decimals_part, _ = self._digits_of(number)
@@ -185,7 +194,19 @@ class PriceReader:
             total = Decimal(f"{whole}.{decimals}") + Decimal(f"{whole_part}.{decimals_part}")
             whole, _, decimals = f"{total:f}".partition(".")
         currency = self._currencies.find(text, plain, chosen.number.start(), end)
+        if currency is None and currency_beside is not None:
+            currency = currency_beside.sign  # of the last amount of a range
         return Price(_signed(plain, chosen.number.start(), end, whole, decimals, currency), currency, tuple(doubts))
+
+    def _examine_all(self, plain: str, number: "regex.Match[str] | None", languages: Collection[str]) -> list[_Amount]:
+        """The amounts of a text to the first beside a currency, and the one behind that."""
+        amounts: list[_Amount] = []
+        while number is not None and len(amounts) < _MAX_AMOUNTS:
+            amounts.append(self._examine(plain, number, languages))
+            if len(amounts) > 1 and amounts[-2].currency is not None:
+                break
+            number = self._find_number(plain, amounts[-1].end)
+        return amounts
 
     def _examine(self, plain: str, number: "regex.Match[str]", languages: Collection[str]) -> _Amount:
         before = self._currencies.before(plain, number.start())
@@ -212,24 +233,6 @@ class PriceReader:
         if behind is not None and is_before_another and plain[behind.start - 1] == " " and not number["decimals"]:
             behind = None  # `$` of `24K $450`
         return _Amount(number, magnitude, tuple(added), end, before, behind)
-
-    def _share_magnitude(
-        self, text: str, plain: str, first: _Amount, last: _Amount, amount: Decimal, languages: Collection[str]
-    ) -> tuple[int, tuple[str, str] | None]:
-        """The power of ten of the first amount of a range, by the word behind its last: `5-9 Mio. €`."""
-        magnitude = last.magnitude
-        if magnitude is None or not _RANGE.fullmatch(plain[first.outer_end : last.outer_start]):
-            return 0, None
-        if magnitude.problem:
-            raise ValueError(f"{quote_text(text)}: {magnitude.problem}")
-        power = _power(magnitude, last.currency or first.currency, languages)
-        whole, decimals, _ = self._digits_of(last.number)
-        if not power or amount >= Decimal(f"{whole}.{decimals}"):
-            return 0, None
-        if first.currency is not None and last.currency is not None:
-            word = plain[last.number.end() : magnitude.end].strip()
-            return 0, ("guessed-magnitude", f"`{word}` may belong to it, too; pick out the price with `match`")
-        return power, None
 
     def _find_number(self, text: str, at: int) -> "regex.Match[str] | None":
         """The first number that is not a percentage; None if there is none, or if it is not written as a number."""
@@ -280,6 +283,11 @@ def _choose(plain: str, amounts: list[_Amount]) -> tuple[int, list[tuple[str, st
     return at, [] if have_units else [_GUESSED_NUMBER]
 
 
+def _is_range(plain: str, first: _Amount, last: _Amount) -> bool:
+    """Whether the two amounts are one range or choice."""
+    return _RANGE.fullmatch(plain, first.outer_end, last.outer_start) is not None
+
+
 def _has_cents(number: "regex.Match[str]") -> bool:
     """Whether it has decimals, directly behind their mark: `10, 20` may be two numbers."""
     return number["decimals"] is not None and " " not in number[0][number.start("decimals") - number.start() - 1 :]
@@ -301,7 +309,7 @@ def _power(magnitude: Magnitude, currency: Currency | None, languages: Collectio
 
 
 def _magnify(
-    text: str, plain: str, amount: _Amount, languages: Collection[str]
+    text: str, plain: str, amount: _Amount, currency: Currency | None, languages: Collection[str]
 ) -> tuple[int, int, tuple[str, str] | None]:
     """The power of ten of an amount, where its words end, and a doubt about them."""
     magnitude, end = amount.magnitude, amount.number.end()
@@ -310,17 +318,18 @@ def _magnify(
     letter = magnitude.letter
     if magnitude.problem:
         raise ValueError(f"{quote_text(text)}: {magnitude.problem}")
-    power = _power(magnitude, amount.currency, languages)
+    power = _power(magnitude, currency, languages)
     if power:
         is_doubtful = letter == "m" and magnitude.is_apart
         if is_doubtful and amount.behind is None and re.match(r" ?\w", plain[magnitude.end :]):
             return 0, end, _UNREAD_MAGNITUDE
         return power, amount.end, _GUESSED_MAGNITUDE if is_doubtful else None
-    if letter not in _LOST or amount.currency is not None:
+    if letter not in _LOST or currency is not None:
         return 0, end, None
-    if _SHORTENED.fullmatch(plain) and not magnitude.is_apart:
+    is_alone = not magnitude.is_apart and _SHORTENED.fullmatch(plain) is not None
+    if is_alone and letter in "kKM":
         return 3 if letter in "kK" else 6, magnitude.end, _GUESSED_MAGNITUDE
-    if letter in "bBtT" and magnitude.is_apart:
+    if letter in "bBtT" and not is_alone:  # house 12B
         return 0, end, None
     message = f"`{letter}` may be a magnitude or a unit, as no currency stands beside it"
     raise ValueError(f"{quote_text(text)}: {message}; pick out the price with `match`")
