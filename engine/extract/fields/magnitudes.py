@@ -83,7 +83,8 @@ _COMBINED = late_regex(
     r"([^\W\d_]+?)\.?(?=(?:[€$£₹₽¥円]|R\$|EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|kr|DM|zł|Kč|руб|Rs|Ft)"
     r"(?![^\W\d_])| ?р(?:\.|\b|уб))"
 )
-_COMBINED_LETTERS = {"t": 3, "т": 3, "e": 3, "g": 9}
+_COMBINED_LETTERS: Mapping[str, tuple[str, int]] = {"t": ("", 3), "т": ("", 3), "e": ("Ft", 3), "g": ("€", 9)}
+"""Letters that are magnitudes nowhere else, some with one currency: `E£` and `G$` are signs."""
 """A word that is written together with its currency: `M€`, `TEUR`, `mkr`."""
 _BEFORE = late_regex(
     r"(?:\b(?:Mio|Mrd|Tsd|mln|mld|млн|млрд|тыс|tys|mil|tis)\.? ?(?:[$€£₹₽]|[A-Z]{3}|zł|Kč|kr)"
@@ -197,10 +198,10 @@ def _find_combined(text: str, at: int) -> Magnitude | None:
         return None
     name, currency = found[1].lower(), text[found.end() :]
     power = _words().get(name) or _LETTERS.get(name)
-    is_apart = currency.startswith(" ")
-    if power is None and not (name == "t" and currency.startswith(_DOLLARS)):
-        power = _COMBINED_LETTERS.get(name)
-    return None if power is None or (is_apart and name != "т") else Magnitude(power, found.end())
+    if power is None and name in _COMBINED_LETTERS and not currency.startswith(_DOLLARS):
+        sign, exponent = _COMBINED_LETTERS[name]
+        power = exponent if currency.startswith(sign) else None
+    return None if power is None or (currency.startswith(" ") and name != "т") else Magnitude(power, found.end())
 
 
 def _power_among(name: str, rest: str, languages: Collection[str]) -> int | None:
