@@ -99,9 +99,9 @@ def run_headless(options: HeadlessOptions) -> int:
         gc.freeze()
         gc.enable()
     from console.cli.user_commands import AlarmCommand, report_failure, run_user_command
+    from engine.judge.summary import read_summary
     from engine.store.db.connector import DatabaseBusy, connect
     from engine.store.db.schema import CRAWL, checkpoint_wal
-    from engine.store.read.snapshot import read_summary
 
     progress = Progress(options.progress, options.data / CRAWL, times=times)
     db = connect(options.data / CRAWL, read_only=True)
@@ -136,7 +136,7 @@ def run_headless(options: HeadlessOptions) -> int:
             alarm_command.stop(supervisor.alarms)
     db.busy_seconds = _FINISH_SECONDS
     try:
-        progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
+        progress.finish(db, supervisor.run.seq, int(supervisor.exit_code))
         summary = read_summary(db, supervisor.run.seq, exit_code=supervisor.exit_code)
         vanished = _find_vanished(db, supervisor.run.seq) if notifier is not None else {}
     except DatabaseBusy as busy:  # a machine that is stopped while its database is away

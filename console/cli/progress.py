@@ -15,6 +15,7 @@ from console.sanitize import clean
 from engine.errors import CrawlError
 from engine.judge.rates import speed_of
 from engine.judge.remaining import progress_of
+from engine.judge.run_verdict import verdict_of
 from engine.store.db.connector import Database, connect
 from engine.store.read import failures, snapshot
 from engine.store.read.snapshot import Snapshot
@@ -22,8 +23,6 @@ from engine.store.tables.run import events, runs
 from engine.urls import without_credentials
 
 LOG_TIME = "%Y-%m-%dT%H:%M:%S%z"
-_FAILURES = ("expectation", "nothing-fetched", "all-rejected")
-"""Warnings for which the exit code may be 1."""
 _MAX_LISTED = 5
 _BAR = 12
 _SHOWN_KINDS = ("seed", "defs", "appender", "host", "tidy")
@@ -132,24 +131,24 @@ class Progress:
         else:
             self._write(_line(view, rate) + "\n")
 
-    def finish(self, db: Database, run: int, reason: str | None, exit_code: int) -> None:
+    def finish(self, db: Database, run: int, exit_code: int) -> None:
         """Print how the run ended and where its rows are; in the mode quiet only why the exit code is not 0."""
         if self._db is not None:
             self._db.close()
         if self._mode == "quiet" and not exit_code:
             return
         view = snapshot.read(db, run=run)
+        assert view.run is not None
+        end = f"run {view.run.id} {verdict_of(view, is_live=view.is_live).text}"
         if self._mode == "quiet":
-            self._write(f"{clean(_failure_line(view, reason))}\n")
+            self._write(f"{clean(end)}\n")
             return
         if self._mode == "json":
             self._write(orjson.dumps({"at": time.time(), **_counts(view)}).decode() + "\n")
             return
-        assert view.run is not None
         self._print_new_events(db, run, _SHOWN_KINDS)
-        suffix = f": {reason}" if reason else ""
         rate = speed_of(view, is_live=False).pages_per_s
-        self.print_message(f"run {view.run.id} {view.run.state}{suffix}; {view.run.seconds:.1f} s\n{_line(view, rate)}")
+        self.print_message(f"{end}; {view.run.seconds:.1f} s\n{_line(view, rate)}")
         for line in report_lines(view):
             self._write(f"{clean(line)}\n")
         for url, failure in failures.list_failures(db, run, _MAX_LISTED) if view.jobs["failed"] else []:
@@ -178,15 +177,6 @@ class Progress:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"\r\x1b[K{text}" if in_place else text)
             sys.stderr.flush()
-
-
-def _failure_line(view: Snapshot, reason: str | None) -> str:
-    assert view.run is not None
-    counts = ((view.jobs["failed"], "job"), (view.files.get("failed", 0), "file"))
-    failed = [f"{plural(count, noun)} failed" for count, noun in counts if count]
-    reasons = [reason] if reason else failed
-    reasons += [warning.text for warning in view.warnings if warning.code in _FAILURES]
-    return f"run {view.run.id} {view.run.state}: {'; '.join(reasons)}"
 
 
 def _counts(view: Snapshot) -> dict[str, Any]:

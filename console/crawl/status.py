@@ -12,8 +12,10 @@ from console.crawl.servers import ServerRow
 from engine.errors import CrawlError, StorageError, one_line
 from engine.judge.rates import speed_of
 from engine.judge.remaining import progress_of
+from engine.judge.run_verdict import NO_RUN, verdict_of
+from engine.judge.summary import build_report
 from engine.model.run import NO_ETA, NO_JUDGEMENT
-from engine.store.read.snapshot import Snapshot, build_report
+from engine.store.read.snapshot import Snapshot
 from engine.store.tables.run.events import Event
 
 _NUMBERS = ("done", "ready", "failed", "rows", "alarms")
@@ -25,6 +27,7 @@ def status_as_dict(view: Snapshot, alarm: str | None = None, servers: Sequence[S
     judgement = view.run.judgement if view.run else NO_JUDGEMENT
     return {
         **build_report(view, exit_code=None),
+        "verdict": asdict(verdict_of(view, is_live=pid is not None)),
         "appenders": [asdict(row) for row in view.appenders],
         "nodes": [to_builtins(row) for row in view.nodes],
         "stage": view.run.stage if view.run else None,
@@ -64,7 +67,7 @@ def empty_line(data: Path, error: str | None = None) -> dict[str, Any]:
     """The object of `status --all --json` for a data dir without a run, or one that cannot be read."""
     return {
         "data": str(data), "run": None, "state": None, "supervisor": None, **dict.fromkeys(_NUMBERS, 0),
-        "pages_per_s": 0.0, "eta": asdict(NO_ETA), "ended": None, "error": error,
+        "pages_per_s": 0.0, "eta": asdict(NO_ETA), "ended": None, "error": error, "verdict": asdict(NO_RUN),
     }  # fmt: skip
 
 
@@ -79,6 +82,7 @@ def line_of(data: Path, view: Snapshot, ended: float | None, alarm: str | None) 
         "pages_per_s": speed_of(view, is_live=pid is not None).pages_per_s, "rows": view.row_count,
         "eta": asdict(run.eta if pid else NO_ETA), "ended": None if pid else ended,
         "alarms": len(client.list_alarms(view, alarm)),
+        "verdict": asdict(verdict_of(view, is_live=pid is not None)),
     }  # fmt: skip
 
 

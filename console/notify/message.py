@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from console.format import format_clock, format_count, format_time, plural
 from console.sanitize import clean
+from engine.judge.run_verdict import judge_exit
 from engine.model.run import Alarm
 from engine.urls import without_credentials
 
 _MAX_LINES = 40
-_ORDERED = (130, 137, 143)
-"""Exit codes of a run that somebody ended."""
+_LEVELS = {"good": "success", "warn": "warning", "bad": "failure"}
 _SHOWN_STATES = ("failed", "skipped", "incomplete")
 
 
@@ -44,13 +44,14 @@ def describe_alarms(project: str, lines: Sequence[str], *, begun: int) -> Messag
 
 def describe_end(project: str, run_id: str, end: EndedRun, gathered: Sequence[str]) -> Message:
     """The message about the end. `gathered`: lines about alarms that no message had yet."""
-    code = f", exit code {end.exit_code}" if end.exit_code else ""
-    level = "success" if not end.exit_code else "warning" if end.exit_code in _ORDERED else "failure"
-    state = end.summary["state"] if end.summary is not None else "ended"
-    lines = [f"run {run_id} {state}{code}" + (f": {end.reason}" if end.reason else "")]
+    text = f"ended, exit {end.exit_code}" + (f": {end.reason}" if end.reason else "")
+    level = judge_exit(end.exit_code)
+    counts: list[str] = []
     if end.summary is not None:
-        lines += _count_lines(end.summary, end.vanished)
-    return Message(f"{project}: {state}{code}", _join([*lines, *gathered]), level)
+        text, level = end.summary["verdict"]["text"], end.summary["verdict"]["level"]
+        counts = _count_lines(end.summary, end.vanished)
+    text = clean(without_credentials(text))
+    return Message(f"{project}: {text}", _join([f"run {run_id} {text}", *counts, *gathered]), _LEVELS[level])
 
 
 def describe_begin(alarm: Alarm) -> str:

@@ -36,7 +36,7 @@ def crawl_cells(line: dict[str, Any]) -> list[str]:
     else:
         end = format_date_time(line["ended"])[:16] if line["ended"] else "no supervisor"
     return [
-        line["run"], line["state"], *(format_count(line[name]) for name in ("done", "ready", "failed")),
+        line["run"], line["verdict"]["word"], *(format_count(line[name]) for name in ("done", "ready", "failed")),
         format_rate(line["pages_per_s"]), format_count(line["rows"]), end, str(line["alarms"] or ""),
     ]  # fmt: skip
 

@@ -18,7 +18,6 @@ from console.format import (
 )
 from console.words.run_line import backlog_span
 from console.words.table import Column, Row
-from engine.model.node import state_word
 from engine.model.run import Stage
 from engine.store.read.snapshot import NodeRow
 from engine.store.tables.run.machines import MachineRow
@@ -92,7 +91,7 @@ def _node_row(node: NodeRow, replaced_by: str | None, waits: str = "") -> Row:
         node.id,
         (
             (node.id, "strong"),
-            _state_span(state_word(node.state, node.heart)),
+            _state_span(node.word),
             (format_age(node.beat_age), "warn" if (node.beat_age or 0) >= _LATE_BEAT_SECONDS else "dim"),
             ("ended", "dim") if node.state in ENDED_STATES else (format_rate(node.jobs_per_s), "text"),
             (format_count(node.done), "text"),

@@ -18,17 +18,11 @@ from console.format import (
 from console.words.health_line import length
 from engine.judge.rates import speed_of
 from engine.judge.remaining import progress_of
+from engine.judge.run_verdict import verdict_of
 from engine.model.run import Stage
 from engine.store.read.data_warnings import FAILING_SHARE
 from engine.store.read.snapshot import OutputRow, Snapshot
 
-_GOOD_STATES = {"RUNNING", "DONE", "CRAWL_COMPLETE"}
-_STAGE_LABELS = {
-    "STOPPING_NODES_GRACEFUL": "STOPPING nodes",
-    "STOPPING_APPENDER_GRACEFUL": "STOPPING appender",
-    "STOPPING_NODES_FORCEFUL": "FORCING nodes",
-    "STOPPING_APPENDER_FORCEFUL": "FORCING appender",
-}
 _MIN_REASON = 12
 _MAX_BACKLOG = 10_000
 """A snapshot counts no more pending rows."""
@@ -46,10 +40,10 @@ def run_parts(poll: PollResult, *, badges: Sequence[Span] = (), note: str = "", 
         return parts + [(True, [("  ", ""), badge]) for badge in badges]
     word, role = run_state_span(poll)
     parts.append((True, [(f"  {word}", role), (f" {format_clock(run.seconds)}", "text")]))
-    if run.paused:
-        by = f" by {snapshot.paused_by}" if snapshot.paused_by else ""
-        disk = " disk" if "disk" in run.paused else ""
-        parts.append((True, [(f"  ‖ PAUSED{by}{disk}", "warn")]))
+    if word == "PAUSED":
+        by = f"  by {snapshot.paused_by}" if snapshot.paused_by else ""
+        disk = "  ‖ the disk is nearly full" if "disk" in (run.paused or "") else ""
+        parts.append((True, [(f"{by}{disk}", "warn")]))
     parts += [(True, [("  ", ""), badge]) for badge in badges]
     if (held := _describe_paused(snapshot)) and not run.paused:
         parts.append((True, [(f"  ‖ {held} paused", "warn")]))
@@ -124,13 +118,15 @@ def backlog_span(outputs: Sequence[OutputRow]) -> Span:
 
 
 def run_state_span(poll: PollResult) -> Span:
+    """How the run is, or how it ended, in one word."""
+    verdict = verdict_of(poll.snapshot, is_live=poll.is_live)
+    return verdict.word, verdict.level
+
+
+def end_span(poll: PollResult) -> Span | None:
+    """How the run ended, and what is to blame; None: it has not."""
     run = poll.snapshot.run
-    if run is None:
-        return "no run", "dim"
-    stage = str(run.stage)
-    if run.state.is_open and poll.supervisor_pid is None:
-        return ("RESUMABLE", "warn") if stage == Stage.SHUTDOWN_COMPLETE else ("SUPERVISOR LOST", "bad")
-    word = _STAGE_LABELS.get(stage, stage) if run.state.is_open and stage != "RUNNING" else str(run.state)
-    if run.state.is_open and stage == "RUNNING":
-        word = {"SEEDING": "SEEDING", "DRAINING": "DRAINING"}.get(str(run.state), "RUNNING")
-    return word, "good" if word in _GOOD_STATES else "bad" if word in ("FAILED", "KILLED") else "warn"
+    if run is None or run.state.is_open:
+        return None
+    verdict = verdict_of(poll.snapshot, is_live=poll.is_live)
+    return verdict.text, verdict.level

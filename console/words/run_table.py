@@ -5,14 +5,15 @@ from collections.abc import Iterator, Mapping
 
 from console.format import Span, format_clock, format_count, format_latency
 from console.words.table import Column, Row
+from engine.judge.run_verdict import judge_run
+from engine.model.run import RunState
 from engine.store.read.history import RunReport
 
 _FALLEN_SHARE = 0.9
 """A number is marked if it falls below this share of the other run's."""
-_STATE_ROLES = {"DONE": "good", "RUNNING": "good", "FAILED": "bad", "KILLED": "bad", "CANCELLED": "warn"}
 RUN_COLUMNS = (
-    Column("RUN", 7), Column("STARTED", 11), Column("STATE", 9), Column("TIME", 8, right=True),
-    Column("DONE", 7, right=True), Column("FAILED", 6, right=True), Column("ROWS", 7, right=True),
+    Column("RUN", 6), Column("STARTED", 11), Column("STATE", 15), Column("TIME", 8, right=True),
+    Column("DONE", 6, right=True), Column("FAILED", 6, right=True), Column("ROWS", 6, right=True),
     Column("WARN", 4, right=True), Column("EMPTIED", 7, right=True), Column("FIELDS", 0, min_pane_width=100),
     Column("DEFS", 5, right=True, min_pane_width=100),
 )  # fmt: skip
@@ -32,6 +33,9 @@ def compare_runs(run: RunReport, before: RunReport | None) -> Iterator[Span]:
     yield from _compare("failed ", failures[0], failures[1] if before is not None else None, None)
     p95 = [format_latency(one.p95) for one in (run, before) if one is not None]
     yield f"{'latency p95':<28}" + "".join(f"{text:>12}" for text in p95), "text"
+    verdict = judge_run(run.past, run.shortfall, is_live=False)
+    if not RunState(run.past.state).is_open:
+        yield verdict.text, verdict.level
     for text in run.warnings:
         yield f"! {text}", "warn"
 
@@ -66,21 +70,21 @@ def _format(value: float | None, *, as_share: bool) -> str:
 
 def run_row(report: RunReport, *, is_live: bool) -> Row:
     past, warnings = report.past, len(report.warnings)
-    state = "RUNNING" if is_live else past.state
+    verdict = judge_run(past, report.shortfall, is_live=is_live)
     emptied = ", ".join(report.emptied_fields)
     emptied_role = "warn" if emptied else "dim"
     return Row(
         past.id,
         (
             (past.id, "strong"), (time.strftime("%m-%d %H:%M", time.localtime(past.created_at)), "dim"),
-            (state, _STATE_ROLES.get(state, "accent")), (format_clock(past.seconds), "text"),
+            (verdict.word, verdict.level), (format_clock(past.seconds), "text"),
             (format_count(past.done), "text"), (format_count(past.failed), "bad" if past.failed else "dim"),
             (format_count(past.rows), "strong"), (str(warnings), "warn" if warnings else "dim"),
             (str(len(report.emptied_fields)), emptied_role), (emptied or "-", emptied_role),
             (f"v{past.defs_version or '-'}", "dim"),
         ),
         (
-            past.id, past.created_at, state, past.seconds, past.done, past.failed, past.rows, warnings,
+            past.id, past.created_at, verdict.word, past.seconds, past.done, past.failed, past.rows, warnings,
             len(report.emptied_fields), emptied, past.defs_version,
         ),
         report,

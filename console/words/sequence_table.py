@@ -48,7 +48,7 @@ def _sequence_row(s: SequenceRow, *, goes_on: bool) -> Row:
         s.id,
         (
             (name, "bad" if is_lost else "warn" if s.paused else "text"),
-            (progress, "bad" if is_lost else "good" if ratio >= 1 else "accent"),
+            (progress, "bad" if is_lost else "accent" if ratio < 1 else "warn" if s.failed else "good"),
             (format_count(left), "text"),
             (format_count(s.taken), "strong" if s.taken else "dim"),
         ),

@@ -96,8 +96,10 @@ STATE_WORDS: dict[NodeState, str] = {
 """The word for each state on screens and in texts, as the glossary explains it."""
 
 
-def state_word(state: str, heart: str) -> str:
-    """The word for a node in this state, with this heartbeat."""
+def state_word(state: str, heart: str, *, works: bool = False) -> str:
+    """The word for a node in this state, with this heartbeat. `works`: it holds jobs, or just ended some."""
+    if works and state == NodeState.DONE:
+        state = NodeState.READY  # between two jobs, as while its host's delay lasts
     late = heart == HeartbeatState.ARRHYTHMIA and state in ALIVE_STATES
     return STALE if late else STATE_WORDS[NodeState(state)]
 

@@ -119,7 +119,7 @@ def snapshot(**changes):
         "nodes": [
             node(1),
             node(2, "DRAINING", in_flight=1, done=11_020, failed=1),
-            node(3, "DONE", in_flight=0, done=10_873, failed=0, now=""),
+            node(3, "DONE", in_flight=0, done=10_873, failed=0, now="", jobs_per_s=0.0),
             node(4, heart="ARRHYTHMIA", beat_age=2.8, done=9_870, failed=0, now="https://img.example/a.png"),
             node(
                 5, "DEAD", "DEAD_RUNNER", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, done=9_411,
@@ -163,11 +163,12 @@ def run_report(seq, id_, rows, *, warnings=(), emptied=(), **changes):
     defaults = {
         "seq": seq, "id": id_, "state": "DONE", "reason": None, "created_at": AT - 86_400 * (3 - seq), "ended_at": AT,
         "seconds": 754.0, "defs_version": seq, "done": 33_097, "failed": 7 * (seq - 1), "rows": sum(rows.values()),
+        "stage": "SHUTDOWN_COMPLETE", "exit_code": int(seq > 1), "paused": None,
     }  # fmt: skip
     newer = seq == 2
     return RunReport(
         PastRun(**{**defaults, **changes}), rows, warnings, emptied, {"book.stock": 0.991 if newer else 0.98},
-        (("HTTP 500", 7),) if newer else (), 0.18 if newer else 0.2,
+        (("HTTP 500", 7),) if newer else (), 0.18 if newer else 0.2, ("7 failed",) if newer else (),
     )  # fmt: skip
 
 

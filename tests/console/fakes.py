@@ -62,6 +62,9 @@ class FakeSource:
                 {"book": 31_412, "detail": 0},
                 warnings=("detail.isbn was never filled",),
                 emptied=("detail.isbn",),
+                state="READY",
+                stage="RUNNING",
+                exit_code=None,
             ),
             run_report(1, "1c9e", {"book": 31_300, "detail": 11_870}),
         ]

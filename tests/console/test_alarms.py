@@ -49,7 +49,7 @@ async def test_the_log_says_what_matters_first_at_80_columns(tmp_path):
 )
 async def test_an_idle_node_says_why(tmp_path, hosts, words):
     source = FakeSource()
-    source.current = snapshot(nodes=[node(1, "DONE", now="", in_flight=0)], hosts=hosts)
+    source.current = snapshot(nodes=[node(1, "DONE", now="", in_flight=0, jobs_per_s=0.0)], hosts=hosts)
     async with open_console(tmp_path, source=source, size=(120, 40)) as console:
         await console.until(lambda: f"{words}" in console.screen())
         assert "● done" in console.screen()

@@ -48,7 +48,7 @@ async def test_a_full_disk_is_an_alarm(tmp_path):
             run=run(paused="disk"), alarms=[Alarm("disk-low", "disk nearly full: 10 MB free", "bad")]
         )
         await console.until(lambda: "disk nearly full" in console.screen())
-        assert "PAUSED disk" in console.text()[0]
+        assert "PAUSED 00:12:34  ‖ the disk is nearly full" in console.text()[0]
 
 
 async def test_without_utf8_every_cell_is_ascii(tmp_path):

@@ -262,7 +262,7 @@ def test_a_quiet_run_says_in_one_line_why_it_did_not_end_with_0(project: Project
     assert project.crawl("--progress", "quiet").err == ""
     done = project.crawl("--fresh", "--progress", "quiet", "--min-rows", "99", code=1)
     [line] = done.err.splitlines()
-    assert line.endswith(" DONE: 4 rows; expected at least 99 (min_rows)")
+    assert line.endswith(" ENDED, exit 1: 4 rows; expected at least 99 (min_rows)")
 
 
 @pytest.mark.sweep

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(90)
 
 SUMMARY = {
     "run", "state", "exit_code", "seconds", "pages_per_s", "jobs", "rows", "appenders", "nodes", "defs_version",
-    "rejected", "duplicates", "fields", "warnings", "results",
+    "rejected", "duplicates", "fields", "warnings", "results", "verdict",
 }  # fmt: skip
 JOBS = {"done", "failed", "skipped", "incomplete", "ready", "taken"}
 

@@ -10,13 +10,14 @@ from msgspec.structs import fields, replace
 from console.cli.commands.defs.check import problem_as_dict
 from console.cli.main import crawl_console
 from console.client import job_as_dict
+from console.crawl import status
 from console.crawl.status import status_as_dict
 from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMERIC_KEYS
 from engine.errors import Problem
+from engine.judge import summary
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState, Stage
-from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
@@ -115,12 +116,12 @@ def test_exit_codes_are_documented():
 
 def test_the_keys_of_the_summary_are_documented():
     assert first_column(COMMANDS.split("## The summary")[1].split("###")[0]) == set(
-        snapshot.build_report(EMPTY_SNAPSHOT, exit_code=0)
+        summary.build_report(EMPTY_SNAPSHOT, exit_code=0)
     )
 
 
 def test_the_additional_keys_of_status_are_documented():
-    added = set(status_as_dict(EMPTY_SNAPSHOT)) - set(snapshot.build_report(EMPTY_SNAPSHOT, exit_code=None))
+    added = set(status_as_dict(EMPTY_SNAPSHOT)) - set(summary.build_report(EMPTY_SNAPSHOT, exit_code=None))
     assert first_column(COMMANDS.split("## The snapshot")[1].split("###")[0]) == added
 
 
@@ -142,8 +143,8 @@ def test_the_keys_of_sequences_are_documented():
 def test_rows_are_printed_with_every_field(monkeypatch):
     types = {"appenders": OutputRow, "nodes": NodeRow, "hosts": HostRow, "sequences": SequenceRow}
     rows = {name: [row_type(*range(len(fields(row_type))))] for name, row_type in types.items()}
-    monkeypatch.setattr(snapshot, "build_report", lambda *_, **__: {})
-    printed = status_as_dict(replace(snapshot.EMPTY_SNAPSHOT, **rows))
+    monkeypatch.setattr(status, "build_report", lambda *_, **__: {})
+    printed = status_as_dict(replace(EMPTY_SNAPSHOT, **rows))
     for name, row_type in types.items():
         (row,) = printed[name]
         assert set(row) == json_keys(row_type)

@@ -30,6 +30,8 @@ class RunsView(View):
     def __init__(self) -> None:
         super().__init__()
         self._reports: list[RunReport] = []
+        self._live = ""
+        """The id of the run that a supervisor works; empty: none does."""
 
     def compose(self) -> ComposeResult:
         self.table, self.details = RunsTable(), TextView("")
@@ -46,8 +48,8 @@ class RunsView(View):
         reports = self.take_data(poll)
         if reports is not None:
             self._reports = reports
-            live = poll.snapshot.run.id if poll.supervisor_pid and poll.snapshot.run is not None else ""
-            self.table.show_filtered([run_row(report, is_live=report.past.id == live) for report in self._reports])
+            self._live = poll.snapshot.run.id if poll.is_live and poll.snapshot.run is not None else ""
+            self.table.show_filtered([run_row(report, is_live=report.past.id == self._live) for report in reports])
             self.console_app.navigation.refresh_breadcrumbs()
         self.table.styles.height = min(self.table.full_height, max(3, self.size.height // 2))
         self._update_details()
@@ -60,7 +62,7 @@ class RunsView(View):
         """Show the summary of the newest run; of others, how to read it."""
         event.stop()
         report: RunReport = event.row.subject
-        if event.row.sort_values[2] == "RUNNING":
+        if report.past.id == self._live:
             self.console_app.navigation.switch_to("nodes")
         elif self._reports and report is self._reports[0]:
             self.console_app.navigation.show_summary()

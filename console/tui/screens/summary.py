@@ -6,6 +6,7 @@ from pathlib import Path
 from console.crawl.source import PollResult
 from console.format import Span, format_clock, format_rate, format_size, plural
 from console.tui.widgets.text_view import TextView
+from engine.judge.run_verdict import RunVerdict, verdict_of
 from engine.model.run import mean_rate
 from engine.store.read.failures import FailureGroup
 from engine.store.read.snapshot import OutputRow, Snapshot
@@ -22,19 +23,16 @@ class SummaryPane(TextView):
     def update_from(self, poll: PollResult) -> None:
         run = poll.snapshot.run
         if run is not None:
-            self.heading = f"run {run.id} {run.state}"
-            self.show(list(_lines(poll.snapshot, run, self.failures)))
+            verdict = verdict_of(poll.snapshot, is_live=poll.is_live)
+            self.heading = f"run {run.id} {verdict.word}"
+            self.show(list(_lines(poll.snapshot, run, verdict, self.failures)))
 
 
-def _lines(snapshot: Snapshot, run: Run, failures: Sequence[FailureGroup]) -> Iterator[Span]:
+def _lines(snapshot: Snapshot, run: Run, verdict: RunVerdict, failures: Sequence[FailureGroup]) -> Iterator[Span]:
     jobs = snapshot.jobs
-    done_role = "warn" if jobs["failed"] or snapshot.warnings else "good"
     rate = format_rate(mean_rate(jobs["done"], run.seconds))
-    reason = f": {run.reason}" if run.reason else ""
-    yield (
-        f"{run.state}{reason}  {format_clock(run.seconds)}  {rate} pages/s",
-        (done_role if run.state == "DONE" else "text" if run.state.is_open else "bad"),
-    )
+    yield verdict.text, verdict.level
+    yield f"{format_clock(run.seconds)}  {rate} pages/s", "text"
     if run.state != "DONE" and not run.state.is_open:
         yield "R, or `crawl-console run`, resumes the run", "accent"
     yield from _paused_lines(snapshot)

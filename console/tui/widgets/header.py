@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from console.crawl.source import PollResult
-from console.format import Span, progress_bar, sparkline
+from console.format import Span, progress_bar, shorten_end, sparkline
 from console.tui.widgets.line_canvas import Canvas, Line
 from console.words.health_line import health_spans, length
-from console.words.run_line import Part, progress_parts, run_parts
+from console.words.run_line import Part, end_span, progress_parts, run_parts
 from engine.judge.remaining import progress_of
 from engine.model.run import Alarm
 
@@ -46,7 +46,10 @@ class Header(Canvas):
     def _health_line(self, width: int) -> list[Span]:
         jump = f"{self.jump_key} jump " if self.open_alarms and self.jump_key and width >= _NAMED_WIDTH else ""
         run = self.last_poll.snapshot.run if self.last_poll is not None and self.last_poll.is_live else None
-        spans = health_spans(run.judgement.hosts if run is not None else (), self.open_alarms, width - len(jump) - 1)
+        ended = end_span(self.last_poll) if self.last_poll is not None else None
+        end = [(f" {shorten_end(ended[0], width - len(jump) - 3)} ", ended[1])] if ended is not None else []
+        hosts = run.judgement.hosts if run is not None else ()
+        spans = [*end, *health_spans(hosts, self.open_alarms, width - len(jump) - 1 - length(end))]
         return [*spans, (" " * max(1, width - length(spans) - len(jump)), ""), (jump, "dim")]
 
     def _run_parts(self, width: int) -> list[Part]:
@@ -63,9 +66,9 @@ class Header(Canvas):
         if poll is None or poll.snapshot.run is None:
             return []
         cells = next(cells for least, cells in _BARS if width >= least)
-        share = progress_of(poll.snapshot, is_live=poll.is_live).share
+        share, ended = progress_of(poll.snapshot, is_live=poll.is_live).share, end_span(poll)
         parts: list[Part] = [
-            (False, [(" " + progress_bar(share, cells), "good")]),
+            (False, [(" " + progress_bar(share, cells), "good" if ended is None else ended[1])]),
             *progress_parts(poll, width - cells - 1, counts_files=width >= _BARS[1][0]),
             (False, [("  " + sparkline(poll.page_rates, 7), "accent")]),
         ]

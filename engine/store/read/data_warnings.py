@@ -1,6 +1,7 @@
 """Finds warnings about the data of a run: empty fields, and less than in an earlier run."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import orjson
@@ -99,6 +100,8 @@ VALUE_WARNINGS = (
 """Codes about the values of a field."""
 HOST_WARNINGS = ("blocked", "failing-requests")
 """Codes about the answers of a host in the whole run."""
+END_WARNINGS = ("expectation", "nothing-fetched", "all-rejected")
+"""Codes for which the exit code may be 1."""
 
 
 _CURES = {"cookies": "`cookieScope: group` sends them along", "headers": "write the headers of these links in `links`"}
@@ -169,6 +172,28 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         for (group,) in [] if nothing else db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
             warnings.append(DataWarning("group-without-page", f"no page of the group {group} was done", subject=group))
     return warnings
+
+
+def describe_shortfall(
+    failed: int, failed_files: int, warnings: Iterable[DataWarning], data_defs: Mapping[str, DataDefHealth]
+) -> list[str]:
+    """What an ended run lacks, the worst first: `252 failed`, `518 rows without price`, missed expectations."""
+    told = [warning for warning in warnings if not warning.ended]
+    lacking = dict.fromkeys(
+        (one.data_def, one.subject) for one in told if one.code in FIELD_WARNINGS and one.data_def and one.subject
+    )
+    names = Counter(name for _, name in lacking)
+    counts = [
+        (data_defs[data_def].missing.get(name, 0), name if names[name] == 1 else f"{data_def}.{name}")
+        for data_def, name in lacking
+        if data_def in data_defs
+    ]
+    return [
+        *([f"{failed:,} failed"] if failed else []),
+        *([f"{plural(failed_files, 'file')} failed"] if failed_files else []),
+        *(f"{plural(count, 'row')} without {name}" for count, name in sorted(counts, reverse=True) if count),
+        *(one.text for one in told if one.code in END_WARNINGS),
+    ]
 
 
 def _of_rows(db: Database, run: Run, name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:

@@ -5,17 +5,21 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from engine.model.job import JobKind
+from engine.model.run import RunState
 from engine.store.db.connector import Database
-from engine.store.read.data_warnings import FIELD_WARNINGS, find_warnings
+from engine.store.read.data_warnings import FIELD_WARNINGS, DataWarning, describe_shortfall, find_warnings
 from engine.store.read.failures import group_failures
+from engine.store.tables.job import sequences
 from engine.store.tables.row import health, rows
+from engine.store.tables.row.health import DataDefHealth
 from engine.store.tables.run import runs, samples
 
 _LIST_RUNS = """
 SELECT r.seq, r.id, r.state, r.reason, r.created_at, r.ended_at, r.seconds, r.defs_version,
     (SELECT coalesce(sum(done), 0) FROM sequences WHERE run = r.seq AND kind = 'page') AS done,
     (SELECT coalesce(sum(failed), 0) FROM sequences WHERE run = r.seq AND kind = 'page') AS failed,
-    (SELECT coalesce(sum(rows), 0) FROM row_counts WHERE run = r.seq) AS rows
+    (SELECT coalesce(sum(rows), 0) FROM row_counts WHERE run = r.seq) AS rows, r.stage, r.exit_code, r.paused
 FROM runs r ORDER BY r.seq DESC LIMIT +?
 """
 
@@ -35,6 +39,10 @@ class PastRun(Struct, frozen=True):
     """Pages; so is `failed`."""
     failed: int
     rows: int
+    stage: str
+    exit_code: int | None
+    """None: it has not ended, or a new run took its place."""
+    paused: str | None
 
 
 def list_runs(db: Database, count: int = 2**62) -> list[PastRun]:
@@ -66,6 +74,8 @@ class RunReport(Struct, frozen=True):
     """Why pages failed, and how many, the most frequent reason first."""
     p95: float | None
     """Of its answers, in seconds: the median of its samples."""
+    shortfall: tuple[str, ...] = ()
+    """What it lacks, if it has ended."""
 
 
 def read_report(db: Database, past: PastRun) -> RunReport:
@@ -87,4 +97,20 @@ def read_report(db: Database, past: PastRun) -> RunReport:
         },
         failures=tuple(reasons.most_common(_MAX_REASONS)),
         p95=samples.typical_p95(db, past.seq),
+        shortfall=tuple(_shortfall(db, past, warnings, data_defs)),
     )  # fmt: skip
+
+
+def read_shortfall(db: Database, past: PastRun) -> list[str]:
+    """What an ended run lacks; empty for an open one."""
+    if RunState(past.state).is_open:
+        return []
+    data_defs = health.read(db, past.seq)
+    return _shortfall(db, past, find_warnings(db, runs.get(db, past.seq), data_defs), data_defs)
+
+
+def _shortfall(
+    db: Database, past: PastRun, warnings: Sequence[DataWarning], data_defs: dict[str, DataDefHealth]
+) -> list[str]:
+    failed_files = sequences.count(db, past.seq, "failed", kind=JobKind.FILE)
+    return describe_shortfall(past.failed, failed_files, warnings, data_defs)

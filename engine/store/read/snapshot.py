@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import orjson
 from msgspec import Struct, field, json
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from engine.model.job import JobKind
-from engine.model.run import NO_JUDGEMENT, NO_RATE, Alarm, Judgement, RunState, SeedingProgress, mean_rate
+from engine.model.node import state_word
+from engine.model.run import NO_JUDGEMENT, NO_RATE, Alarm, Judgement, RunState, SeedingProgress
 from engine.model.step import OUTCOMES
 from engine.runtime.beat_file import NodeBrowsers
 from engine.store.db.connector import Database
@@ -73,10 +74,6 @@ JOIN data_defs d ON d.id = r.data_def GROUP BY d.name
 _MAX_BACKLOG = 10_001
 """Counts the pending rows of all dataDefs together up to this limit: a snapshot must stay cheap."""
 
-_REPORTED_OUTPUT_KEYS = ("name", "rows", "bytes", "path", "backlog")
-_REPORTED_NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
-"""Keys in the summary; `status --json` has all fields."""
-
 DEFAULT_LIMIT = 200
 _MAX_PAUSED_NAMES = 5
 _ENDED = ("done", "failed", "skipped", "incomplete")
@@ -108,6 +105,11 @@ class NodeRow(Struct, frozen=True):
     jobs_per_s: float = 0.0
     browsers: NodeBrowsers | None = None
     """None: it has started none."""
+
+    @property
+    def word(self) -> str:
+        """The word for its state."""
+        return state_word(self.state, self.heart, works=self.in_flight > 0 or self.jobs_per_s > 0)
 
 
 class SequenceRow(Struct, frozen=True):
@@ -235,6 +237,11 @@ class Snapshot(Struct, frozen=True):
     """Those that share the database; empty in SQLite."""
     lag: float = 0.0
     """Seconds that the database took for this snapshot."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a supervisor is at work."""
+        return self.epoch is not None and self.epoch.is_alive
 
     @property
     def row_count(self) -> int:
@@ -370,36 +377,3 @@ def list_nodes(db: Database, run: int, judgement: Judgement = NO_JUDGEMENT) -> l
         )
         for lives, row, browsers in db.rows(_FoundNode, _NODES, (run,))
     ]
-
-
-def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:
-    """The object `--no-ui --json` prints: a run as it stands, or as it ended."""
-    run = snapshot.run
-    seconds = run.seconds if run else 0.0
-    return {
-        "run": run.id if run else None,
-        "state": run.state if run else None,
-        "exit_code": exit_code,
-        "seconds": round(seconds, 3),
-        "pages_per_s": mean_rate(snapshot.jobs["done"], seconds),
-        "jobs": snapshot.jobs,
-        "rows": snapshot.rows,
-        "appenders": [{key: getattr(output, key) for key in _REPORTED_OUTPUT_KEYS} for output in snapshot.appenders],
-        "nodes": [{key: getattr(node, key) for key in _REPORTED_NODE_KEYS} for node in snapshot.nodes],
-        "defs_version": run.defs_version if run else None,
-        "rejected": snapshot.rejected,
-        "duplicates": snapshot.duplicates,
-        "warnings": [asdict(warning) for warning in snapshot.warnings],
-        "fields": {name: _report_fields(data_def) for name, data_def in snapshot.data_defs.items()},
-        "results": snapshot.results,
-    }
-
-
-def read_summary(db: Database, run: int, *, exit_code: int | None) -> str:
-    """What `build_report` gives for a run now, as JSON."""
-    return orjson.dumps(build_report(read(db, run=run), exit_code=exit_code)).decode()
-
-
-def _report_fields(data_def: DataDefHealth) -> dict[str, dict[str, int]]:
-    records = data_def.records
-    return {name: {"filled": records - missing, "of": records} for name, missing in data_def.missing.items()}

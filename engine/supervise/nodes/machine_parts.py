@@ -5,8 +5,8 @@ from functools import partial
 from msgspec import Struct
 
 from engine.helpers.helper_pool import HelperPool
+from engine.judge.summary import read_summary
 from engine.processes.spawner import Spawner
-from engine.store.read.snapshot import read_summary
 from engine.supervise.nodes.appender_process import AppenderProcess
 from engine.supervise.nodes.doorbell_repair import QueueMaintainer
 from engine.supervise.nodes.elastic_nodes import ElasticNodes

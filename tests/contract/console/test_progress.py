@@ -63,13 +63,13 @@ def test_lines_begin_with_their_time_where_no_terminal_shows_it(
     progress = Progress("plain", store.folder / CRAWL, times=True)
     progress.start(store.db, store.run)
     progress.print_message("one\ntwo")
-    progress.finish(store.db, store.run, None, 0)
+    progress.finish(store.db, store.run, 0)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) > 4
     assert all(time_of_line.match(line) for line in lines), lines
     assert [time_of_line.sub("", line) for line in lines[1:3]] == ["one", "two"]
     json_lines = Progress("json", store.folder / CRAWL, times=True)
-    json_lines.finish(store.db, store.run, None, 0)
+    json_lines.finish(store.db, store.run, 0)
     assert capsys.readouterr().err.startswith("{")
 
 
@@ -89,5 +89,5 @@ def test_an_event_that_comes_while_events_are_read_is_printed(
     progress = Progress("plain", store.folder / CRAWL)
     progress.start(store.db, store.run)
     assert "robots.txt is closed" not in capsys.readouterr().err
-    progress.finish(store.db, store.run, None, 0)
+    progress.finish(store.db, store.run, 0)
     assert "  robots.txt is closed\n" in capsys.readouterr().err

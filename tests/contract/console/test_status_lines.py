@@ -47,8 +47,8 @@ def test_each_data_dir_has_its_line(new_store: NewStore, capsys: pytest.CaptureF
     assert (code, error) == (0, ""), out
     heading, first, second, third = [line.split() for line in out.splitlines()]
     assert heading == ["DATA", "RUN", "STATE", "DONE", "READY", "FAILED", "PAGES/S", "ROWS", "END", "ALARMS"]
-    assert first[:6] == [folders[0], ids[0], "READY", "1", "1", "1"]
-    assert first[7:10] == ["3", "no", "supervisor"]
+    assert first[:7] == [folders[0], ids[0], "SUPERVISOR", "LOST", "1", "1", "1"]
+    assert first[8:11] == ["3", "no", "supervisor"]
     assert second[:3] == [folders[1], ids[1], "CANCELLED"]
     assert second[8].startswith("2023-11-1")
     assert third == [folders[2], "-", "no", "run", "yet"]

@@ -26,6 +26,7 @@ from engine.store.read import snapshot
 from engine.store.tables.host.hosts import HostFailure, HostPolicy
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import runs
+from tests.console.builders import node
 from tests.contract.store.harness import Page, StoreHarness, failed, sent
 from tests.unit.doc_pages import ROOT, prose, section, table
 
@@ -51,6 +52,12 @@ def test_the_states_of_a_node_are_those_of_the_glossary() -> None:
 )  # fmt: skip
 def test_a_live_node_whose_beat_is_late_is_stale(state: str, heart: str, word: str) -> None:
     assert state_word(state, heart) == word
+
+
+def test_a_node_that_works_is_ready_between_two_jobs() -> None:
+    assert [node(1, "DONE", in_flight=held, jobs_per_s=rate).word for held, rate in ((1, 0.0), (0, 0.3), (0, 0.0))] == [
+        "ready", "ready", "done",
+    ]  # fmt: skip
 
 
 def test_tables_head_their_columns_with_these_words() -> None:

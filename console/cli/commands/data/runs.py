@@ -2,11 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from console.cli.options import LIMIT_NAMES, Number, common_options, complete_names, limit_options
 from console.cli.output import confirm, write_json, write_lines, write_stderr
@@ -16,6 +17,7 @@ from engine.errors import UsageError, megabytes
 from engine.model.run import Limits
 
 if TYPE_CHECKING:
+    from engine.judge.run_verdict import RunVerdict
     from engine.store.db.connector import Database
     from engine.store.read.history import PastRun
     from engine.store.read.snapshot import Snapshot
@@ -63,6 +65,7 @@ def runs(
 
 def _look(what: str, run_ids: Sequence[str], limit: int | None, as_json: bool, data: Path) -> int:
     from console.client import find_run, open_database
+    from engine.judge.summary import build_report
     from engine.store.read import history, snapshot
     from engine.store.tables.run.runs import latest
 
@@ -71,19 +74,19 @@ def _look(what: str, run_ids: Sequence[str], limit: int | None, as_json: bool, d
         raise UsageError(f"runs list {run}: `list` takes no RUN", f"Write `crawl-console runs show {run}`.")
     if len(run_ids) > 1:
         raise UsageError(f"runs show: {len(run_ids)} RUNs", "Name one run.")
-    past_runs: list[PastRun] = []
+    past_runs: list[tuple[PastRun, RunVerdict]] = []
     view = snapshot.EMPTY_SNAPSHOT
     db = open_database(data)
     if db is not None:
         with contextlib.closing(db):
             if what == "list":
-                past_runs = history.list_runs(db, limit or _DEFAULT_LIMIT)
+                past_runs = list(judge_runs(db, history.list_runs(db, limit or _DEFAULT_LIMIT)))
             else:
                 shown = latest(db) if run is None else find_run(db, run)
                 view = snapshot.read(db, run=shown.seq) if shown is not None else view
     if as_json:
-        listed = {"runs": [run_as_dict(past) for past in past_runs]}
-        write_json(listed if what == "list" else snapshot.build_report(view, exit_code=None))
+        listed = {"runs": [run_as_dict(past, verdict) for past, verdict in past_runs]}
+        write_json(listed if what == "list" else build_report(view, exit_code=None))
     elif past_runs:
         write_lines(*_table(past_runs))
     elif view.run is not None:
@@ -161,30 +164,43 @@ def _named_runs(db: "Database", data: Path, run_ids: Sequence[str]) -> "list[Run
     return measure_runs(db, data, [past for past in reversed(list_runs(db)) if past.seq in wanted])
 
 
-def run_as_dict(past: "PastRun") -> dict[str, Any]:
+def judge_runs(db: "Database", past_runs: "Sequence[PastRun]") -> "Iterator[tuple[PastRun, RunVerdict]]":
+    """Each run with how it is, or how it ended. `past_runs`: the newest ones, the newest first."""
+    from console.client import has_supervisor
+    from engine.judge.run_verdict import judge_run
+    from engine.store.read.history import read_shortfall
+
+    for number, past in enumerate(past_runs):
+        yield past, judge_run(past, read_shortfall(db, past), is_live=number == 0 and has_supervisor(db))
+
+
+def run_as_dict(past: "PastRun", verdict: "RunVerdict") -> dict[str, Any]:
     from engine.extract.page.context import format_utc
 
     return {
         "run": past.id, "state": past.state, "reason": past.reason, "begun": format_utc(past.created_at),
         "ended": None if past.ended_at is None else format_utc(past.ended_at), "seconds": round(past.seconds, 3),
         "done": past.done, "failed": past.failed, "rows": past.rows, "defs_version": past.defs_version,
+        "exit_code": past.exit_code, "verdict": asdict(verdict),
     }  # fmt: skip
 
 
-def _table(past_runs: "list[PastRun]") -> list[str]:
-    lines = [f"{'run':<8}{'started':<21}{'state':<11}{'duration':>9}{'pages':>10}{'failed':>8}{'rows':>11}  defs"]
+def _table(past_runs: "list[tuple[PastRun, RunVerdict]]") -> list[str]:
+    lines = [f"{'run':<8}{'started':<21}{'state':<16}{'duration':>9}{'pages':>10}{'failed':>8}{'rows':>11}  defs"]
     return lines + [
-        f"{past.id:<8}{format_date_time(past.created_at):<21}{past.state:<11}{format_clock(past.seconds):>9}"
+        f"{past.id:<8}{format_date_time(past.created_at):<21}{verdict.word:<16}{format_clock(past.seconds):>9}"
         f"{past.done:>10,}{past.failed:>8,}{past.rows:>11,}  v{past.defs_version}"
         f"{f'  {past.reason}' if past.reason else ''}"
-        for past in past_runs
+        for past, verdict in past_runs
     ]
 
 
 def _run_lines(view: "Snapshot", run: "Run") -> list[str]:
-    reason = f" ({run.reason})" if run.reason else ""
+    from engine.judge.run_verdict import verdict_of
+
+    verdict = verdict_of(view, is_live=view.is_live)
     lines = [
-        f"run {run.id}  {run.state}{reason}  started {format_date_time(run.created_at)},"
+        f"run {run.id}  {verdict.text}  started {format_date_time(run.created_at)},"
         f" duration {format_clock(run.seconds)}, defs v{run.defs_version}",
         ", ".join(f"{count} {name}" for name, count in view.jobs.items()),
     ]

@@ -109,7 +109,7 @@ def _alarm_lines(view: "Snapshot", alarm: str | None) -> list[str]:
 def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     from console.cli.progress import report_lines
     from console.client import supervisor_pid
-    from engine.model.node import state_word
+    from engine.judge.run_verdict import verdict_of
     from engine.store.read.data_warnings import HOST_WARNINGS
 
     run = view.run
@@ -118,7 +118,7 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     pid = supervisor_pid(view)
     leader = next((f"machine {machine.name} leads" for machine in view.machines if machine.leader), None)
     owner = leader or f"supervisor {pid}" if pid else "no supervisor"
-    reason = f" ({run.reason})" if run.reason else ""
+    verdict = verdict_of(view, is_live=pid is not None).text
     paused = f"  PAUSED: {describe_pause(run.paused, view.paused_by)}" if run.paused else ""
     held = [
         plural(count, noun)
@@ -129,7 +129,7 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
         names = f" ({', '.join(view.paused_names)})" if view.paused_names else ""
         paused = f"  PAUSED: {', '.join(held)}{names}"
     jobs = ", ".join(f"{count} {name}" for name, count in view.jobs.items())
-    lines = [f"run {run.id}  {run.state}{reason}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
+    lines = [f"run {run.id}  {verdict}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
     lines.append(f"{view.running} running; answers: {view.bad_answers} bad ({view.blocked} blocked), {view.gone} gone")
     if pid is not None and run.state.is_open:
         lines.append(f"ETA {describe_eta(run.eta)}")
@@ -158,8 +158,8 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
         ]
         lines.append(f"  database answers in {view.lag * 1000:.0f} ms")
     for n in [n for n in view.nodes if n.pid] or view.nodes[-_MAX_ENDED_NODES:]:
-        state = state_word(n.state, n.heart)
-        lines.append(f"  {n.id:<5}{n.role:<15}{state:<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed")
+        heart = n.heart if n.pid else "ended"
+        lines.append(f"  {n.id:<5}{n.role:<15}{n.word:<11}{heart:<15}{n.done:>8} done {n.failed:>5} failed")
         lines += [f"    {line}" for line in describe_browsers(n.browsers)]
     lines += [
         f"  {s.group} on {s.host}: {s.ready} ready, {s.delayed} delayed, {s.taken} taken,"

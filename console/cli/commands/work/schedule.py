@@ -168,6 +168,7 @@ def _read_line(known: "KnownSchedule") -> dict[str, Any]:
         "name": known.name, "at": str(known.times), "next": format_utc(next_at), "place": known.place,
         "folder": known.folder, "data": str(known.data), "run": None, "state": None, "reason": None, "begun": None,
         "ended": None, "exit_code": None, "done": 0, "failed": 0, "rows": 0, "failed_commands": {}, "error": None,
+        "verdict": None,
     }  # fmt: skip
     try:
         return line | _read_last_run(known.data)
@@ -179,7 +180,7 @@ def _read_last_run(data: Path) -> dict[str, Any]:
     """The latest run of a data dir, as `runs` lists it, and its exit code; empty without one."""
     import contextlib
 
-    from console.cli.commands.data.runs import run_as_dict
+    from console.cli.commands.data.runs import judge_runs, run_as_dict
     from console.client import open_database
     from engine.store.read.history import list_runs
     from engine.store.tables.run import runs
@@ -188,11 +189,10 @@ def _read_last_run(data: Path) -> dict[str, Any]:
     if db is None:
         return {}
     with contextlib.closing(db):
-        for past in list_runs(db, 1):
-            shown = run_as_dict(past)
-            kept = ("run", "state", "reason", "begun", "ended", "done", "failed", "rows")
+        for past, verdict in judge_runs(db, list_runs(db, 1)):
+            shown = run_as_dict(past, verdict)
+            kept = ("run", "state", "reason", "begun", "ended", "done", "failed", "rows", "exit_code", "verdict")
             return {name: shown[name] for name in kept} | {
-                "exit_code": runs.get_exit_code(db, past.seq),
                 "failed_commands": runs.list_failed_commands(db, past.seq),
             }
     return {}
@@ -206,7 +206,7 @@ def _cells(line: dict[str, Any]) -> Sequence[str]:
     code = "" if line["exit_code"] is None else str(line["exit_code"])
     code += "".join(f", {setting} failed" for setting in line["failed_commands"])
     return [
-        line["name"], line["at"], next_at, _local(line["begun"]), line["state"], code,
+        line["name"], line["at"], next_at, _local(line["begun"]), line["verdict"]["word"], code,
         *(format_count(line[name]) for name in ("done", "failed", "rows")), line["data"],
     ]  # fmt: skip
 

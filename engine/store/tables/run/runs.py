@@ -26,7 +26,7 @@ from engine.store.db.connector import Database, source_states
 
 _COLUMNS = """
 seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at,
-takeovers, rates AS judgement
+takeovers, rates AS judgement, exit_code
 """
 _CREATE = """
 INSERT INTO runs (id, created_at, base_url, arguments) SELECT ?1, ?2, ?3, ?4
@@ -129,6 +129,8 @@ class Run(Struct, frozen=True):
     """How often the jobs of a dead node were requeued."""
     judgement: _StoredJudgement
     """What the supervisor judged last; so is `eta`."""
+    exit_code: int | None = None
+    """With which it ended; None: it has not, or a new run took its place."""
     eta: Eta = NO_ETA
     recorded_at: float = 0.0
     """The boot-time second of that."""

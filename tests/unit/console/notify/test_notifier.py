@@ -125,7 +125,7 @@ def test_the_end_is_told_at_once_with_what_is_gathered(teller: Notifier, clock: 
     start(teller, clock)
     teller.check([SLOW, EMPTY])
     teller.finish(EndedRun(exit_code=3, reason="disk full"), signalled_for=None, interrupted=lambda: False)
-    assert bodies()[1] == "run 3f2a ended, exit code 3: disk full\n00:16:50 book.isbn empty"
+    assert bodies()[1] == "run 3f2a ended, exit 3: disk full\n00:16:50 book.isbn empty"
     assert Sent.texts[1]["level"] == "failure"
     assert said == []
 
