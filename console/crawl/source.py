@@ -24,6 +24,7 @@ from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
 from engine.store.tables.run import events, runs, samples, versions
 from engine.store.tables.run.events import Event
+from engine.store.tables.run.runs import LastEnd
 from engine.store.tables.run.samples import Sample
 
 _BUSY_SECONDS = 2.0
@@ -193,6 +194,10 @@ class DataSource:
     def last_success(self) -> float | None:
         """When a run last ended with exit code 0, wall clock."""
         return runs.last_success(self.db)
+
+    def last_end(self) -> LastEnd | None:
+        """The end of the run that ended last."""
+        return runs.last_end(self.db)
 
     def run_reports(self) -> list[RunReport]:
         """The newest runs with their results. An ended run is read again only if it changed."""

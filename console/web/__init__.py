@@ -8,6 +8,7 @@
     feed.py        `/events`: what changed, to all who listen
     answers.py     `/health`, `/status.json`, `/login`
     metrics.py     `/metrics`
+    given.py       orders of browsers: each form counts once, and a page says what came of it
     control.py     `POST /commands/NAME`, with `--control`
     render.py      fills templates, cleans and escapes values
     pages/         the pages of crawls, and their forms

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from console.client import send_command
+from console.client import open_latest_run, send_command
 from console.crawl import orders
 from console.web.access import refuse, who_asks
 from console.web.answers import crawls_of
@@ -63,10 +63,23 @@ async def command(request: Request) -> Response:
     return JSONResponse(answer, status)
 
 
-async def give(request: Request, order: Order, watch: Watch, arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Have an order carried out, of which a few are at once: the status of the answer, and the answer."""
+async def give(
+    request: Request, order: Order, watch: Watch, arguments: dict[str, Any], run: str | None = None
+) -> tuple[int, dict[str, Any]]:  # fmt: skip
+    """Have an order carried out, of which a few are at once: the status of the answer, and the answer.
+
+    `run`: the run that it is about. Raises UsageError if that is no longer the latest one.
+    """
     async with crawls_of(request).orders:
+        if run is not None:
+            await run_in_threadpool(_check_run, watch, run)
         return await run_in_threadpool(order, watch, arguments, who_asks(request.scope))
+
+
+def _check_run(watch: Watch, id_: str) -> None:
+    with open_latest_run(watch.data) as (_, run):
+        if run.id != id_:
+            raise UsageError(f"nothing was done: the order was about run {id_}", f"Now it is run {run.id}.")
 
 
 async def _read_arguments(request: Request) -> dict[str, Any]:

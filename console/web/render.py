@@ -7,6 +7,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from console.format import format_time
 from console.sanitize import clean
 
 FOLDER = Path(__file__).parent
@@ -26,5 +27,5 @@ _TEMPLATES = Environment(
 def render(request: Request, template: str, status: int = 200, **values: object) -> Response:
     """A template, filled."""
     control = request.app.state.crawls.control
-    text = _TEMPLATES.get_template(template).render(control=control, **values)
+    text = _TEMPLATES.get_template(template).render(control=control, time_of=format_time, **values)
     return HTMLResponse(text, status)

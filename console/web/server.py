@@ -21,8 +21,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from console.crawl.servers import remove_server
 from console.web.access import Access
 from console.web.app import create_app
-from console.web.watch import Crawls, Watch, name_folders
-from engine.errors import StorageError, UsageError
+from console.web.watch import Crawls, Watch, label_folders, name_folders
+from engine.errors import StorageError, UsageError, plural
 
 MAX_CLIENTS = 1_200
 """Connections at a time; further ones get 503."""
@@ -33,6 +33,7 @@ _READ_SECONDS = 20.0
 """How long a client may leave its answer unread."""
 _BUFFER_BYTES = 16_384
 """Of an answer that a client does not read yet: here, and as much again in the kernel."""
+_MAX_NAME = 100
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -42,6 +43,8 @@ class ServeOptions(Struct, frozen=True):
     socket: Path | None = None
     control: bool = False
     allowed_hosts: Sequence[str] = ()
+    names: Sequence[str] = ()
+    """Of the data dirs; empty: by their paths."""
 
 
 def run(folders: Sequence[Path], token: Callable[[], str], options: ServeOptions, say: Callable[[str], None]) -> None:
@@ -49,7 +52,7 @@ def run(folders: Sequence[Path], token: Callable[[], str], options: ServeOptions
     _raise_file_limit()
     for folder in folders:
         remove_server(folder)  # those that were killed
-    crawls = Crawls({name: Watch(name, folder) for name, folder in name_folders(folders).items()}, options.control)
+    crawls = Crawls({watch.name: watch for watch in _watch(folders, options.names)}, options.control)
     listener = _listen(options.bind, options.port)
     port = listener.getsockname()[1]
     sockets = [listener]
@@ -69,6 +72,22 @@ def run(folders: Sequence[Path], token: Callable[[], str], options: ServeOptions
     finally:
         if options.socket is not None:
             options.socket.unlink(missing_ok=True)
+
+
+def _watch(folders: Sequence[Path], names: Sequence[str]) -> list[Watch]:
+    """Raises UsageError if the names are not one for each folder."""
+    if not names:
+        named = zip(name_folders(folders).items(), label_folders(folders), strict=True)
+        return [Watch(name, folder, label) for (name, folder), label in named]
+    if len(names) != len(folders) or len(set(names)) < len(names):
+        raise UsageError(
+            f"--name: {len(set(names))} different names for {plural(len(folders), 'data directory')}",
+            "Give each --data its own --name, in the same order.",
+        )
+    for name in names:
+        if not (name.strip() == name and name.isprintable() and 0 < len(name) <= _MAX_NAME):
+            raise UsageError(f"--name {name!r}: not a name", f"Write up to {_MAX_NAME} printable characters.")
+    return [Watch(name, folder) for name, folder in zip(names, folders, strict=True)]
 
 
 def is_loopback(bind: str) -> bool:

@@ -29,12 +29,14 @@ from console.crawl.status import (
     status_as_dict,
 )
 from console.web.feed import Channel, Update
+from console.web.given import GivenOrders
 from engine.errors import CrawlError, StorageError, UsageError, reason_of, suggest
 from engine.model.run import RunState
 from engine.store.db.connector import DatabaseBusy
 from engine.store.db.file_header import CRAWL
 from engine.store.db.location import STORE_FILE
 from engine.store.read.snapshot import DEFAULT_LIMIT, EMPTY_SNAPSHOT
+from engine.store.tables.run.runs import LastEnd
 
 SECONDS = 1.0
 """Between two reads of a data dir."""
@@ -61,6 +63,8 @@ class CrawlView(Struct, frozen=True):
 
     name: str
     """In URLs."""
+    label: str
+    """In metrics."""
     data: Path
     number: int
     """The next view has the next one."""
@@ -75,6 +79,8 @@ class CrawlView(Struct, frozen=True):
     """Why the data dir cannot be read now; the rest is empty then."""
     exit_code: int | None = None
     """Of the latest run, if it has ended."""
+    last_end: LastEnd | None = None
+    """Of the run that ended last, which may be an earlier one."""
     last_success: float | None = None
     """When a run last ended with exit code 0, wall clock."""
     last_event: int = 0
@@ -118,10 +124,13 @@ class UndoSteps:
 class Watch:
     """One data dir. All methods but `ask`'s function run on the event loop."""
 
-    def __init__(self, name: str, data: Path) -> None:
+    def __init__(self, name: str, data: Path, label: str | None = None) -> None:
+        """`label`: in metrics; the name without it."""
         self.name = name
+        self.label = label or name
         self.data = data
         self.undo_steps = UndoSteps()
+        self.given = GivenOrders()
         self.channel = Channel(self._update)
         self._source = DataSource(data)
         self._stamp: tuple[Any, ...] | None = None
@@ -142,6 +151,11 @@ class Watch:
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._refresh())
         return await asyncio.shield(self._reading)
+
+    def expire(self) -> None:
+        """Have the next view read anew: an order was carried out."""
+        if self._view is not None:
+            self._view = replace(self._view, at=float("-inf"))
 
     async def ask(self, question: Callable[[DataSource], Answer]) -> Answer:
         """Have the thread of the data dir read more. Raises CrawlError."""
@@ -214,10 +228,11 @@ class Watch:
         ended, exit_code = source.ended(run.seq) if run is not None else (None, None)
         last_event, log = self._new_lines(run.seq if run is not None else None, before)
         return CrawlView(
-            self.name, self.data, number, time.monotonic(), read,
+            self.name, self.label, self.data, number, time.monotonic(), read,
             line=line_of(self.data, view, ended, alarm),
             status=status_as_dict(view, alarm, list_servers(self.data)),
             exit_code=exit_code,
+            last_end=source.last_end() if run is not None else None,
             last_success=source.last_success() if run is not None else None,
             last_event=last_event,
             log=tuple(event_as_dict(id_, event) for id_, event in log),
@@ -235,7 +250,7 @@ class Watch:
     def _unreadable(self, number: int, error: Exception) -> CrawlView:
         text = describe_unreadable(self.data, error if isinstance(error, CrawlError | OSError) else _fault(error))
         return CrawlView(
-            self.name, self.data, number, time.monotonic(), _NOTHING,
+            self.name, self.label, self.data, number, time.monotonic(), _NOTHING,
             line=empty_line(self.data, text), status=status_as_dict(EMPTY_SNAPSHOT), error=text,
         )  # fmt: skip
 
@@ -335,9 +350,25 @@ class Crawls(Struct):
 
 def name_folders(folders: Sequence[Path]) -> dict[str, Path]:
     """The folders by their shortest distinct ends: `data`, or `north-data` and `south-data`."""
-    parts = [[part for part in folder.absolute().parts if part != "/"] or ["root"] for folder in folders]
+    parts = list(map(_parts, folders))
     size, names = 1, [each[-1] for each in parts]
     while len(set(names)) < len(names) and size < max(map(len, parts)):
         size += 1
         names = ["-".join(each[-size:]) for each in parts]
     return dict(zip(names, folders, strict=True))
+
+
+def label_folders(folders: Sequence[Path]) -> list[str]:
+    """Their names in metrics, which do not change when another folder is served: `north`, or `north-data` of a `data`.
+
+    Where two would be the same, each is the whole path.
+    """
+    labels = ["-".join(parts[-2:]) if parts[-1] == "data" else parts[-1] for parts in map(_parts, folders)]
+    return [
+        label if labels.count(label) == 1 else str(folder.absolute())
+        for label, folder in zip(labels, folders, strict=True)
+    ]
+
+
+def _parts(folder: Path) -> list[str]:
+    return [part for part in folder.absolute().parts if part != "/"] or ["root"]

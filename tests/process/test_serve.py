@@ -20,7 +20,7 @@ from engine.store.db.location import Location, write_location
 from . import test_secrets
 from .library import Library
 from .project import Project, until
-from .site import Site
+from .site import Site, html
 from .web_server import WebServer
 
 pytestmark = pytest.mark.timeout(90)
@@ -276,23 +276,73 @@ def test_metrics_are_those_of_the_status(project: Project, library: Library, tmp
         for family in text_string_to_metric_families(answer.text)
         for sample in family.samples
     }
-    status, data = server.status(data="data"), ("crawl", "data")
+    status, data = server.status(data="data"), ("crawl", f"{project.folder.name}-data")
     assert samples[("crawl_up", ("crawl", "missing"))] == 0
     assert samples[("crawl_up", data)] == 1
     for state, count in status["jobs"].items():
         assert samples[("crawl_jobs", data, ("state", state))] == count
     for output in status["appenders"]:
         assert samples[("crawl_rows_total", data, ("output", output["name"]))] == output["rows"]
+        assert samples[("crawl_output_rows", data, ("output", output["name"]))] == output["rows"]
+    assert samples[("crawl_pages_total", data)] == status["jobs"]["done"]
     [host] = status["hosts"]
     for result, count in host["answers"].items():
         assert samples[("crawl_host_requests_total", data, ("host", host["host"]), ("result", result))] == count
-    assert samples[("crawl_host_seconds", data, ("host", host["host"]), ("quantile", "0.95"))] == host["p95"]
+    assert samples[("crawl_host_seconds", data, ("host", host["host"]), ("share", "0.95"))] == host["p95"]
     assert time.time() - samples[("crawl_last_success_timestamp_seconds", data)] < 60
+    assert (
+        samples[("crawl_last_end_timestamp_seconds", data)] == samples[("crawl_last_success_timestamp_seconds", data)]
+    )
+    assert samples[("crawl_last_exit_code", data)] == 0
     assert {name for (name, *labels) in samples if data not in labels} == {"crawl_up"}
     if shutil.which("promtool") is not None:
         done = subprocess.run(["promtool", "check", "metrics"], input=answer.text, capture_output=True, text=True)
-        remark = 'crawl_host_seconds non-summary metrics should not have "quantile" label'
-        assert set(done.stderr.splitlines()) == {remark}, "gauges: a summary could not say how many answers it has"
+        assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    server.stop()
+
+
+def metrics_of(server: WebServer) -> dict[Any, float]:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    return {
+        (sample.name, *(value for name, value in sorted(sample.labels.items()) if name != "crawl")): sample.value
+        for family in text_string_to_metric_families(server.client.get("/metrics").text)
+        for sample in family.samples
+    }
+
+
+def test_counters_only_rise_within_a_run(project: Project, site: Site, library: Library) -> None:
+    """Pages that are retried and rows that vanish leave the gauges alone."""
+    project.crawl(nodes=1)
+    server = WebServer(project, "--control", "--name", "books")
+    before = metrics_of(server)
+    server.command("retry", state=["done"], match="/book/")
+    site["/book/0-0"] = html("nothing")  # its row is gone when the page is read again
+    assert until(lambda: metrics_of(server)["crawl_jobs", "done"] < before["crawl_jobs", "done"])
+    retried = metrics_of(server)
+    project.crawl(nodes=1)
+    assert until(lambda: metrics_of(server)["crawl_running",] == 0 and server.status()["stage"] == "SHUTDOWN_COMPLETE")
+    time.sleep(1.1)
+    after = metrics_of(server)
+    counters = [key for key in before if key[0] in ("crawl_pages_total", "crawl_rows_total")]
+    assert len(counters) >= 3
+    for key in counters:
+        assert before[key] <= retried[key] <= after[key], key
+    assert after["crawl_pages_total",] > before["crawl_pages_total",]
+    book = next(key[1] for key in counters if key[0] == "crawl_rows_total" and key[1].endswith("/book"))
+    assert after["crawl_output_rows", book] == before["crawl_output_rows", book] - 1
+    server.stop()
+
+
+def test_a_crawl_that_never_ended_well_has_series(project: Project, library: Library) -> None:
+    server = WebServer(project)
+    never = metrics_of(server)
+    assert (never["crawl_last_success_timestamp_seconds",], never["crawl_last_end_timestamp_seconds",]) == (0, 0)
+    project.crawl("--min-rows", "1000", nodes=1, code=1)
+    assert until(lambda: metrics_of(server).get(("crawl_last_exit_code",)) == 1)
+    ended = metrics_of(server)
+    assert ended["crawl_last_success_timestamp_seconds",] == 0
+    assert time.time() - ended["crawl_last_end_timestamp_seconds",] < 60
     server.stop()
 
 

@@ -47,6 +47,15 @@ def check(*arguments, **options):
 
 
 @promtool
+def test_the_rules_tell_what_they_are_for(tmp_path):
+    for path in (DEPLOY / "alerts.yml", ROOT / "tests/data/alerts_test.yml"):
+        shutil.copy(path, tmp_path)
+    command = ["promtool", "test", "rules", "alerts_test.yml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@promtool
 def test_promtool_accepts_the_rules_and_the_configuration(tmp_path):
     assert check("rules", "--lint-fatal", str(DEPLOY / "alerts.yml")).returncode == 0
     for name in ("prometheus.yml", "alerts.yml"):

@@ -1,17 +1,20 @@
 """Orders by forms, which work without script: what is asked before one, and what was answered."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
-from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from console.filter_syntax import job_filter, parse
 from console.format import plural
+from console.web.access import own_path, who_asks
 from console.web.answers import crawls_of, read_form
 from console.web.control import ORDERS, give
-from console.web.pages.frame import frame
+from console.web.given import GivenOrder, UndoForm
+from console.web.pages.frame import SAID, frame
 from console.web.pages.grids import link
 from console.web.pages.views import page
 from console.web.render import render
@@ -26,7 +29,7 @@ from console.words.questions import (
     retry_job_question,
     retry_question,
 )
-from engine.errors import UsageError
+from engine.errors import CrawlError, UsageError
 from engine.settings.values import parse_seconds
 from engine.store.db.filter import RETRYABLE_STATES, JobFilter
 from engine.store.transactions.exclude import queued_filter
@@ -36,14 +39,6 @@ _ASKED = ("cancel", "kill", "retry", "exclude")
 _OPPOSITES = {"pause": "resume", "resume": "pause"}
 
 
-class Undo(Struct, frozen=True):
-    """The form that takes an order back."""
-
-    label: str
-    name: str
-    arguments: Mapping[str, str]
-
-
 @page
 async def ask(request: Request) -> Response:
     """What an order does and what is lost, with the button that gives it; of a host also its values."""
@@ -51,7 +46,7 @@ async def ask(request: Request) -> Response:
     view = await watch.current()
     name = request.path_params["name"]
     given = {key: value for key, value in request.query_params.items() if key not in ("data", "back")}
-    top = frame(view, name.capitalize(), "")
+    top = frame(request, watch, view, name.capitalize())
     back = _local(request.query_params.get("back", "")) or link("/crawl", data=view.name)
     if name == "host":
         host = await _read_host(watch, view, given.get("host", ""))
@@ -62,25 +57,43 @@ async def ask(request: Request) -> Response:
 
 @page
 async def order(request: Request) -> Response:
-    """Give an order, and show its answer. One that must be asked first is asked if the form does not say `sure`."""
+    """Give an order, once for each form, and go back to the page, which says what came of it.
+
+    One that must be asked first is asked if the form does not say `sure`.
+    """
     watch = crawls_of(request).find(request)
-    view = await watch.current()
     name = request.path_params["name"]
     fields = await read_form(request)
-    back = _local(fields.pop("back", "")) or link("/crawl", data=view.name)
-    sure = fields.pop("sure", "") == "yes"
-    top = frame(view, name.capitalize(), "")
-    given = ORDERS.get(name)
-    if given is None:
+    back = _local(fields.pop("back", "")) or link("/crawl", data=watch.name)
+    key, run, sure = fields.pop("key", ""), fields.pop("run", None), fields.pop("sure", "") == "yes"
+    order_ = ORDERS.get(name)
+    if order_ is None:
         raise UsageError(f"no command '{name[:60]}'", f"Use one of: {', '.join(ORDERS)}.")
     if name in _ASKED and not sure:
-        question = await _question(watch, view, name, fields)
-        return render(request, "ask.html", top=top, question=question, name=name, arguments=fields, back=back)
-    status, answer = await give(request, given, watch, _arguments(name, fields))
-    return render(
-        request, "answer.html", status, top=top, name=name, lines=_describe(name, answer),
-        done=status == 200, back=back, undo=_undo(name, fields, answer, view) if status == 200 else None,
-    )  # fmt: skip
+        return RedirectResponse(link(f"/ask/{name}", **{**fields, "data": watch.name, "back": back}), 303)
+    view = await watch.current()
+
+    async def give_now(id_: str) -> GivenOrder:
+        undo = None
+        try:
+            if key and not watch.given.is_of_now(key):
+                raise UsageError("nothing was done: the server was started again since", "Give the order again.")
+            status, answer = await give(request, order_, watch, _arguments(name, fields), run)
+            done, lines = status == 200, _describe(name, answer)
+            undo = _undo(name, fields, answer, view) if done else None
+        except CrawlError as error:
+            done, lines = False, [f"{error.message}. {error.remedy}"]
+        return GivenOrder(id_, [f"{name}: {lines[0]}", *lines[1:]], done, who_asks(request.scope), time.time(), undo)
+
+    given = await watch.given.give(key, (name, tuple(sorted(fields.items()))), give_now)
+    watch.expire()
+    return RedirectResponse(_with_said(back, given.id), 303)
+
+
+def _with_said(back: str, id_: str) -> str:
+    path, _, query = back.partition("?")
+    given = {name: value for name, value in parse_qsl(query, max_num_fields=50) if name != SAID}
+    return link(path, **given, **{SAID: id_})
 
 
 async def _question(watch: Watch, view: CrawlView, name: str, given: Mapping[str, str]) -> Confirmation:
@@ -182,21 +195,21 @@ def _describe(name: str, answer: Mapping[str, Any]) -> Sequence[str]:
     return [", ".join(counts), *map(str, answer.get("problems", ()))]
 
 
-def _undo(name: str, fields: Mapping[str, str], answer: Mapping[str, Any], view: CrawlView) -> Undo | None:
+def _undo(name: str, fields: Mapping[str, str], answer: Mapping[str, Any], view: CrawlView) -> UndoForm | None:
     """`view`: the crawl before the order."""
     if "undo" in answer:
-        return Undo("Take it back", "undo", {"number": str(answer["undo"])})
+        return UndoForm("Take it back", "undo", {"number": str(answer["undo"])})
     if name == "scale":
         before = count_runners(view.poll.snapshot.nodes)
-        return Undo(f"Go back to {before}", "scale", {"count": str(before)}) if before else None
+        return UndoForm(f"Go back to {before}", "scale", {"count": str(before)}) if before else None
     if name in _OPPOSITES:
         opposite = _OPPOSITES[name]
-        return Undo(opposite.capitalize(), opposite, {key: fields[key] for key in ("sequence",) if key in fields})
+        return UndoForm(opposite.capitalize(), opposite, {key: fields[key] for key in ("sequence",) if key in fields})
     if name == "host" and "host" in fields:
-        return Undo("Go back to the defs' values", "host", {"host": fields["host"], "reset": "yes"})
+        return UndoForm("Go back to the defs' values", "host", {"host": fields["host"], "reset": "yes"})
     return None
 
 
 def _local(path: str) -> str:
-    """A path of this server; empty for anything else."""
-    return path if path.startswith("/crawl") and "\\" not in path and "\n" not in path else ""
+    """A page of a crawl; empty for anything else."""
+    return path if own_path(path) and path.startswith("/crawl") else ""

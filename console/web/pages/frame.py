@@ -3,17 +3,21 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
+from starlette.requests import Request
 
 from console.client import list_alarms
 from console.format import Span, format_count
+from console.web.given import GivenOrder
 from console.web.pages.charts import spark_path
 from console.web.pages.grids import link
-from console.web.watch import CrawlView
+from console.web.watch import CrawlView, Watch
 from console.words.health_line import health_spans
 from console.words.run_line import progress_parts, run_parts, run_state_span
 from engine.judge.remaining import progress_of
 from engine.model.run import Alarm
 
+SAID = "said"
+"""The parameter of a page with the id of an order, of which it says what came."""
 _UNLIMITED = 10_000
 """Cells of a line: a browser breaks it."""
 _SPARK_VALUES = 60
@@ -33,6 +37,11 @@ class Tab(Struct, frozen=True):
 
 class PageHead(Struct, frozen=True):
     name: str
+    key: str
+    """Of the forms of this page."""
+    given: GivenOrder | None
+    """The order that led here."""
+    run_id: str
     title: str
     """Of the page."""
     url: str
@@ -53,8 +62,9 @@ class PageHead(Struct, frozen=True):
     is_paused: bool
 
 
-def frame(view: CrawlView, title: str, url: str, tab: str = "") -> PageHead:
+def frame(request: Request, watch: Watch, view: CrawlView, title: str, tab: str = "") -> PageHead:
     poll, snapshot = view.poll, view.poll.snapshot
+    query = {name: value for name, value in request.query_params.items() if name != SAID}
     alarms = list_alarms(snapshot, view.status["alarm"]) if snapshot.run is not None else []
     loud = [alarm for alarm in alarms if not alarm.acknowledged]
     groups = snapshot.run.judgement.hosts if snapshot.run is not None and poll.is_live else ()
@@ -65,7 +75,9 @@ def frame(view: CrawlView, title: str, url: str, tab: str = "") -> PageHead:
         for part, name in TABS
     ]
     return PageHead(
-        name=view.name, title=title, url=url, events=link("/events", data=view.name), tabs=tabs,
+        name=view.name, key=watch.given.new_key(), given=watch.given.find(request.query_params.get(SAID, "")),
+        run_id=snapshot.run.id if snapshot.run is not None else "", title=title, url=link(request.url.path, **query),
+        events=link("/events", data=view.name), tabs=tabs,
         run=_join(run_parts(poll, names_width=_UNLIMITED)),
         progress=_join(progress_parts(poll, _UNLIMITED)),
         share=progress_of(snapshot, is_live=poll.is_live).share,

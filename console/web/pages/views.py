@@ -367,7 +367,7 @@ async def _find(request: Request) -> tuple[Watch, CrawlView]:
 
 
 def _frame(request: Request, view: CrawlView, title: str, tab: str = "") -> PageHead:
-    return frame(view, title, f"{request.url.path}?{request.url.query}", tab)
+    return frame(request, crawls_of(request).find(request), view, title, tab)
 
 
 def _query(request: Request, name: str) -> str:

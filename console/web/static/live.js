@@ -6,6 +6,7 @@ const PAUSE = 1000; // milliseconds between two fetches
 const KEEPS = ["open"]; // attributes that belong to the reader
 let waits = false;
 let busy = false;
+const sent = new WeakSet(); // forms whose answer is awaited
 
 function say(text) {
   const place = document.getElementById("link");
@@ -85,15 +86,7 @@ async function refresh() {
     if (answer.redirected) {
       say("logged out: reload to log in");
     } else if (answer.headers.get("content-type")?.startsWith("text/html")) {
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      for (const name of ["header", "main"]) {
-        const old = document.querySelector(name);
-        const fresh = page.querySelector(name);
-        const link = fresh?.querySelector("#link");
-        if (link) link.textContent = document.getElementById("link").textContent;
-        if (old && fresh) update(old, fresh);
-      }
-      document.title = page.title;
+      replacePage(await answer.text());
     }
   } catch {
     say("no answer; trying again");
@@ -102,6 +95,45 @@ async function refresh() {
     busy = false;
     if (waits) refresh();
   }, PAUSE);
+}
+
+// Put the page that answers in the place of this one, which keeps its scrolling and its fields.
+function replacePage(text) {
+  const page = new DOMParser().parseFromString(text, "text/html");
+  for (const name of ["header", "main"]) {
+    const old = document.querySelector(name);
+    const fresh = page.querySelector(name);
+    const link = fresh?.querySelector("#link");
+    if (link) link.textContent = document.getElementById("link").textContent;
+    if (old && fresh) update(old, fresh);
+  }
+  document.title = page.title;
+}
+
+// An order is given without leaving the page, where its answer is this page; else the browser goes there.
+async function order(event) {
+  const form = event.target;
+  if (form.method !== "post" || !form.getAttribute("action").startsWith("/orders/")) return;
+  event.preventDefault();
+  if (sent.has(form)) return;
+  sent.add(form);
+  try {
+    const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+    const there = new URL(answer.url);
+    if (answer.ok && answer.redirected && there.pathname === location.pathname) {
+      const text = await answer.text();
+      history.replaceState(null, "", answer.url);
+      replacePage(text);
+    } else if (answer.redirected) {
+      location.assign(answer.url);
+    } else {
+      const problem = answer.headers.get("content-type")?.startsWith("application/json") ? (await answer.json()).error : "";
+      say(`✗ ${problem || `the order was answered with ${answer.status}`}`);
+    }
+  } catch {
+    say("✗ no answer to the order: the log says whether it was carried out");
+  }
+  sent.delete(form);
 }
 
 // The arrows go from row to row of the table that has the focus, and along the pages.
@@ -137,4 +169,5 @@ function listen(path) {
 }
 
 document.addEventListener("keydown", move);
+document.addEventListener("submit", order);
 if (document.body.dataset.events) listen(document.body.dataset.events);

@@ -387,6 +387,7 @@ CREATE TABLE outputs (
     pending  TEXT,                                 -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     delivers INTEGER NOT NULL DEFAULT 0,           -- 1: it has no file, and a row in deliveries
     error    TEXT,                                 -- why it cannot be written now
+    added    INTEGER NOT NULL DEFAULT 0,           -- rows that it got; unlike `rows`, it never falls
     UNIQUE (run, appender, data_def)
 );
 

@@ -63,7 +63,7 @@ SELECT o.data_def, a.epoch IS NOT NULL AND a.ended_at IS NULL AS lives,
     o.path AS "row.path", 0 AS "row.backlog", o.dirty AS "row.rebuilding",
     CASE WHEN a.ended_at IS NULL THEN a.pid END AS "row.pid",
     CASE WHEN a.ended_at IS NULL THEN a.beat_age END AS "row.beat_age", a.flush_ms AS "row.flush_ms",
-    o.error AS "row.error", o.cursor AS "row.cursor"
+    o.error AS "row.error", o.cursor AS "row.cursor", o.added AS "row.added"
 FROM outputs o LEFT JOIN appenders a ON a.epoch = (SELECT max(epoch) FROM appenders WHERE run = o.run)
 WHERE o.run = ? ORDER BY o.id
 """
@@ -145,6 +145,8 @@ class OutputRow(Struct, frozen=True):
     bytes_per_s: float = 0.0
     cursor: int = 0
     """The last row in it."""
+    added: int = 0
+    """Rows that it got in this run: unlike `rows`, it never falls."""
 
 
 class _Group(NamedTuple):

@@ -24,6 +24,10 @@ from console.cli.output import write_lines, write_stderr
     callback=validate_paths, help="Data directory; may be repeated.",
 )  # fmt: skip
 @click.option(
+    "--name", "names", multiple=True, metavar="NAME",
+    help="The name of a data directory in metrics and addresses, one for each --data; default: from its path.",
+)  # fmt: skip
+@click.option(
     "--set", "assigned", multiple=True, callback=parse_assignments, metavar="NAME=VALUE",
     help="Any setting; may be repeated.",
 )  # fmt: skip
@@ -35,6 +39,7 @@ def serve(
     hosts: Sequence[str],
     token_file: Path | None,
     folders: Sequence[Path],
+    names: Sequence[str],
     assigned: dict[str, str],
 ) -> int:
     """Serve the status of crawls to browsers, scripts and Prometheus."""
@@ -55,5 +60,5 @@ def serve(
         write_stderr(
             f"{bind} is reached from other machines, and answers are not encrypted: put a proxy with TLS in front of it"
         )
-    run(folders, token.current, ServeOptions(bind, port, local, control, hosts), write_lines)
+    run(folders, token.current, ServeOptions(bind, port, local, control, hosts, names), write_lines)
     return 0

@@ -2,6 +2,7 @@
 
 The cursor of an output is the id of the last row in its file, `bytes` is the file's durable length. Both move in one
 transaction after the file was flushed, so a file can always be truncated to the length in the table.
+`added` counts the rows that it got, and never falls: `rows` does, when a page is read again with fewer.
 `dirty` counts the reasons to rebuild. A rebuild subtracts those it saw when it started, so later ones are not lost: the
 cursor moves when it ends, so until then the deletion of any row counts.
 """
@@ -22,8 +23,8 @@ ON CONFLICT (run, appender, data_def) DO UPDATE SET
     type = excluded.type, path = excluded.path, settings = excluded.settings, delivers = 0
 """
 _ENSURE_DELIVERING = """
-INSERT INTO outputs (run, appender, type, data_def, path, settings, cursor, rows, delivers)
-SELECT :run, :appender, :type, :data_def, '', :settings, cursor, rows, 1 FROM deliveries
+INSERT INTO outputs (run, appender, type, data_def, path, settings, cursor, rows, added, delivers)
+SELECT :run, :appender, :type, :data_def, '', :settings, cursor, rows, rows, 1 FROM deliveries
 WHERE run = :run AND appender = :appender AND data_def = :data_def
 ON CONFLICT (run, appender, data_def) DO UPDATE SET
     type = excluded.type, path = '', settings = excluded.settings, cursor = excluded.cursor, rows = excluded.rows,
@@ -35,7 +36,9 @@ SELECT id, appender, type, data_def, path, settings, cursor, bytes, rows, inode,
 FROM outputs WHERE run = ? ORDER BY id
 """
 _SIZES = "SELECT appender, data_def, rows, bytes FROM outputs WHERE run = ?"
-_ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
+_ADVANCE = """
+UPDATE outputs SET cursor = ?, bytes = ?, added = added + max(0, ? - rows), rows = ?, inode = ? WHERE id = ?
+"""
 _MARK_DIRTY = """
 UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND (cursor >= ? OR dirty <> 0) AND delivers = 0
 """
@@ -46,8 +49,8 @@ RETURNING path
 """
 _SET_PENDING = "UPDATE outputs SET pending = ? WHERE id = ?"
 _FINISH_REBUILD = """
-UPDATE outputs SET cursor = :cursor, bytes = :bytes, rows = :rows, inode = :inode,
-    dirty = max(0, dirty - :reasons), pending = NULL
+UPDATE outputs SET cursor = :cursor, bytes = :bytes, added = added + max(0, :rows - rows), rows = :rows,
+    inode = :inode, dirty = max(0, dirty - :reasons), pending = NULL
 WHERE id = :output
 """
 _WITHDRAWALS_LEFT = """
@@ -126,7 +129,7 @@ def list_outputs(db: Database, run: int) -> list[Output]:
 
 def advance(db: Database, output: int, *, cursor: int, size: int, rows: int, inode: int | None) -> None:
     """Record that the file is durable up to `size` bytes and holds all rows up to `cursor`."""
-    db.execute(_ADVANCE, (cursor, size, rows, inode, output))
+    db.execute(_ADVANCE, (cursor, size, rows, rows, inode, output))
 
 
 def mark_dirty(db: Database, run: int, data_def: str, row: int) -> None:

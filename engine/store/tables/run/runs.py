@@ -54,6 +54,10 @@ _EARLIER_BASELINE = """
 SELECT id, baseline FROM runs
 WHERE seq < ? AND state = 'DONE' AND baseline ->> '$.seeds' = ? ORDER BY seq DESC LIMIT 1
 """
+_LAST_END = """
+SELECT ended_at AS at, exit_code FROM runs WHERE exit_code IS NOT NULL AND ended_at IS NOT NULL
+ORDER BY ended_at DESC LIMIT 1
+"""
 _ADD_TIME = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
 _PAUSE = """
 UPDATE runs SET paused = CASE WHEN paused LIKE '%disk' THEN
@@ -371,6 +375,18 @@ def get_ended_at(db: Database, seq: int) -> float | None:
 def last_success(db: Database) -> float | None:
     """When a run last ended with exit code 0, wall clock; None: no run has."""
     return db.value("SELECT max(ended_at) FROM runs WHERE exit_code = 0")
+
+
+class LastEnd(Struct, frozen=True):
+    """When a run ended, wall clock, and how."""
+
+    at: float
+    exit_code: int
+
+
+def last_end(db: Database) -> LastEnd | None:
+    """The end of the run that ended last; None: none has. A run whose supervisor was killed has not ended."""
+    return db.row(LastEnd, _LAST_END)
 
 
 def get_exit_code(db: Database, seq: int) -> int | None:
