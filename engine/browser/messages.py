@@ -33,6 +33,12 @@ class BrowserCookie(Struct, frozen=True, kw_only=True):
     secure: bool = False
     http_only: bool = False
 
+    def belongs_to(self, host: str) -> bool:
+        """Whether the host may set it: its domain is that of the host, or above it."""
+        if self.domain.startswith("."):
+            return f".{host}".endswith(self.domain)
+        return self.domain == host
+
 
 class Visit(Struct, frozen=True, kw_only=True, tag="visit"):
     """Load one page, act on it, and give what it became."""

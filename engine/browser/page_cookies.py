@@ -24,9 +24,9 @@ def list_cookies(request: OutgoingRequest, of_site: Iterable[Cookie]) -> list[Br
 def list_changes(request: OutgoingRequest, sent: Sequence[BrowserCookie], now: Sequence[BrowserCookie]) -> list[str]:
     """What the page has changed, as its host would have set it. Other sites keep nothing here."""
     host, before = urls.host_of(request.target), {_key_of(one): one.value for one in sent}
-    texts = [_to_set_cookie(one) for one in now if _may_set(one, host) and before.get(_key_of(one)) != one.value]
+    texts = [_to_set_cookie(one) for one in now if one.belongs_to(host) and before.get(_key_of(one)) != one.value]
     kept = {_key_of(one) for one in now}
-    gone = [one for one in sent if _key_of(one) not in kept and _may_set(one, host)]
+    gone = [one for one in sent if _key_of(one) not in kept and one.belongs_to(host)]
     return [*texts, *[_to_set_cookie(one, expired=True) for one in gone]]
 
 
@@ -42,12 +42,6 @@ def _from_jar(cookie: Cookie) -> BrowserCookie:
 
 def _key_of(cookie: BrowserCookie) -> tuple[str, str, str]:
     return cookie.domain, cookie.path, cookie.name
-
-
-def _may_set(cookie: BrowserCookie, host: str) -> bool:
-    if cookie.domain.startswith("."):
-        return f".{host}".endswith(cookie.domain)
-    return cookie.domain == host
 
 
 def _to_set_cookie(cookie: BrowserCookie, *, expired: bool = False) -> str:

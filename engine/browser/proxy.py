@@ -20,6 +20,9 @@ _HEAD_SECONDS = 30.0
 _MAX_INTERIM = 20
 _WANTED = b'Proxy-Authenticate: Basic realm="crawl"\r\n'
 _REFUSED = str(PROXY_REFUSES).encode()
+_END = b"\r\n\r\n"
+_LONGEST_HEAD = 4_000_000
+"""Bytes of a head that are read so that its sender can be told that it is too long."""
 _HOP_HEADERS = frozenset({b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive"})
 
 
@@ -103,13 +106,16 @@ class ForwardProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_HEAD_SECONDS):
-                request = _parse(await reader.readuntil(b"\r\n\r\n"))
+                request = _parse(await _read_head(reader))
             page = self._find(request.key)
             if page is None:
                 await _answer(writer, b"407 Proxy Authentication Required", _WANTED)
             else:
                 await self._forward(page, request, reader, writer)
-        except (OSError, EOFError, ValueError, TimeoutError, asyncio.LimitOverrunError):
+        except _HeadTooLong:
+            with contextlib.suppress(OSError):
+                await _answer(writer, b"431 Request Header Fields Too Large")
+        except (OSError, EOFError, ValueError, TimeoutError):
             pass
         finally:
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
@@ -145,7 +151,12 @@ class ForwardProxy:
             else:
                 server_writer.write(_request_head(request, parts.path or b"/", parts.query, far.forwarder))
                 await _copy_body(reader, server_writer, request.content_length)
-                answer = await _read_answer(server_reader)
+                try:
+                    answer = await _read_answer(server_reader)
+                except _HeadTooLong:
+                    text = f"invalid HTTP response: more than {HEAD_BYTES:,} bytes of headers"
+                    page.failures[f"{host}:{port}"] = FetchFailed(text, kind="protocol", retryable=False)
+                    return
                 if far.forwarder is not None and answer.split(b" ", 2)[1] == _REFUSED:
                     self._far_ends.note_refusal(far)
                     page.failures[f"{host}:{port}"] = _refused_by(far.forwarder)
@@ -186,6 +197,21 @@ class ForwardProxy:
             await writer.drain()
 
 
+class _HeadTooLong(Exception):
+    """A head has more than HEAD_BYTES."""
+
+
+async def _read_head(reader: asyncio.StreamReader) -> bytes:
+    """The head of a request or of an answer. Raises _HeadTooLong once it has come whole: its sender hears an answer."""
+    try:
+        return await reader.readuntil(_END)
+    except asyncio.LimitOverrunError:
+        seen, left = b"", _LONGEST_HEAD
+        while _END not in seen and left > 0 and (piece := await reader.read(_PIECE_BYTES)):
+            seen, left = seen[-len(_END) :] + piece, left - len(piece)
+        raise _HeadTooLong from None
+
+
 def _refused_by(proxy: Proxy) -> FetchFailed:
     return FetchFailed(f"proxy {proxy}: {ProxyFailed.by_status(PROXY_REFUSES)}", kind="proxy", retryable=True)
 
@@ -210,7 +236,7 @@ def _request_head(request: _Request, path: bytes, query: bytes, forwarder: Proxy
 async def _read_answer(reader: asyncio.StreamReader) -> bytes:
     """The head of the final answer, which ends the connection: each request is judged anew."""
     interim = 0
-    while (head := await reader.readuntil(b"\r\n\r\n")).partition(b" ")[2].startswith(b"1"):
+    while (head := await _read_head(reader)).partition(b" ")[2].startswith(b"1"):
         if (interim := interim + 1) > _MAX_INTERIM:
             raise ValueError("no final answer")
     first, *lines = head[:-4].split(b"\r\n")

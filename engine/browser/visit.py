@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Sequence
 from time import monotonic
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 from playwright.async_api import Browser, BrowserContext, Page, Response
@@ -271,8 +272,14 @@ class PageVisit:
             raise _Failed(str(error), retryable=False) from error
         return Rendered(
             url=url, status=response.status, headers=given, body=body, notes=self._traffic.notes,
-            cookies=tuple([_to_cookie(one) for one in (await context.cookies())[:MAX_COOKIES]]),
+            cookies=tuple(await self._list_cookies(context)),
         )  # fmt: skip
+
+    async def _list_cookies(self, context: BrowserContext) -> list[BrowserCookie]:
+        """Those that the host of the page may set: those of other sites are not kept."""
+        host = urlsplit(self._visit.url).hostname or ""
+        cookies = [_to_cookie(one) for one in await context.cookies()]
+        return [one for one in cookies if one.belongs_to(host)][:MAX_COOKIES]
 
     async def _reach(self, page: Page, state: str) -> None:
         """Wait for a selector, `idle`, so many seconds, or an event of the page."""

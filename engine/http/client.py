@@ -157,7 +157,7 @@ class Fetcher:
 
     def site_cookies(self, sent: OutgoingRequest) -> "list[Cookie]":
         """The cookies of the whole site of a request, for another client that loads a page."""
-        return self._cookies.list_all(urls.host_of(sent.target))
+        return self._cookies.list_fitting(urls.host_of(sent.target))
 
     def keep_cookies(self, sent: OutgoingRequest, set_cookies: Sequence[str]) -> str:
         """Keep what a page that another client loaded has set; the site whose cookies changed, or an empty text."""

@@ -3,6 +3,7 @@
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from email.message import Message
 from functools import cache, lru_cache
@@ -89,9 +90,21 @@ class SiteCookies:
             [cookie.name if cookie.value is None else f"{cookie.name}={cookie.value}" for cookie in fitting]
         )
 
-    def list_all(self) -> list[Cookie]:
-        """Those that have not expired."""
-        return [cookie for cookie in self._jar if not cookie.is_expired()]
+    def list_fitting(self) -> list[Cookie]:
+        """Those that have not expired, as many as fit the header of any host of the site, the oldest first."""
+        fitting: list[Cookie] = []
+        shared, own = 0, Counter[str]()
+        for cookie in self._jar:
+            size = _size_of(cookie)
+            others = max(own.values(), default=0) if cookie.domain_specified else own[cookie.domain]
+            if cookie.is_expired() or shared + others + size > _MAX_SENT_CHARACTERS:
+                continue
+            fitting.append(cookie)
+            if cookie.domain_specified:
+                shared += size
+            else:
+                own[cookie.domain] += size
+        return fitting
 
     def export(self) -> list[dict[str, Any]]:
         """The cookies, and which ones were deleted, as JSON values; the newest ones of a jar that is very large."""
@@ -197,10 +210,14 @@ def _fit_header(cookies: list[Cookie]) -> list[Cookie]:
     """The first cookies, as many as fit the header of a request."""
     left = _MAX_SENT_CHARACTERS
     for number, cookie in enumerate(cookies):
-        left -= len(cookie.name) + len(cookie.value or "") + len("=; ")
+        left -= _size_of(cookie)
         if left < 0:
             return cookies[:number]
     return cookies
+
+
+def _size_of(cookie: Cookie) -> int:
+    return len(cookie.name) + len(cookie.value or "") + len("=; ")
 
 
 def _key_of(cookie: Cookie) -> CookieKey:
@@ -249,11 +266,11 @@ class SessionCookies:
             stored = f"{stored}; {from_defs}" if stored else from_defs
         request.headers["Cookie"] = stored
 
-    def list_all(self, host: str) -> list[Cookie]:
-        """The cookies of all hosts of a host's site."""
+    def list_fitting(self, host: str) -> list[Cookie]:
+        """The cookies of all hosts of a host's site, as many as fit a header."""
         with self._lock:
             cookies = self._sites.get(site_of(host))
-            return [] if cookies is None else cookies.list_all()
+            return [] if cookies is None else cookies.list_fitting()
 
     def export(self, site: str) -> list[dict[str, Any]]:
         """The cookies of a site as JSON values, each with the time of its last change."""

@@ -20,16 +20,16 @@ def jar(*set_cookies: str, url: str = "http://www.shop.test/a/b") -> SessionCook
 
 def test_a_page_has_the_cookies_of_its_site_with_their_domains_and_paths() -> None:
     cookies = jar("own=1; Path=/a", "all=2; Domain=shop.test; Path=/", "same=jar")
-    listed = list_cookies(ask("http://www.shop.test/", "same=defs"), cookies.list_all("api.shop.test"))
+    listed = list_cookies(ask("http://www.shop.test/", "same=defs"), cookies.list_fitting("api.shop.test"))
     assert sorted((one.name, one.value, one.domain, one.path) for one in listed) == [
         ("all", "2", ".shop.test", "/"), ("own", "1", "www.shop.test", "/a"), ("same", "defs", "www.shop.test", "/"),
     ]  # fmt: skip
-    assert cookies.list_all("shop.other") == []
+    assert cookies.list_fitting("shop.other") == []
 
 
 def test_a_name_without_a_dot_stays_as_it_is() -> None:
     cookies = jar("own=1", url="http://shop/")
-    [one] = list_cookies(ask("http://shop/"), cookies.list_all("shop"))
+    [one] = list_cookies(ask("http://shop/"), cookies.list_fitting("shop"))
     assert one.domain == "shop"
 
 
@@ -47,3 +47,14 @@ def test_what_a_page_changes_is_kept_for_its_site_alone() -> None:
         "changed=2; Path=/", "new=3; Path=/x; Domain=shop.test; Secure", "gone=; Path=/; Max-Age=0",
     ]  # fmt: skip
     assert list_changes(request, sent, sent) == []
+
+
+def test_a_page_begins_with_no_more_cookies_than_fit_a_header() -> None:
+    cookies = jar("session=1; Path=/", *[f"c{n}={'v' * 3000}; Path=/" for n in range(100)])
+    cookies.extract_cookies(ask("http://a.shop.test/"), [f"d{n}={'v' * 1900}; Domain=shop.test" for n in range(9)])
+    listed = list_cookies(ask("http://www.shop.test/"), cookies.list_fitting("www.shop.test"))
+    for host in ("www.shop.test", "a.shop.test", "b.shop.test"):
+        sent = [one for one in listed if one.belongs_to(host)]
+        assert sum(len(f"{one.name}={one.value}; ") for one in sent) <= 8_000
+    assert "session" in {one.name for one in listed}
+    assert {one.name for one in listed if one.belongs_to("b.shop.test")} == {"d0"}
