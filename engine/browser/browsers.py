@@ -17,6 +17,7 @@ from engine.browser.find import find_browser
 from engine.browser.messages import (
     OTHER_BYTES,
     Answer,
+    GiveUp,
     Launch,
     May,
     NotRendered,
@@ -44,11 +45,10 @@ _MAX_PAGES = 500
 _LAUNCH_SECONDS = 30.0
 _SPARE_SECONDS = 40.0
 """A browser that does not keep the deadline of a page itself, and then see to its own health, is killed."""
-_BOMB = 1.5
-"""Times `browser_memory`: beyond it, the largest page of a browser is ended."""
+_BOMB = 1.1
+"""Times `browser_memory`: beyond it, the page of a browser that is at fault is ended."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
 """Seconds after a browser that did not start, in which none is started; doubled each time."""
-_UNNEEDED = "is no longer needed"
 _MAX_TOLD, _MAX_URLS, _URL_CHARACTERS, _REASON_CHARACTERS = 8, 3, 80, 120
 """Browsers of a node that a beat tells of, the URLs of each, and lengths of texts: its file has 4,096 bytes at most."""
 _log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class BrowserProcess(Worker):
         try:
             answer = await self.ask(question)
         except asyncio.CancelledError:
-            self.kill(_UNNEEDED)
+            self.reply(question, encode(GiveUp()))
             raise
         finally:
             question.close()
@@ -216,10 +216,19 @@ class _VisitQuestion(Question[Answer]):
             self._browser.pause(self, paused=self._waiting > 0)
 
 
-class _BrowserPages(Pool[BrowserProcess, Claim]):
+class PageClaim(Claim):
+    """Who needs a place for a page."""
+
+    is_alone: bool = False
+    """Whether it must be the only page of its browser."""
+    had_company: bool = False
+    """Whether another page had a place in its browser meanwhile."""
+
+
+class _BrowserPages(Pool[BrowserProcess, PageClaim]):
     """A browser has places for several pages."""
 
-    def __init__(self, start: Callable[[Claim], BrowserProcess], settings: Settings) -> None:
+    def __init__(self, start: Callable[[PageClaim], BrowserProcess], settings: Settings) -> None:
         super().__init__(start, is_reusable=lambda _: True)
         self._places = settings.browser_pages
         self.starts_at = 0.0
@@ -228,10 +237,11 @@ class _BrowserPages(Pool[BrowserProcess, Claim]):
         self.past = NodeBrowsers()
         """Of those that ended."""
 
-    def choose(self, claim: Claim) -> BrowserProcess | Literal["start"] | None:
+    def choose(self, claim: PageClaim) -> BrowserProcess | Literal["start"] | None:
         """The browser with the fewest pages; a new one while there may be more."""
         open_ = [one for one in self.processes if one.is_open and not one.is_worn]
-        free = [one for one in open_ if len(one.claims) < self._places]
+        places = 1 if claim.is_alone else self._places
+        free = [one for one in open_ if len(one.claims) < places and not any(other.is_alone for other in one.claims)]
         if free:
             return min(free, key=lambda one: len(one.claims))
         may_start = asyncio.get_running_loop().time() >= self.starts_at
@@ -239,7 +249,7 @@ class _BrowserPages(Pool[BrowserProcess, Claim]):
 
     def _on_end(self, process: BrowserProcess) -> None:
         super()._on_end(process)
-        if process.pages and process.reason != _UNNEEDED and not self.is_closing:
+        if process.pages and not self.is_closing:
             reason, is_fault = process.explain_end()
             replaced = self.past.replaced + 1
             self.past = NodeBrowsers(replaced=replaced, reason=reason[:_REASON_CHARACTERS], is_fault=is_fault)
@@ -269,7 +279,7 @@ class BrowserPool:
         return self._pool.pids
 
     def has_free(self) -> bool:
-        return self._pool.has_free(self._claim())
+        return self._pool.has_free(self.claim())
 
     def describe(self) -> NodeBrowsers | None:
         """The browsers and those before them; None: none was started. Callable from any thread."""
@@ -291,14 +301,17 @@ class BrowserPool:
         )  # fmt: skip
 
     @asynccontextmanager
-    async def reserve(self, url: str) -> AsyncIterator[BrowserProcess]:
+    async def reserve(self, claim: PageClaim, url: str) -> AsyncIterator[BrowserProcess]:
         """A browser with a place for one page; waits until one has it. Raises BrowserUnavailable, UsageError.
 
         `url`: without secrets.
         """
         if self._failure and not any(one.is_open for one in self._pool.processes):
             self._check_pause()
-        async with self._pool.reserve(self._claim()) as browser:
+        async with self._pool.reserve(claim) as browser:
+            if len(browser.claims) > 1:
+                for one in browser.claims:
+                    one.had_company = True
             if browser.launched is None:
                 browser.launched = asyncio.create_task(self._launch(browser))
                 browser.launched.add_done_callback(_note_end)  # nobody may wait for it any more
@@ -323,8 +336,8 @@ class BrowserPool:
         self._launcher.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _claim(self) -> Claim:
-        return Claim(BROWSERS, size=self._settings.browsers)
+    def claim(self) -> PageClaim:
+        return PageClaim(BROWSERS, size=self._settings.browsers)
 
     def _check_pause(self) -> None:
         """Raise BrowserUnavailable if no browser may be started yet."""
@@ -334,7 +347,7 @@ class BrowserPool:
                 f"the next browser is started in {left:.0f} s, as the last one failed: {self._failure}"
             )
 
-    def _start(self, _: Claim) -> BrowserProcess:
+    def _start(self, _: PageClaim) -> BrowserProcess:
         executable = find_browser(self._settings, shows=self._shows)
         self._sweep()
         self._started += 1

@@ -18,6 +18,7 @@ from playwright.async_api import Error as BrowserError
 from engine.browser.messages import (
     Answer,
     BrowserReady,
+    GiveUp,
     Launch,
     May,
     NotRendered,
@@ -28,6 +29,7 @@ from engine.browser.messages import (
     decode_question,
     encode,
 )
+from engine.browser.process_tree import MemoryWatch, end_processes, start_guard, tree_bytes
 from engine.browser.visit import PageVisit
 from engine.processes.child_limits import become_first_victim
 from engine.processes.frames import PREFIX, encode_frame
@@ -58,7 +60,7 @@ _LEFT_OUT = ("--disable-popup-blocking",)
 """Arguments of playwright: scripts open no windows by themselves, without an action of the defs."""
 _HEALTH_SECONDS = 20.0
 """A browser that opens no page within them is replaced."""
-_WATCH_SECONDS = 1.0
+_WATCH_SECONDS = 0.2
 """Between two looks at its memory."""
 
 
@@ -84,8 +86,8 @@ class BrowserChild:
         """The User-Agent of the browser."""
         self._verdicts: dict[tuple[int, int], asyncio.Future[Verdict]] = {}
         """By the numbers of the page and of its question."""
-        self._pages = 0
-        """Those that load."""
+        self._visits: dict[int, asyncio.Task[None]] = {}
+        """The pages that load, by their numbers."""
         self._tasks = TaskSet()
 
     async def serve(self) -> None:
@@ -99,31 +101,41 @@ class BrowserChild:
                     if asked is not None and not asked.done():
                         asked.set_result(question)
                     continue
-                self._tasks.start(self._answer(number, question))
+                if isinstance(question, GiveUp):
+                    if number in self._visits:
+                        asyncio.get_running_loop().call_soon(self._visits[number].cancel)  # once it has begun
+                    continue
+                task = self._tasks.start(self._answer(number, question))
+                if isinstance(question, Visit):
+                    self._visits[number] = task
 
     async def _answer(self, number: int, question: Launch | Visit | Quit) -> None:
-        if isinstance(question, Launch):
-            answer: Answer = await self._launch(question)
-        elif isinstance(question, Quit):
-            answer = await self._quit()
-        elif self._browser is None or not self._browser.is_connected():
-            answer = NotRendered(text="the browser has ended", is_broken=True)
-        else:
-            answer = await self._load(self._browser, number, question)
+        try:
+            answer = await self._find_answer(number, question)
+        except asyncio.CancelledError:
+            answer = NotRendered(text="it is no longer needed")
+        finally:
+            self._visits.pop(number, None)
         body = answer.body if isinstance(answer, Rendered) else b""
         self._writer.writelines(encode_frame(encode(answer), body, number))
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
 
+    async def _find_answer(self, number: int, question: Launch | Visit | Quit) -> Answer:
+        if isinstance(question, Launch):
+            return await self._launch(question)
+        if isinstance(question, Quit):
+            return await self._quit()
+        if self._browser is None or not self._browser.is_connected():
+            return NotRendered(text="the browser has ended", is_broken=True)
+        return await self._load(self._browser, number, question)
+
     async def _load(self, browser: Browser, number: int, visit: Visit) -> Rendered | NotRendered:
         agent = f"{self._agent} {visit.agent}"
-        self._pages += 1
         try:
             answer = await PageVisit(browser, visit, agent, partial(self._ask, number), stays=self._shows).run()
         except Exception as error:  # of playwright itself: the page costs its job alone
             answer = NotRendered(text=f"{type(error).__name__}: {error}"[:_TEXT_CHARACTERS], is_broken=True)
-        finally:
-            self._pages -= 1
         if isinstance(answer, NotRendered) and answer.is_broken:
             answer = replace(answer, is_broken=not await _is_well(browser))
         return replace(answer, memory=tree_bytes(os.getpid()))
@@ -156,6 +168,7 @@ class BrowserChild:
         self._profiles, self._shows = launch.profiles, launch.shows
         Path(launch.profiles).mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chdir(launch.profiles)
+        start_guard(str(Path(launch.profiles).resolve()))
         # the reports of crashes lie in the folder of the configuration
         os.environ["TMPDIR"] = os.environ["XDG_CONFIG_HOME"] = str(_SHORT if _SHORT.exists() else launch.profiles)
         self._playwright = await async_playwright().start()
@@ -172,11 +185,12 @@ class BrowserChild:
         return str(browser.version)
 
     async def _watch_memory(self, limit: int) -> None:
-        """End the largest page where the browser has more memory than it may."""
+        """End a page where the browser has more memory than it may."""
+        watch = MemoryWatch(os.getpid(), limit)
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            if self._pages and tree_bytes(os.getpid()) > limit:
-                end_largest_page(os.getpid())
+            if self._visits:
+                watch.look()
 
     async def _quit(self) -> BrowserReady:
         with contextlib.suppress(BrowserError, TimeoutError):
@@ -199,47 +213,6 @@ async def _is_well(browser: Browser) -> bool:
     except (BrowserError, TimeoutError):
         return False
     return bool(browser.is_connected())
-
-
-def tree_bytes(root: int) -> int:
-    """The memory of a process and of those below it, what they share counted once; 0 where /proc does not tell."""
-    sizes = list(_list_memory(root).values())
-    return sum(own for own, _ in sizes) + max((shared for _, shared in sizes), default=0)
-
-
-def end_processes(root: int) -> None:
-    """Kill the processes below this one: a browser that hangs leads a session of its own."""
-    for pid in _list_memory(root):
-        if pid != root:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def end_largest_page(root: int) -> None:
-    """Kill the process of pages that has the most memory."""
-    sizes = sorted(_list_memory(root).items(), key=lambda item: -item[1][0])
-    for pid, _ in sizes:
-        with contextlib.suppress(OSError):
-            if b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.kill(pid, signal.SIGKILL)
-                return
-
-
-def _list_memory(root: int) -> dict[int, tuple[int, int]]:
-    """The bytes of a process and of those below it that are its own, and that it may share."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            parent = int(entry.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(entry.parent.name))
-    found, open_, size = dict[int, tuple[int, int]](), [root], os.sysconf("SC_PAGE_SIZE")
-    while open_:
-        pid = open_.pop()
-        open_ += children.get(pid, ())
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            _, resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[:3])
-            found[pid] = (resident - shared) * size, shared * size
-    return found
 
 
 def describe_start(text: str) -> str:

@@ -60,33 +60,44 @@ class BrowserLoader:
     ) -> FetchResponse:  # fmt: skip
         """Have a browser load a page. `url`: the request's URL with unexpanded variables.
 
-        `admit`: returns when the request may be sent; awaited once a browser has a place. `share` grows with the
-        document. `sends_cookies`: whether those of the site are sent and kept.
+        `admit`: returns when the request may be sent; awaited once a browser has a place, and again if that browser
+        ended with other pages in it. `share` grows with the document. `sends_cookies`: whether those of the site are
+        sent and kept.
         Raises FetchFailed, NoRoom, and what `admit` and `rules` raise.
         """
         if request.method != "GET":
             raise _fail(f"it sends no {request.method}; give the page a group without `loader: browser`")
         page = ProxyPass(self._settings.max_body * _WIRE_BODIES, rules.find_access)
         response: RenderedResponse | None = None
-        began = time.perf_counter()
+        claim, began = self._pool.claim(), time.perf_counter()
 
         async def begin() -> None:
             nonlocal began
             await admit()
             began = time.perf_counter()
 
-        try:
-            async with self._pool.reserve(urls.without_credentials(url)) as browser:
+        async def render() -> RenderedResponse:
+            async with self._pool.reserve(claim, urls.without_credentials(url)) as browser:
                 visit = await self._describe(rule, request, page, sends_cookies)
                 answer, waited = await browser.load(visit, rules, begin)
                 if page.is_used_up or isinstance(answer, NotRendered):
                     raise self._explain(answer, request, page)
                 await share.grow(len(answer.body))
-                response = self._to_response(url, request, answer, page, time.perf_counter() - began - waited)
+                loaded = self._to_response(url, request, answer, page, time.perf_counter() - began - waited)
                 if sends_cookies:
                     set_cookies = list_changes(request, visit.cookies, answer.cookies)
-                    response.changed_site = self._fetcher.keep_cookies(request, set_cookies)
-                return response
+                    loaded.changed_site = self._fetcher.keep_cookies(request, set_cookies)
+                return loaded
+
+        try:
+            try:
+                response = await render()
+            except WorkerEnded as death:
+                if death.is_late or not claim.had_company:
+                    raise
+                claim.is_alone = True  # whether this page or another one ended the browser: alone it costs itself
+                response = await render()
+            return response
         except BrowserUnavailable as error:
             raise _fail(str(error), retryable=True) from error
         except UsageError as error:

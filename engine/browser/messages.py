@@ -79,6 +79,10 @@ class Quit(Struct, frozen=True, tag="quit"):
     """End the browser in order, and answer with `BrowserReady`."""
 
 
+class GiveUp(Struct, frozen=True, tag="give up"):
+    """End the page of this number: nobody waits for it any more. Its other pages stay."""
+
+
 class May(Struct, frozen=True, kw_only=True, tag="may"):
     """Whether a page may ask for a URL. Answered by `Verdict`."""
 
@@ -143,7 +147,7 @@ class NotRendered(Struct, frozen=True, kw_only=True, tag="failed"):
     """Whether the browser must be replaced."""
 
 
-Question = Launch | Visit | Verdict | Quit
+Question = Launch | Visit | Verdict | GiveUp | Quit
 Answer = BrowserReady | Rendered | NotRendered | May
 _questions: msgspec.json.Decoder[Question] = msgspec.json.Decoder(Question)
 _answers: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)

@@ -2,17 +2,21 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from http.cookiejar import Cookie
+from typing import TYPE_CHECKING, Any
 
 from engine import urls
 from engine.browser.messages import BrowserCookie
-from engine.http.exchange import OutgoingRequest
+
+if TYPE_CHECKING:  # the process of a browser saves the imports
+    from http.cookiejar import Cookie
+
+    from engine.http.exchange import OutgoingRequest
 
 _DOTLESS_SUFFIX = ".local"
 """What the jar adds to names without a dot."""
 
 
-def list_cookies(request: OutgoingRequest, of_site: Iterable[Cookie]) -> list[BrowserCookie]:
+def list_cookies(request: "OutgoingRequest", of_site: "Iterable[Cookie]") -> list[BrowserCookie]:
     """The cookies of a page: those of its site, with their domains and paths, overridden by those of the defs."""
     host = urls.host_of(request.target)
     pairs = [pair.partition("=") for pair in request.headers.get("Cookie", "").split("; ") if pair]
@@ -21,7 +25,7 @@ def list_cookies(request: OutgoingRequest, of_site: Iterable[Cookie]) -> list[Br
     return [*[_from_jar(one) for one in of_site if one.name not in names], *written]
 
 
-def list_changes(request: OutgoingRequest, sent: Sequence[BrowserCookie], now: Sequence[BrowserCookie]) -> list[str]:
+def list_changes(request: "OutgoingRequest", sent: Sequence[BrowserCookie], now: Sequence[BrowserCookie]) -> list[str]:
     """What the page has changed, as its host would have set it. Other sites keep nothing here."""
     host, before = urls.host_of(request.target), {_key_of(one): one.value for one in sent}
     texts = [_to_set_cookie(one) for one in now if one.belongs_to(host) and before.get(_key_of(one)) != one.value]
@@ -30,7 +34,21 @@ def list_changes(request: OutgoingRequest, sent: Sequence[BrowserCookie], now: S
     return [*texts, *[_to_set_cookie(one, expired=True) for one in gone]]
 
 
-def _from_jar(cookie: Cookie) -> BrowserCookie:
+def to_playwright(cookie: BrowserCookie) -> Any:
+    return {
+        "name": cookie.name, "value": cookie.value, "domain": cookie.domain, "path": cookie.path,
+        "expires": cookie.expires, "secure": cookie.secure, "httpOnly": cookie.http_only,
+    }  # fmt: skip
+
+
+def from_playwright(given: Any) -> BrowserCookie:
+    return BrowserCookie(
+        name=given["name"], value=given["value"], domain=given["domain"], path=given["path"],
+        expires=given.get("expires", -1.0), secure=given.get("secure", False), http_only=given.get("httpOnly", False),
+    )  # fmt: skip
+
+
+def _from_jar(cookie: "Cookie") -> BrowserCookie:
     domain = cookie.domain
     if not cookie.domain_specified and domain.endswith(_DOTLESS_SUFFIX):
         domain = domain.removesuffix(_DOTLESS_SUFFIX)

@@ -17,6 +17,8 @@ from engine.model.step import BLOCKED_WORDS
 from engine.runtime.task_set import TaskSet
 
 _MAX_REQUESTS = 2_000
+_MAX_SOCKETS = 100
+_MAX_DOCUMENTS = 100
 _URL_CHARACTERS = 200
 _ANY = to_pattern("*")
 _NO_WINDOWS = "window.open = () => null"
@@ -28,12 +30,19 @@ Ask = Callable[[May], Awaitable[Verdict]]
 class PageTraffic:
     """The requests of one page."""
 
-    def __init__(self, visit: Visit, ask: Ask, clock: VisitClock) -> None:
-        """`clock`: stands while a document waits for its turn."""
+    def __init__(self, visit: Visit, ask: Ask, clock: VisitClock, on_fault: Callable[[str], None]) -> None:
+        """`clock`: stands while a document waits for its turn. `on_fault`: is told why the page must end."""
         self._visit = visit
         self._ask = ask
         self._clock = clock
+        self._on_fault = on_fault
+        self.fault = ""
+        """Why the page must end: it costs the others of its browser too much."""
+        self._sockets = 0
+        self._sent_bytes = 0
+        """Bytes of bodies and of messages of sockets."""
         self._page: Page | None = None
+        self._devtools: CDPSession | None = None
         self._main_frame = ""
         self.leads_to = ""
         """Another document, for which the page is left."""
@@ -64,7 +73,7 @@ class PageTraffic:
 
     async def watch(self, page: Page, devtools: CDPSession) -> None:
         """Judge what the page asks for from now on."""
-        self._page = page
+        self._page, self._devtools = page, devtools
         await page.add_init_script(_NO_WINDOWS)
         page.context.on("page", lambda window: self._judging.start(self._close_window(window)))
         await page.context.route_web_socket(_ANY, self._judge_socket)
@@ -102,6 +111,7 @@ class PageTraffic:
         """Let one request go on, or not. Each hop of a redirect comes here."""
         asked, kind = event["request"], event.get("resourceType", "")
         url, error = asked["url"], "BlockedByClient"
+        self._count_sent(sum(len(part.get("bytes", "")) for part in asked.get("postDataEntries", ())) * 3 // 4)
         with contextlib.suppress(BrowserError, ValueError):  # ValueError: no URL that can be judged
             if kind == "Document" and event.get("frameId") == self._main_frame:
                 target = url + asked.get("urlFragment", "")
@@ -126,6 +136,9 @@ class PageTraffic:
     async def _may_leave_for(self, url: str, method: str) -> bool:
         """Whether the page goes on to a document. The node follows all others as redirects, by its rules."""
         self._documents += 1
+        if self._documents > _MAX_DOCUMENTS:
+            self._end(f"it went on to more than {_MAX_DOCUMENTS} documents")
+            return False
         # a form that is sent cannot be followed as a redirect
         may_go_on = self.may_go_on or method != "GET" or self._documents == 1
         if may_go_on and _host(url) == _host(self._visit.url):
@@ -170,12 +183,34 @@ class PageTraffic:
         self._refused[reason] = first, count + 1
 
     async def _judge_socket(self, route: Any) -> None:
-        is_blocked = any(pattern.fullmatch(route.url) for pattern in self._blocked_urls)
+        self._sockets += 1
+        if self._sockets > _MAX_SOCKETS:
+            self._end(f"it opened more than {_MAX_SOCKETS} sockets")
+        is_blocked = bool(self.fault) or any(pattern.fullmatch(route.url) for pattern in self._blocked_urls)
         with contextlib.suppress(BrowserError):
             if is_blocked or await self._is_refused(route.url.replace("ws", "http", 1)):
                 await route.close()
             else:
-                route.connect_to_server()
+                server = route.connect_to_server()
+                route.on_message(lambda message: self._pass_on(server, message))
+
+    def _pass_on(self, server: Any, message: str | bytes) -> None:
+        self._count_sent(len(message))
+        if not self.fault:
+            server.send(message)
+
+    def _count_sent(self, count: int) -> None:
+        self._sent_bytes += count
+        if self._sent_bytes > self._visit.max_body:
+            self._end(f"it sent more than {self._visit.max_body:,} bytes (max_body)")
+
+    def _end(self, fault: str) -> None:
+        """End the page, before its browser ends for all others."""
+        if not self.fault:
+            self.fault = fault
+            self._on_fault(fault)
+            if self._devtools is not None:  # at once: a page that floods its driver hears nothing else
+                self._judging.start(_crash(self._devtools))
 
     def _sent(self, number: str) -> None:
         self.pending.add(number)
@@ -184,6 +219,11 @@ class PageTraffic:
     def _finished(self, number: str) -> None:
         self.pending.discard(number)
         self.last_request = monotonic()
+
+
+async def _crash(devtools: CDPSession) -> None:
+    with contextlib.suppress(BrowserError):
+        await devtools.send("Page.crash")
 
 
 def _host(url: str) -> str:

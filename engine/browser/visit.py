@@ -15,6 +15,7 @@ from playwright.async_api import TimeoutError as BrowserTimeout
 
 from engine.browser.document import Captures, RenderedTooLarge, write_document
 from engine.browser.messages import MAX_COOKIES, MAX_TEXT, TLS, BrowserCookie, MadeFile, NotRendered, Rendered, Visit
+from engine.browser.page_cookies import from_playwright, to_playwright
 from engine.browser.traffic import Ask, PageTraffic
 from engine.browser.visit_clock import VisitClock
 from engine.http.response import check_headers
@@ -70,7 +71,7 @@ class PageVisit:
         self._clock = VisitClock(visit.seconds)
         self._stage = "no answer came"
         """What the page has not done yet."""
-        self._traffic = PageTraffic(visit, ask, self._clock)
+        self._traffic = PageTraffic(visit, ask, self._clock, self._on_end)
         self._captures = Captures(visit.rule, visit.max_body)
         self._has_come = False
         """Whether its document has been answered."""
@@ -92,27 +93,33 @@ class PageVisit:
             async with self._clock.limit(self._clock.seconds):
                 context = await self._open()
                 return await self._load(context)
-        except TimeoutError:
-            where = [page.url[:_URL_CHARACTERS] for page in context.pages[:1]] if context else []
-            became = [f"; it became {url}" for url in where if not url.startswith("http") and self._has_come]
-            return self._fail(
-                f"timeout after {self._clock.seconds:g} s: {self._stage}{''.join(became)}", is_broken=True
-            )
-        except _Failed as failure:
-            return self._fail(str(failure), retryable=failure.retryable, is_unanswered=failure.is_unanswered)
-        except RenderedTooLarge as error:
-            return self._fail(str(error), retryable=False)
-        except BrowserError as error:
-            text = self._end or _describe(error)
-            if _is_mistake(text):
-                return self._fail(f"wait: {text}", retryable=False)
-            return self._fail(text, is_broken=True)
+        except (TimeoutError, _Failed, RenderedTooLarge, BrowserError) as error:
+            if self._traffic.fault:
+                return self._fail(self._traffic.fault, retryable=False)
+            return self._explain(error, context)
         finally:
             self._captures.close()
             self._traffic.close()
             self._tasks.cancel()
             if context is not None and not self._stays:
                 await self._close(context)
+
+    def _explain(self, error: Exception, context: BrowserContext | None) -> NotRendered:
+        """Why there is no document."""
+        if isinstance(error, TimeoutError):
+            where = [page.url[:_URL_CHARACTERS] for page in context.pages[:1]] if context else []
+            became = [f"; it became {url}" for url in where if not url.startswith("http") and self._has_come]
+            return self._fail(
+                f"timeout after {self._clock.seconds:g} s: {self._stage}{''.join(became)}", is_broken=True
+            )
+        if isinstance(error, _Failed):
+            return self._fail(str(error), retryable=error.retryable, is_unanswered=error.is_unanswered)
+        if not isinstance(error, BrowserError):
+            return self._fail(str(error), retryable=False)
+        text = self._end or _describe(error)
+        if _is_mistake(text):
+            return self._fail(f"wait: {text}", retryable=False)
+        return self._fail(text, is_broken=True)
 
     def _fail(self, text: str, **more: bool) -> NotRendered:
         """`more`: as of NotRendered."""
@@ -139,7 +146,7 @@ class PageVisit:
             0
         )  # the clock of the visit limits all: it stands while a document waits for its turn
         if visit.cookies:
-            await context.add_cookies([_to_playwright(cookie) for cookie in visit.cookies])
+            await context.add_cookies([to_playwright(cookie) for cookie in visit.cookies])
         return context
 
     async def _close(self, context: BrowserContext) -> None:
@@ -278,7 +285,7 @@ class PageVisit:
     async def _list_cookies(self, context: BrowserContext) -> list[BrowserCookie]:
         """Those that the host of the page may set: those of other sites are not kept."""
         host = urlsplit(self._visit.url).hostname or ""
-        cookies = [_to_cookie(one) for one in await context.cookies()]
+        cookies = [from_playwright(one) for one in await context.cookies()]
         return [one for one in cookies if one.belongs_to(host)][:MAX_COOKIES]
 
     async def _reach(self, page: Page, state: str) -> None:
@@ -382,17 +389,3 @@ def _describe(error: BrowserError) -> str:
         return "timeout"
     text = str(error).partition("\n")[0].partition("Call log")[0].strip()
     return re.sub(r"^\w+\.\w+: ", "", text)[:_TEXT_CHARACTERS]
-
-
-def _to_playwright(cookie: BrowserCookie) -> Any:
-    return {
-        "name": cookie.name, "value": cookie.value, "domain": cookie.domain, "path": cookie.path,
-        "expires": cookie.expires, "secure": cookie.secure, "httpOnly": cookie.http_only,
-    }  # fmt: skip
-
-
-def _to_cookie(given: Any) -> BrowserCookie:
-    return BrowserCookie(
-        name=given["name"], value=given["value"], domain=given["domain"], path=given["path"],
-        expires=given.get("expires", -1.0), secure=given.get("secure", False), http_only=given.get("httpOnly", False),
-    )  # fmt: skip

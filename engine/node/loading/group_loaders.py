@@ -100,7 +100,9 @@ class GroupLoaders:
                 self._host_gates.exit(job)
 
             async def admit() -> None:
+                nonlocal must_wait, again
                 await self._take_turn(job, must_wait=must_wait, again=again)
+                must_wait, again = False, True
                 on_send()
                 await approach.aclose()
 

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from engine.browser import browsers
-from engine.browser.browsers import BrowserPool, BrowserUnavailable
+from engine.browser.browsers import BrowserPool, BrowserUnavailable, PageClaim
 from engine.settings import Settings
 
 pytestmark = pytest.mark.asyncio
@@ -62,8 +62,8 @@ def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BrowserPool:
     return BrowserPool(Mock(), Settings(browser_pages=2), tmp_path, "n1")
 
 
-async def use(pool: BrowserPool, seconds: float = 0.0) -> None:
-    async with pool.reserve("https://shop.example/"):
+async def use(pool: BrowserPool, seconds: float = 0.0, claim: PageClaim | None = None) -> None:
+    async with pool.reserve(claim or pool.claim(), "https://shop.example/"):
         await asyncio.sleep(seconds)
 
 
@@ -144,3 +144,25 @@ async def test_a_node_that_ends_gives_up_browsers_that_start(pool: BrowserPool) 
         await closing
         await asyncio.gather(*waiting, return_exceptions=True)
     assert not FakeBrowser.made[0].is_open
+
+
+async def test_a_page_alone_waits_for_an_empty_browser_and_shares_it_with_none(pool: BrowserPool) -> None:
+    suspect, first = pool.claim(), pool.claim()
+    beside = [asyncio.create_task(use(pool, 0.05, one)) for one in (first, suspect)]
+    await asyncio.gather(*beside)
+    assert first.had_company
+    assert suspect.had_company
+    suspect.is_alone = True
+    busy = asyncio.create_task(use(pool, 0.1))
+    await asyncio.sleep(0.02)
+    alone = asyncio.create_task(use(pool, 0.1, suspect))
+    await asyncio.sleep(0.02)
+    later = pool.claim()
+    waiting = asyncio.create_task(use(pool, 0.0, later))
+    [browser] = FakeBrowser.made
+    await busy
+    await asyncio.sleep(0)
+    assert browser.claims == [suspect], "what came later waits"
+    await alone
+    await waiting
+    assert not later.had_company
