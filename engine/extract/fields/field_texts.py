@@ -259,7 +259,7 @@ def _read_first(selector: PageSelector, page: Page) -> str:
 
 def reads_marked_text(field: Field) -> bool:
     """Whether the tags in its text are told, as its digits may belong to several elements."""
-    return field.type in JOINED and field.attribute == "text" and field.whitespace is None
+    return field.type in JOINED and field.attribute in ("text", "ownText") and field.whitespace is None
 
 
 def reads_locale(field: Field) -> bool:

@@ -162,7 +162,9 @@ class FieldReader:
         if field.whitespace is not None:
             return partial(read_verbatim, attribute=field.attribute)
         if reads_marked_text(field):
-            return read_marked_text
+            return (
+                partial(read_marked_text, attribute=field.attribute) if field.attribute != "text" else read_marked_text
+            )
         return read_text if field.attribute == "text" else partial(read_node, attribute=field.attribute)
 
     def _read_node_as_json(self, node: "SelectedNode") -> str | None:

@@ -135,18 +135,32 @@ def read_text(node: "SelectedNode", spaces: Mapping[str | None, str | None] = _S
     return "".join(pieces)
 
 
-def read_marked_text(node: "SelectedNode") -> str | None:
-    """The text of a node, in which `BOUNDARY` and `RAISED` stand for the tags of its inline elements."""
-    return read_text(node, _NUMBER_SPACES, BOUNDARY)
+def read_marked_text(node: "SelectedNode", attribute: str = "text") -> str | None:
+    """The text of a node, or its own, in which `BOUNDARY` and `RAISED` stand for the tags of inline elements."""
+    if attribute == "text":
+        return read_text(node, _NUMBER_SPACES, BOUNDARY)
+    if isinstance(node, LexborNode):
+        return _lexbor_own_text(node, _NUMBER_SPACES, BOUNDARY)
+    if isinstance(node, str | JsonValue):
+        return read_node(node, attribute)
+    return _element_own_text(node, _NUMBER_SPACES, BOUNDARY)
 
 
-def _lexbor_own_text(node: LexborNode) -> str:
+def _lexbor_own_text(node: LexborNode, spaces: Mapping[str | None, str | None] = _SPACES, inline: str = "") -> str:
     pieces: list[str] = []
     for child in node.iter(include_text=True):
         if child.is_text_node:
             pieces.append(child.text_content or "")
-        elif child.tag in _BLOCK_TAGS:
-            pieces.append(" ")
+        else:
+            pieces.append(spaces.get(child.tag, inline) or "")
+    return "".join(pieces)
+
+
+def _element_own_text(element: "_Element", spaces: Mapping[str | None, str | None] = _SPACES, inline: str = "") -> str:
+    pieces = [element.text or ""]
+    for child in element:
+        tag = child.tag if isinstance(child.tag, str) else "-comment"
+        pieces += (spaces.get(tag, inline) or "", child.tail or "")
     return "".join(pieces)
 
 
@@ -173,10 +187,7 @@ def _read_element(element: "_Element", attribute: str) -> str | None:
     if attribute == "text":
         return _element_text(element)
     if attribute == "ownText":
-        return "".join(
-            [element.text or ""]
-            + [(" " if child.tag in _BLOCK_TAGS else "") + (child.tail or "") for child in element],
-        )
+        return _element_own_text(element)
     if attribute in CONTENT_ATTRIBUTES:
         from engine.extract.documents.xpath import outer_html
 

@@ -78,6 +78,15 @@ def test_texts_and_edited_prices_are_as_before() -> None:
     assert read("36<sup>24</sup> €", attribute="ownText") == ("36", [])
 
 
+@pytest.mark.parametrize("selector", ["p", "xpath: //p"])
+def test_own_text_around_an_element_is_joined_with_a_warning(selector: str) -> None:
+    own = {"attribute": "ownText", "selector": selector}
+    assert read("36<b>x</b>24 €", **own) == ("3624", ["digits-joined"])
+    assert read("36<!-- x -->24<i>a</i> €", **own) == ("3624", [])
+    assert read("36<br>24 €", **own) == ("36", ["guessed-number"])
+    assert read("<b>36</b> <sup>24</sup> €", selector=selector) == ("36", ["guessed-number"])
+
+
 def test_the_decimal_mark_is_that_of_the_field() -> None:
     assert read("1.299<sup>95</sup> €", decimal_mark=",") == ("1299.95", [])
     assert read("1,299<sup>95</sup> $", decimal_mark=".") == ("1299.95", [])
