@@ -111,7 +111,7 @@ class ChildJobs:
 
     def _make(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
         children: dict[bytes, ChildJob] = {}
-        seeds = Carried.from_json(job.lineage.carried).of_seed
+        seeds, along = Carried.from_json(job.lineage.carried).of_seed, job.lineage.cookies
         for link in links:
             details = link.details
             carried = None if details is None else details.carried
@@ -123,7 +123,7 @@ class ChildJobs:
             if urls.is_file_url(link.url) and not self._may_read(job, link.url):
                 continue
             request = None if details is None else details.request
-            if cookies := cookies_along(job, link.group, link.url):
+            if along and (cookies := cookies_along(job, link.group, link.url)):
                 identity = scoped_key(identity, cookies)
                 page_key = None if page_key is None else scoped_key(page_key, cookies)
                 request = replace(request or PLAIN_LINK, cookies=cookies)

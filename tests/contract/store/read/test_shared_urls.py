@@ -1,0 +1,69 @@
+"""A run warns of a URL that locators ask for with other cookies or headers, where links lead on from there."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from engine import urls
+from engine.model.job import link_key, locator_key
+from engine.model.link import LinkRequest
+from engine.store.read.data_warnings import DataWarning, find_warnings
+from engine.store.tables.job.linked_jobs import ChildJob, Children
+from engine.store.tables.run import runs
+from tests.contract.store.harness import StoreHarness
+
+URL = "http://a/list"
+COOKIES = {"cookies": [["s", "n"]]}, {"cookies": [["s", "s"]]}
+HEADERS = {"headers": [["A", "n"]]}, {"headers": []}
+LINK, NEXT = LinkRequest(), LinkRequest(relation="next")
+
+
+def child(link: LinkRequest, name: str, number: int) -> ChildJob:
+    url = f"http://a/{number}"
+    key = locator_key("g", name, url, "GET", None) if link.relation == "next" else link_key("g", url)
+    page_key = link_key("g", url) if link.relation == "next" else None
+    return ChildJob(
+        "g", urls.host_key(url), urls.origin(url), url, 1, 0, key, request=link.to_json(), page_key=page_key
+    )
+
+
+def warn(store: StoreHarness, sent: tuple[dict[str, Any], ...], link: LinkRequest | None) -> list[DataWarning]:
+    plain = {"method": "GET", "headers": [], "cookies": [], "body": None, "content_type": None}
+    for name, more in zip(("north", "south"), sent, strict=True):
+        store.seed(URL, name=name, request=orjson.dumps(plain | more).decode())
+    for _ in sent:
+        for job in store.take(URL):
+            links = () if link is None else (child(link, job.lineage.locator, 2),)
+            store.commit(store.done(job, Children(links)))
+    with store.db.transaction():
+        store.db.execute("UPDATE runs SET state = 'DONE' WHERE seq = ?", (store.run,))
+    found = find_warnings(store.db, runs.get(store.db, store.run), {})
+    return [one for one in found if one.code == "shared-url"]
+
+
+@pytest.mark.parametrize("sent", [COOKIES, HEADERS], ids=["cookies", "headers"])
+@pytest.mark.parametrize("link", [LINK, NEXT], ids=["link", "next"])
+def test_it_warns_where_pages_are_shared(
+    store: StoreHarness, sent: tuple[dict[str, Any], ...], link: LinkRequest
+) -> None:
+    (warning,) = warn(store, sent, link)
+    part = "cookies" if sent is COOKIES else "headers"
+    assert warning.subject == URL
+    assert warning.text.startswith(f"the locators north, south ask for {URL} with other {part}, but the pages")
+
+
+@pytest.mark.parametrize(
+    ("sent", "link"),
+    [
+        (COOKIES, None),
+        (COOKIES, LinkRequest(headers=(("Cookie", "s=n"),))),
+        ((COOKIES[0], COOKIES[0]), LINK),
+        (tuple(one | {"cookie_scope": "group"} for one in COOKIES), LinkRequest(cookies=(("s", "n"),))),
+    ],
+    ids=["no links", "own headers", "same", "scope"],
+)
+def test_nothing_is_said_where_none_are(
+    store: StoreHarness, sent: tuple[dict[str, Any], ...], link: LinkRequest | None
+) -> None:
+    assert warn(store, sent, link) == []
