@@ -313,6 +313,11 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
             "Whether stored pages are asked for with their ETag and Last-Modified, and serve if they are the newest."
         ),
     ] = False
+    redirects: Annotated[
+        Literal["linked"] | None,
+        OMIT_DEFAULT,
+        DefKey("With linked, pages that redirect to a URL that no link of the group leads to are skipped."),
+    ] = None
     confirm_end: Annotated[
         bool,
         OMIT_DEFAULT,

@@ -316,6 +316,11 @@ def document_key(url: str, method: str = "GET", body: str | None = None, variant
     return _key("document", method, url, body or "", *([variant] if variant else ()))
 
 
+def landing_key(group: str, document: bytes) -> bytes:
+    """The key of the page of a document, within its group."""
+    return _key("landing", group, document.hex())
+
+
 def quota(active: int, slots: int) -> int:
     """Jobs that each of `active` sequences may run at once, of the `slots` of all nodes.
 

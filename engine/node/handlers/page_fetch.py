@@ -33,15 +33,16 @@ class StartChain(PageStage, frozen=True):
     """The cookies that a request would have now."""
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage:
-        url, request = job.url, job.request
+        url, request, hops = job.url, job.request, job.hops
         earlier: dict[bytes, str] = {}
         if job.target:
+            hops = hops or 1  # its node died when it had claimed the target
             key = document_key(url, request.method, request.body, request.variant)
             # what an earlier lease sent is not known; a page that set a cookie and led on must be asked again once
-            earlier[key] = "" if job.hops == 1 else self.find_cookies(job, url, request)
+            earlier[key] = "" if hops == 1 else self.find_cookies(job, url, request)
             url, request = job.target, build_target_request(request, url, job.target)
         page.chain = RedirectChain(
-            url, request, limit=self.max_redirects, hops=job.hops, earlier=earlier,
+            url, request, limit=self.max_redirects, hops=hops, earlier=earlier,
             query_stripper=self.find_stripper(job.defs_version), find_cookies=partial(self.find_cookies, job),
         )  # fmt: skip
         return page

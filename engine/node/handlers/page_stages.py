@@ -2,8 +2,18 @@
 
 from msgspec import field
 
+from engine.http.redirects import build_target_request
 from engine.http.response import redact_headers
-from engine.model.job import HostPlan, JobKind, JobState, LeasedJob, Request
+from engine.model.job import (
+    HostPlan,
+    JobKind,
+    JobState,
+    LeasedJob,
+    Request,
+    document_key,
+    landing_key,
+    link_key,
+)
 from engine.model.retry_policy import classify_status, no_page_reason, refused_reason
 from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor
@@ -18,6 +28,7 @@ from engine.store.pages.documents import NewDocument
 from engine.store.pages.page_store import StoredBody
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.run.landings import Landed, has_own_values
 from engine.store.transactions.supersede import OldRows
 
 _MAX_ANSWER_KEPT = 64 * 1024
@@ -163,12 +174,26 @@ class Finish(PageStage, frozen=True):
         assert page.content is not None
         assert page.extraction is not None
         status, shown_time = page.answer
-        return page.complete(
-            self.outcomes.extracted(
-                job, page.extraction, status=status, url=page.url, fetch_time=shown_time, size=page.content.body.size,
-                hops=page.hops, has_surplus=page.response is not None and page.response.has_surplus,
-            )
+        outcome = self.outcomes.extracted(
+            job, page.extraction, status=status, url=page.url, fetch_time=shown_time, size=page.content.body.size,
+            hops=page.hops, has_surplus=page.response is not None and page.response.has_surplus,
         )  # fmt: skip
+        if page.hops or (page.stored is not None and page.stored.url != job.url and job.kind is JobKind.PAGE):
+            outcome.add(*_find_landing(job, page))
+        return page.complete(outcome)
+
+
+def _find_landing(job: LeasedJob, page: VisitedPage) -> tuple[Landed, ...]:
+    """Where a plain page is to which redirects have led."""
+    if page.chain is not None and page.hops:
+        request = page.chain.request
+    else:  # it was stored when redirects led to it
+        request = build_target_request(job.request, job.url, page.url)
+    if page.url == job.url or not job.request.is_plain_get or not request.is_plain_get:
+        return ()
+    document = document_key(page.url, variant=request.variant)
+    key, page_key = landing_key(job.group, document), link_key(job.group, page.url)
+    return (Landed(key, page_key, has_own_values(job)),)
 
 
 def _asks_for_part(job: LeasedJob, request: Request) -> bool:

@@ -277,6 +277,17 @@ CREATE INDEX jobs_located ON jobs(run, page_key) WHERE page_key IS NOT NULL;
 CREATE INDEX jobs_children ON jobs(parent) WHERE parent IS NOT NULL;
 CREATE INDEX jobs_failed_of ON jobs(sequence) WHERE state = 'FAILED';
 
+CREATE TABLE landings (                             -- done pages at URLs that redirects lead to
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    key        BLOB NOT NULL,                      -- of their group and document (engine.model.job.landing_key)
+    job        INTEGER NOT NULL REFERENCES jobs(id),
+    redirected INTEGER NOT NULL,                   -- 0: the URL is that of the job itself
+    kept       INTEGER NOT NULL,                   -- 1: the first of the key, which has the rows; the others are SKIPPED
+    PRIMARY KEY (run, key, job)
+) WITHOUT ROWID;
+CREATE INDEX landings_kept ON landings(run, key) WHERE kept = 1;
+CREATE INDEX landings_job ON landings(job);
+
 CREATE TABLE documents (
     id            INTEGER PRIMARY KEY,             -- id of its page in pages.db
     run           INTEGER NOT NULL REFERENCES runs(seq),

@@ -17,7 +17,7 @@ from engine.store.read.job_range import find_ids
 from engine.store.tables.job import sequences
 from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth
-from engine.store.tables.run import page_repeats, runs
+from engine.store.tables.run import landings, page_repeats, runs
 from engine.store.tables.run.runs import Baseline, Run
 from engine.urls import similar_host
 
@@ -161,6 +161,9 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     for setting, problem in runs.list_failed_commands(db, run.seq).items():
         warnings.append(DataWarning("failed-command", problem, subject=setting))
     if run.state in _ENDED:
+        for page in landings.list_crowded(db, run.seq):
+            text = f"{page.pages:,} pages of the group {page.group} redirect to {page.url}, and have no rows"
+            warnings.append(DataWarning("redirected-pages", text, subject=page.group))
         warnings += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:
         comparable = runs.find_comparable(db, run.seq)

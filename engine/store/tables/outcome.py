@@ -143,6 +143,8 @@ class Commit(Struct):
     places: Places
     reextract_stale: bool = True
     """Whether pages whose defs changed since their lease are re-extracted."""
+    defs_version: int | None = None
+    """The current one; None: not read yet."""
     touched_hosts: set[int] = field(default_factory=set)
     """Hosts whose sequences may have to be rung."""
     vacant_keys: set[bytes] = field(default_factory=set)

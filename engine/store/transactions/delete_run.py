@@ -31,7 +31,7 @@ _BY_JOB = (
         f"DELETE FROM {table} WHERE job IN (SELECT value FROM json_each(?))"
         for table in (
             "held_rows", "double_rows", "rejections", "page_health", "results", "unlisted_results", "step_checkpoints",
-            "session_losses", "files",
+            "session_losses", "files", "landings",
         )
     ),
     "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?))",

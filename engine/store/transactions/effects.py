@@ -20,8 +20,9 @@ from engine.store.tables.row.files import DownloadedFile
 from engine.store.tables.row.health import NewWarnings, PageCounts
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows, RejectedRecords
-from engine.store.tables.run import events, page_repeats
+from engine.store.tables.run import events, landings, page_repeats
 from engine.store.tables.run.events import Event
+from engine.store.tables.run.landings import Landed
 from engine.store.tables.run.page_repeats import PageSeen
 from engine.store.transactions import children, logins, placement, release, robots, statistics, supersede
 from engine.store.transactions.logins import LoginNews
@@ -39,6 +40,7 @@ SETTLERS: tuple[Settler, ...] = (
     logins.settle,
     robots.settle,
     page_repeats.settle,
+    landings.settle,
     supersede.settle_outdated,
     supersede.settle_carried,
     supersede.settle_reextracted,
@@ -51,6 +53,7 @@ WRITERS: dict[type[Effect], Writer] = {
     NewDocument: documents.write,
     CheckedDocument: documents.write_checked,
     DocumentUse: temporary.write,
+    Landed: supersede.write_landings,
     OldRows: supersede.write_old_rows,
     NewRows: rows.write,
     ContentChange: statistics.write_contents,

@@ -19,6 +19,7 @@ from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import Commit, JobOutcome, Placement
 from engine.store.tables.run import nodes
+from engine.store.tables.run.landings import Landed
 from engine.store.tables.run.page_repeats import PageSeen
 from engine.store.transactions import children, supersede
 from engine.store.transactions.lease import (
@@ -96,6 +97,7 @@ def leads_to_one_page(outcome: JobOutcome) -> bool:
         and (plugins is None or not plugins.stored_values)
         and (seen is None or seen.max_repeats is None)
         and not outcome.job.terms.delay
+        and outcome.find(Landed) is None
     )
 
 

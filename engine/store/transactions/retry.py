@@ -21,7 +21,7 @@ from engine.store.pages import documents
 from engine.store.read import browse
 from engine.store.read.sent_request import SentRequest
 from engine.store.tables.job import jobs, results, step_values
-from engine.store.tables.run import checkpoints, commands, runs, supervisors
+from engine.store.tables.run import checkpoints, commands, landings, runs, supervisors
 from engine.store.tables.run.runs import Run
 from engine.store.transactions import logins, robots, statistics, supersede
 
@@ -121,10 +121,15 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         ended = db.rows(_EndedJob, sql, (*chosen, run, *upper))
         if not ended:
             return 0
+        heirs = landings.list_heirs(db, [job.id for job in ended])
+        if heirs:  # they were skipped for pages that start again
+            sql = _ENDED_JOBS.format(ids=placeholders(heirs), states="'SKIPPED'")
+            ended += db.rows(_EndedJob, sql, (*heirs, run))
         ensure_accepting(db, run)
         ids = [job.id for job in ended]
         step_failed = results.list_errors(db, ids)  # these are extracted again from their stored documents
         supersede.take_back_pages(db, run, ids)
+        landings.forget(db, ids)
         step_values.delete_checkpoints(db, ids)
         asked = [job for job in ended if job.id not in step_failed]
         keys = [_document_key(job) for job in asked]

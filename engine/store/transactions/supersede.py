@@ -13,7 +13,8 @@ from engine.store.tables.outcome import Commit, Effect, JobOutcome
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.row import content_sums, double_rows, health, held_rows, rows
 from engine.store.tables.row.content_sums import ContentSum
-from engine.store.tables.run import runs, versions
+from engine.store.tables.run import landings, runs, versions
+from engine.store.tables.run.landings import Landed, Landing
 
 _PAGES = (JobKind.PAGE, JobKind.EXTRACT)
 
@@ -42,7 +43,7 @@ def settle_outdated(commit: Commit, outcomes: Sequence[JobOutcome]) -> list[tupl
     again.
     """
     db = commit.db
-    current = versions.current(db, commit.run)
+    current = versions.current(db, commit.run) if commit.defs_version is None else commit.defs_version
     outdated = [outcome for outcome in outcomes if outcome.job.defs_version != current]
     if not outdated:
         return []
@@ -123,6 +124,33 @@ def write_failed_steps(commit: Commit, made: Sequence[tuple[JobOutcome, FailedSt
     pages = [outcome.job.page_id for outcome, _ in made]
     failed = results.list_errors(commit.db, pages)
     extracts.set_step_failures(commit.db, failed, [page for page in pages if page not in failed])
+
+
+def write_landings(commit: Commit, made: Sequence[tuple[JobOutcome, Landed]]) -> None:
+    """Note where the pages are, and take back the rows of jobs that are not the first ones any more."""
+    db, run = commit.db, commit.run
+    found = [pair for pair in made if not pair[1].has_values and pair[0].reason != landings.UNLINKED]
+    new = {
+        (landed.key, outcome.job.id): Landing(
+            run, landed.key, outcome.job.id, int(bool(landed.page_key)), int(outcome.state is JobState.DONE)
+        )
+        for outcome, landed in found
+    }
+    for _, landed in found:
+        for job in landed.own_jobs:
+            new.setdefault((landed.key, job), Landing(run, landed.key, job, 0, 1))
+    if not new:
+        return
+    landings.add(db, list(new.values()))
+    kept = landings.list_kept(db, run, dict.fromkeys(key for key, _ in new))
+    later = [pair for jobs in kept.values() for pair in jobs[1:]]
+    if later:
+        ids = [job for job, _ in later]
+        extracts.drop_of_pages(db, ids)
+        take_back_pages(db, run, ids)
+        landings.skip_done(db, later)
+    for key in {key for key, _ in new} - kept.keys():  # the first one had lost its lease: another takes its place
+        landings.requeue(db, min(job for of, job in new if of == key))
 
 
 def take_back_pages(db: Database, run: int, pages: Iterable[int]) -> None:

@@ -24,6 +24,7 @@ from engine.store.tables.row.health import NewWarnings, PageCounts
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows, RejectedRecords
 from engine.store.tables.run.events import Event
+from engine.store.tables.run.landings import Landed
 from engine.store.tables.run.page_repeats import PageSeen
 from engine.store.transactions import effects
 from engine.store.transactions.logins import LoginNews
@@ -65,6 +66,7 @@ CASES = [
     effect(Children((child(Page("http://a/2")),)), "jobs", "sequences", "runs"),
     effect(PageSeen(7), "page_repeats"),
     effect(AskedAgain(), "jobs"),
+    effect(Landed(b"k", b"p"), "landings"),
     effect(DownloadedFile(StoredFile("files/x", 1, "x", "")), "files"),
     effect(HeldRows("book", 1, ("{}",), (PLACES,), KEY), "rows", "row_counts", "content_sums"),
     effect(EndedFile()),
