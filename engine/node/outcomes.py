@@ -85,8 +85,7 @@ class OutcomeBuilder:
         if result.digest:
             effects.append(PageSeen(result.digest, self._max_repeats))
         if result.warnings:
-            ids = {unit.data_def: unit.id for unit in units}
-            effects.append(NewWarnings(tuple([(ids[warning.data_def], warning) for warning in result.warnings])))
+            effects.append(_list_warnings(extraction))
         effects += [RejectedRecords(name, count) for name, count in result.rejected_counts]
         if extraction.children or extraction.later_children is not None:
             effects.append(Children(extraction.children, extraction.later_children))
@@ -109,6 +108,12 @@ class OutcomeBuilder:
         """DONE without rows: the page has the same blocks as the one before it and ends its series."""
         event = self.event(job, "INFO", f"the same records as on the page before: the last page  {url}")
         return JobOutcome(job=job, state=JobState.DONE, hops=hops, effects=(event,))
+
+    def scripted(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
+        """SKIPPED: only a script leaves the page."""
+        reason = "only a script leaves the page (see the warning script-redirect)"
+        outcome = self.ended(job, JobState.SKIPPED, reason, url, hops=hops)
+        return outcome.add(_list_warnings(extraction))
 
     def asked_again(self, job: LeasedJob, url: str, why: str) -> JobOutcome:
         """READY later, from its first request: what the page does not show may be missing for a moment."""
@@ -236,6 +241,11 @@ class OutcomeBuilder:
     def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
         """A new event about the job; for a re-extraction, about the job of its page."""
         return Event(time.time(), level, self._source, kind, text, job.page_id)
+
+
+def _list_warnings(extraction: PageExtraction) -> NewWarnings:
+    ids = {unit.data_def: unit.id for unit in extraction.units}
+    return NewWarnings(tuple([(ids[warning.data_def], warning) for warning in extraction.result.warnings]))
 
 
 def describe_step_errors(results: Sequence[StepResult]) -> str | None:

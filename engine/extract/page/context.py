@@ -47,6 +47,8 @@ class Context(Struct, kw_only=True):
     """Whether the page is skipped if its canonical URL is another."""
     meta_refresh: bool = False
     """Whether a page with a meta refresh of few seconds is skipped."""
+    skips_scripted: bool = False
+    """Whether a page that only a script leaves is skipped."""
     wants_digest: bool = False
     """Whether the page's text and fields are digested, to find repeats."""
 

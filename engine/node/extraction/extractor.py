@@ -218,6 +218,7 @@ class PageExtractor:
             meta_noindex=settings.meta_noindex,
             agent=self._agent,
             meta_refresh=settings.meta_refresh and is_page,
+            skips_scripted=is_page and not job.plan.has_loader,
             wants_digest=is_page and job.request.body is None,
         )
         if job.lineage.carried is not None:

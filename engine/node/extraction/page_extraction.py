@@ -23,6 +23,7 @@ from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageKind
 from engine.extract.page.patterns import TimeBudget
 from engine.extract.page.refresh import find_refresh
+from engine.extract.page.script_redirect import ScriptRedirect, find_script_redirect
 from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.select.page_blocks import read_blocks, read_digest, read_form_page
@@ -46,6 +47,8 @@ LOGGED_OUT = "logged out"
 """A page that was answered without the login: it gives nothing and is fetched again."""
 UNRENDERED = "unrendered"
 """A page that lacks what only a browser gives it: it gives nothing and is rendered."""
+SCRIPTED = "scripted"
+"""A page that only a script leaves: it gives nothing."""
 INCOMPLETE = "incomplete"
 """A page that lacks what a page of its host must have: it gives nothing and is asked for again."""
 _SITEMAP_START = 1_000
@@ -145,6 +148,7 @@ def apply_data_defs(
     rejected: list[Rejection] = []
     counts: list[tuple[int, RecordCounts]] = []
     results: list[tuple[int, StepResult]] = []
+    found: list[tuple[RecordExtractor, Extraction]] = []
     dropped = filtered = 0
     has_values = False
     for index, (extractor, wants_rows) in enumerate(data_defs):
@@ -157,6 +161,7 @@ def apply_data_defs(
                 page, context, progress, patience=_time_left(stop_at), links_only=not wants_rows
             )
         links.append(extraction.links)
+        found.append((extractor, extraction))
         dropped += extraction.dropped_links
         if leads_on and extractor.block is not None:
             values += [[row.get(name) for name in extractor.record_fields] for row in extraction.rows]
@@ -172,6 +177,16 @@ def apply_data_defs(
                 counts.append((index, extraction.counts))
             if extraction.failure:
                 results.append((index, failed_parser(extraction.failure)))
+    if context.skips_scripted and not any(links) and data_defs:
+        scripted = find_script_redirect(page)
+        if scripted is not None and not _has_values(page, found):
+            name = data_defs[0][0].name
+            text = f"{name}: only the script of {page.url} leaves it: it {scripted.shown}. Such pages are skipped;"
+            page.warn(name, "", "script-redirect", f"{text} `loader: browser` runs it{_advise(scripted)}")
+            return PageResult(
+                page_kind=page.kind, damaged=page.damaged, replaced_by=SCRIPTED, shows_nothing=leads_on,
+                warnings=tuple(page.warnings.values()),
+            )  # fmt: skip
     noindex = page.robots(context.agent).noindex
     if noindex and context.meta_noindex:
         rows, rejected, counts = [], [], []
@@ -235,6 +250,25 @@ def _read_blocks(
     """The blocks of all dataDefs. Raises OutOfTime."""
     selectors = [(one.block, bool(one.record_fields)) for one in extractors if one.block is not None]
     return read_blocks(page, selectors, values, links, time_budget)
+
+
+def _has_values(page: Page, found: Sequence[tuple[RecordExtractor, Extraction]]) -> bool:
+    """Whether dataDefs found something on the page besides its title."""
+    title = None if page.tree is None else page.tree.css_first("title")
+    nothing = (None, "", () if title is None else " ".join(title.text().split()))
+    for extractor, extraction in found:
+        missing = {name for name, count in extraction.counts.missing if count == extraction.counts.records}
+        names = [name for name in extractor.read_fields if name not in missing]
+        if any(row.get(name) not in nothing for row in extraction.rows for name in names):
+            return True
+    return False
+
+
+def _advise(scripted: ScriptRedirect) -> str:
+    """How else than in a browser one comes past such a page."""
+    if scripted.cookie:
+        return ", or send the cookie: `cookies` of the host"
+    return ", or name its target as a URL" if scripted.target else ""
 
 
 def ends_when_empty(extractor: RecordExtractor) -> bool:

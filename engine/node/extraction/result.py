@@ -131,7 +131,7 @@ class PageResult(Struct, kw_only=True, omit_defaults=True, tag="page"):
     blocks: PageBlocks | None = None
     """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
-    """The canonical URL for which the page is skipped, `REPEATED`, `LOGGED_OUT`, or empty."""
+    """The canonical URL for which the page is skipped, `REPEATED`, `LOGGED_OUT`, `SCRIPTED`, or empty."""
     shows_nothing: bool = False
     """Whether it would end its chain because nothing is on it, or it has led to a page that the run has."""
     refresh_to: str = ""

@@ -17,7 +17,7 @@ from engine.model.job import (
 from engine.model.retry_policy import classify_status, no_page_reason, refused_reason
 from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor
-from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
+from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, SCRIPTED, UnreadablePage, UnsupportedContent
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.freshness import Revalidation
 from engine.node.handlers.render import renders_without
@@ -136,7 +136,7 @@ class Extract(PageStage, frozen=True):
 class CheckReplaced(PageStage, frozen=True):
     """Ends jobs whose page another one replaces: its canonical URL, or the page before it in its series.
 
-    What anonymous visitors see instead of a page is not stored.
+    So does a page that only a script leaves. What anonymous visitors see instead of a page is not stored.
     """
 
     outcomes: OutcomeBuilder
@@ -146,6 +146,8 @@ class CheckReplaced(PageStage, frozen=True):
             return page
         if page.extraction.result.replaced_by == LOGGED_OUT and page.login is not None:
             return self.outcomes.logged_out(job, page.url, "the page lacks `check`", page.login.on_lost)
+        if page.extraction.result.replaced_by == SCRIPTED:
+            return page.complete(self.outcomes.scripted(job, page.extraction, page.url, page.hops))
         if page.extraction.result.replaced_by == REPEATED:
             return page.complete(self.outcomes.repeated(job, page.url, page.hops))
         return page.complete(self.outcomes.replaced(job, page.extraction, page.url, page.hops))
