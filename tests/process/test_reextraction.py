@@ -189,3 +189,39 @@ def test_re_extraction_resumes_after_a_supervisor_kill(project: Project, site: S
     project.crawl()
     assert len(project.rows("book")) == 120
     assert all(row["isbn"][:4] != "ISBN" for row in project.rows("book"))
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("lead", ["series", "next"])
+def test_pages_that_follow_one_another_are_found_again_by_their_request(
+    project: Project, site: Site, lead: str
+) -> None:
+    """A form with a series, and a chain for an account: the request of a page is part of the keys of the next ones."""
+    site.fallback = lambda request: Page(
+        html(f"<p class=p><b>{request.body.decode() or request.path}</b></p>")
+        if (request.body or request.path.encode())[-1:] <= b"3"
+        else html("none")
+    )
+    numbers = "xpath://b/text()"
+    locator, more = {
+        "series": ('url: /c, form: {page: "{1..}"}, until: empty', ""),
+        "next": (f'url: "{site.url("/n?a=1").replace("//", "//ann:pw@")}"', "next: {a: 1}"),
+    }[lead]
+
+    def write(fields: str) -> None:
+        project.write(
+            f"baseUrl: {site.url('/')}\nlocatorGroups: {{g: {{locators: [{{{locator}}}]}}}}\n"
+            "taskGroups: {g: {page: {dataDef: item}}}\n"
+            f"dataDefs:\n  item:\n    query: {{block: .p}}\n    fields: {{{fields}}}\n    {more}\n"
+            'hosts: {"127.0.0.1": {robots: false}}\n'
+        )
+
+    write("at: {selector: b}")
+    project.crawl()
+    rows, asked = project.count_rows("item"), len(site.paths)
+    assert sum(rows.values()) == 3
+    write(f"at: {{selector: '{numbers}'}}")
+    assert project.run_command("extract", "item", "--defs", str(project.defs)).code == 0
+    assert project.count_rows("item") == rows
+    assert project.query("SELECT count(*) FROM jobs WHERE state <> 'DONE'") == [(0,)]
+    assert len(site.paths) == asked
