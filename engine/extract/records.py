@@ -1,6 +1,6 @@
 """Applies a dataDef to a page: extracts rows and links."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain
@@ -20,6 +20,7 @@ from engine.extract.page.budget import Budget
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page
 from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
+from engine.extract.part_watch import PartWatch
 from engine.extract.select.css import Speed
 from engine.extract.select.embedded import EmbeddedSelector
 from engine.extract.select.scope import Scope
@@ -30,6 +31,7 @@ from engine.extract.select.table_grid import meets_span
 from engine.extract.tables.table_rows import TableInvalid, TableRows
 from engine.late_regex import late_regex
 from engine.model.definition import DataDef, FilterRule
+from engine.model.link import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
 from engine.urls import QueryStripper
 
@@ -112,6 +114,7 @@ class RecordExtractor:
         self.query_stripper = query_stripper
         self._link_extractor = LinkExtractor(data_def, priorities, max_links, query_stripper)
         self._record_links = RecordLinks(data_def, self._readers, priorities, max_links, query_stripper)
+        self._watch = PartWatch(data_def)
         self._table = _table_reader(data_def, priorities, query_stripper)
         self._compile_error = ""
         self.block: Selector | None = None
@@ -234,6 +237,8 @@ class RecordExtractor:
         if self._sources:
             for code, text in dict(chain.from_iterable(source.problems(page) for source in self._sources)).items():
                 budget.warn("", code, f"{self.name}: {text}")
+        if self._watch.open:
+            self._watch_parts(budget, rows, rejected, filtered, missing, links_only=links_only)
         if links_only:
             rows, rejected, filtered, missing = [], [], 0, {}
         return Extraction(
@@ -244,6 +249,19 @@ class RecordExtractor:
             dropped_links=dropped_links,
             counts=RecordCounts(len(rows) + len(rejected), len(rejected), tuple(missing.items()), filtered),
         )
+
+    def _watch_parts(
+        self, budget: Budget, rows: Sequence[Mapping[str, Any]], rejected: Sequence[Rejection], filtered: int,
+        missing: Mapping[str, int], *, links_only: bool,
+    ) -> None:  # fmt: skip
+        """Note for the end of the run which parts gave something on this page. A doubt must not cost its rows."""
+        watch, page = self._watch, budget.page
+        spare = Budget(page, budget.context, budget.time_budget.patience_left, self.name)
+        with suppress(ValueError, PatternTimeout):
+            watch.note_links(spare, budget.link_counts)
+            if not links_only and not self._compile_error:
+                counts = len(rows) + len(rejected), filtered, missing
+                watch.note_records(spare, self._scopes(spare), rows, rejected, counts)
 
     def _read_row(self, unread: Iterable[tuple[str, _Read]], scope: Scope, budget: Budget) -> dict[str, Any]:
         """The values of a record. Raises `RecordRejected`."""
@@ -266,6 +284,19 @@ class RecordExtractor:
         by_key = {link.key: link for link in (*links, *record_links.links)}
         kept, more = limit_links([by_key.values()], self._max_links)
         return tuple(kept), (*record_links.rejected, *rejected), dropped + record_links.dropped + more
+
+    def find_next(
+        self, page: Page, context: Context, blocks: PageBlocks | None, time_budget: TimeBudget
+    ) -> ExtractedLink | None:
+        """The page that follows by `next`; None: this is the last. `blocks`: of this page. Raises OutOfTime."""
+        if self.next_page is None:
+            return None
+        link = self.next_page.find(page, context, blocks, time_budget)
+        if self._watch.open and (blocks is None or blocks.present):
+            with suppress(ValueError):
+                budget = Budget(page, context, time_budget.patience_left, self.name)
+                self._watch.note_next(budget, found=link is not None)
+        return link
 
     def extract_links(self, page: Page, context: Context) -> Extraction:
         """The links alone, if other code makes the rows. Raises `PageTooCostly`."""

@@ -172,6 +172,8 @@ class Field(Struct, frozen=True, kw_only=True):
     ] = ()
     from_step: Annotated[bool, DefKey("Whether a step of the task fills the field; default false.")] = False
     place: SourcePosition = NO_POSITION
+    selector_place: SourcePosition = NO_POSITION
+    """Of its selector, or else of its column."""
 
     @property
     def counted_names(self) -> tuple[str, ...]:
@@ -234,6 +236,8 @@ class DataDef(Struct, frozen=True, kw_only=True):
     next: NextPage | None = None
     """None: its pages do not name a next page."""
     place: SourcePosition = NO_POSITION
+    block_place: SourcePosition = NO_POSITION
+    """Of the selector of its records."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -96,6 +96,12 @@ class PageWarning(NamedTuple):
     text: str
 
 
+WORKED, SLIP, MISS, REFUSED = "worked", "slip", "miss", "refused"
+"""Codes of a part of a dataDef that are no doubts, but tell the end of the run: it gave something, or nothing, and why
+(a slip: the page shows it); or its value was rejected."""
+SIGNS = (WORKED, SLIP, MISS, REFUSED)
+
+
 class ExtractedLink(Struct, frozen=True):
     """A link of a page: absolute, normalized, without fragment."""
 

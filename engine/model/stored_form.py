@@ -30,6 +30,10 @@ OMIT_DEFAULT: Final = OmitDefault()
 """For every field that is added to a struct of the defs: defs that do not use it keep their hashes and their keys."""
 
 
+_PLACES = frozenset(("place", "selector_place", "block_place", "files"))
+"""Fields that say where a part of the defs is written, not what it means."""
+
+
 def to_plain(value: Any, *, places: bool = True) -> Any:
     """The JSON values of a part of the defs, without defaults of OMIT_DEFAULT. `places`: include positions."""
     if isinstance(value, SourcePosition):
@@ -39,8 +43,7 @@ def to_plain(value: Any, *, places: bool = True) -> Any:
         return {
             name: to_plain(getattr(value, name), places=places)
             for name in value.__struct_fields__
-            if (places or name not in ("place", "files"))
-            and not (name in omitted and getattr(value, name) == omitted[name])
+            if (places or name not in _PLACES) and not (name in omitted and getattr(value, name) == omitted[name])
         }
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, places=places) for key, item in value.items()}

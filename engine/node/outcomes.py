@@ -84,7 +84,7 @@ class OutcomeBuilder:
             effects.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))
         if result.digest:
             effects.append(PageSeen(result.digest, self._max_repeats))
-        if result.warnings:
+        if result.warnings or result.signs:
             effects.append(_list_warnings(extraction))
         effects += [RejectedRecords(name, count) for name, count in result.rejected_counts]
         if extraction.children or extraction.later_children is not None:
@@ -245,7 +245,8 @@ class OutcomeBuilder:
 
 def _list_warnings(extraction: PageExtraction) -> NewWarnings:
     ids = {unit.data_def: unit.id for unit in extraction.units}
-    return NewWarnings(tuple([(ids[warning.data_def], warning) for warning in extraction.result.warnings]))
+    found = (*extraction.result.warnings, *extraction.result.signs)
+    return NewWarnings(tuple([(ids[warning.data_def], warning) for warning in found]))
 
 
 def describe_step_errors(results: Sequence[StepResult]) -> str | None:

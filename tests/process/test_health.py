@@ -55,7 +55,10 @@ def test_the_fields_of_a_healthy_crawl_are_full(project: Project, site: Site) ->
     assert status["fields"] == done.summary["fields"]
     assert done.summary["warnings"] == status["warnings"]
     assert [(one["code"], one["text"]) for one in status["warnings"]] == [
-        ("no-rows", "nothing: block `p.none` matched no element on 6 pages")
+        (
+            "no-rows",
+            "nothing: block `p.none` (defs/crawl.yml:20:20) matched no element on 6 pages; no `p` is there",
+        )
     ]
     assert [(h["pages"], h["records"], h["rejected"]) for h in status["hosts"]] == [(8, 12, 0)]
     recount(project)
@@ -136,8 +139,9 @@ def test_empty_fields_and_pages_without_rows_are_warnings(project: Project, site
         ("empty-field", "book", None), ("empty-field", "entry", None), ("no-rows", "nothing", None)
     ]  # fmt: skip
     assert {warning["text"] for warning in done.summary["warnings"]} >= {
-        "book.isbn was never filled in 22 records", "entry.price was never filled in 22 records",
-        "nothing: block `ul.none` matched no element on 22 pages",
+        "book.isbn was never filled in 22 records by `u` (defs/crawl.yml:17:24); no `u` is there",
+        "entry.price was never filled in 22 records by `em` (defs/crawl.yml:11:25); no `em` is there",
+        "nothing: block `ul.none` (defs/crawl.yml:21:20) matched no element on 22 pages; no `ul` is there",
     }  # fmt: skip
 
 

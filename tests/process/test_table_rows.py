@@ -40,7 +40,7 @@ def test_an_edit_of_a_column_extracts_stored_pages_again(project: Project, site:
     done = project.crawl()
     assert rows(project, "price") == [("Darjeeling", "1.10", "Tea"), ("Ceylon", "2.10", "Tea")]
     assert rows(project, "plain") == [("",), ("",)]
-    assert [w["code"] for w in done.summary["warnings"]] == ["no-headings"]
+    assert [w["code"] for w in done.summary["warnings"]] == ["empty-field", "no-headings"]
     project.write(defs(site, column="2023 / H2", header="first"))
     planned = project.run_with_data("plan")
     assert "plain: block changed; price: 1 field changed" in planned.out, planned.out

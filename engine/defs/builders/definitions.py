@@ -21,6 +21,7 @@ from engine.defs.language.keys import (
     NextTerm,
     RequestTerm,
     TaskTerm,
+    innermost_query,
 )
 from engine.defs.language.reader import Builder, DefPart, Reader
 from engine.defs.problems import Problems
@@ -35,6 +36,7 @@ from engine.model.link import Link, NextPage, RequestTemplate, TextSource
 from engine.model.locator import Locator, LocatorGroup, SitemapRules
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES, AppenderDef, AppenderKind, default_delimiter
 from engine.model.step import is_plugin_path
+from engine.model.stored_form import SourcePosition
 from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import ClassKind
 from engine.urls import bare_host, host_of, normalize
@@ -176,6 +178,7 @@ class _Builder(Struct):
                 unique=term.unique,
                 code=self.sources.catalog.code_hash(_converters(term.fields)),
                 place=part.place,
+                block_place=_place_of_records(part),
             )
         return DataDef(
             name=part.name,
@@ -232,13 +235,22 @@ def _locator_group(group: LocatorGroup, _part: DefPart) -> LocatorGroup:
 
 
 def _field(term: FieldTerm, part: DefPart) -> Field:
-    written = term.to_field()
+    selected = part.node.entries.get("selector") or part.node.entries.get("column")
+    written = replace(term.to_field(), selector_place=part.place if selected is None else selected.node.place)
     entry = part.node.entries.get("default")
     if entry is None:
         return written
     text = getattr(entry.node.value(), "written", None)
     is_text = text is not None and written.type in _TEXT_TYPES
     return replace(written, has_default=True, default=text if is_text else written.default)
+
+
+def _place_of_records(part: DefPart) -> SourcePosition:
+    """Where the selector of the records of a dataDef is written."""
+    query = innermost_query(part.node)
+    entries = {} if query is None else query.entries
+    selected = next((entries[key] for key in ("block", "table", "from") if key in entries), None)
+    return part.place if selected is None else selected.node.place
 
 
 def _converters(fields: tuple[Field, ...]) -> Iterator[str]:

@@ -57,6 +57,8 @@ class LinkFinder:
     ) -> None:  # fmt: skip
         """`sources`: of the documents inside the page that its dataDef reads."""
         self.link = link
+        self.number = 0
+        """Among the links of its dataDef."""
         if link.source is not None or link.in_block:
             sources = () if link.source is None else (link.source,)
         self._query_stripper = query_stripper
@@ -274,6 +276,8 @@ class LinkExtractor:
             for link in data_def.links
             if not link.reads_records
         )
+        for finder in self.finders:
+            finder.number = data_def.links.index(finder.link)
         self.own_sources = [finder.own_source for finder in self.finders]
 
     @property
@@ -296,6 +300,8 @@ class LinkExtractor:
                 continue
             found.append(links.values())
             dropped += left
+            if links or not finder.is_barred(budget):
+                budget.link_counts[finder.number] = len(links)
         if len(found) == 1:
             return tuple(found[0]), tuple(rejections), dropped
         by_key: dict[bytes, ExtractedLink] = {}

@@ -56,6 +56,8 @@ class RecordLinks:
         finders = [
             _RecordLinkFinder(link, LinkFinder(link, priorities, query_stripper, sources), joins) for link in links
         ]
+        for finder in finders:
+            finder.finder.number = data_def.links.index(finder.link)
         self._of_records = [f for f in finders if f.link.in_block or data_def.block is None]
         self._of_page = [f for f in finders if f not in self._of_records]
         needed = {name for finder in self._of_page for name in finder.field_names}
@@ -124,8 +126,12 @@ class PageRecordLinks:
         for finder in finders:
             if finder.link in self._rejected:
                 continue
+            number, counts = finder.finder.number, self._budget.link_counts
+            if not finder.finder.is_barred(self._budget):
+                counts.setdefault(number, 0)
             try:
                 for link in finder.find(scope, row, self._budget, self):
+                    counts[number] = counts.get(number, 0) + 1
                     if link.key in self._by_key:
                         continue
                     if len(self._by_key) < self.max_links:

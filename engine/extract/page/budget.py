@@ -6,6 +6,7 @@ from typing import Any
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageTooCostly
 from engine.extract.page.patterns import OutOfTime, TimeBudget
+from engine.model.record import PageWarning
 
 MAX_CHARACTERS = 100_000_000
 """For all values of a page together: nested blocks repeat their text."""
@@ -19,7 +20,9 @@ _CHARACTERS_OF_A_PART = 100
 class Budget:
     """The page under extraction, its context, and the text and time that are left."""
 
-    __slots__ = ("_characters_left", "context", "data_def", "missing", "page", "row", "time_budget")
+    __slots__ = (
+        "_characters_left", "context", "data_def", "link_counts", "missing", "page", "row", "time_budget",
+    )  # fmt: skip
 
     def __init__(self, page: Page, context: Context, patience: float | None = None, data_def: str = "") -> None:
         """`patience`: seconds after which `OutOfTime` is raised; None: never."""
@@ -30,6 +33,8 @@ class Budget:
         self._characters_left = MAX_CHARACTERS if patience is None else _QUICK_CHARACTERS
         self.row: Mapping[str, Any] = {}
         """The values of the current record so far."""
+        self.link_counts: dict[int, int] = {}
+        """By number of a link of the dataDef that applies to the page: how many links it gave."""
         self.missing: list[str] = []
         """Fields that the current record lacks."""
 
@@ -45,6 +50,10 @@ class Budget:
         """Counts the parts of a text, or the places where `text` stands. Raises as `charge`."""
         self._characters_left -= count * (len(text) + _CHARACTERS_OF_A_PART)
         self.charge("")
+
+    def note_sign(self, part: str, code: str, text: str) -> None:
+        """Note for the end of the run what a part of the dataDef gave."""
+        self.page.signs.setdefault((self.data_def, part, code), PageWarning(self.data_def, part, code, text))
 
     def warn(self, field: str, code: str, text: str) -> None:
         """Note a doubt about a value of the dataDef."""

@@ -143,6 +143,8 @@ class Page:
         """What hides the kind of the document, such as another content type."""
         self.warnings: dict[tuple[str, str, str], PageWarning] = {}
         """Doubts about values, by dataDef, field and code."""
+        self.signs: dict[tuple[str, str, str], PageWarning] = {}
+        """What parts of the dataDefs gave, for the end of the run; by dataDef, part and code."""
         self.selections: dict[object, Any] = {}
         """Results of selectors with `scope: page`, the same in every block."""
 

@@ -216,6 +216,7 @@ def apply_data_defs(
         results=tuple(results),
         faults=tuple(page.faults),
         warnings=tuple(page.warnings.values()),
+        signs=tuple(page.signs.values()),
         blocks=blocks if context.until_empty else None,
         shows_nothing=shows_nothing,
         refresh_to=refresh_to,
@@ -238,8 +239,7 @@ def _continue_series(
     blocks = None
     if context.until_empty or any(map(ends_when_empty, extractors)):
         blocks = _read_blocks(page, extractors, values, links, time_budget)
-    finders = [extractor.next_page for extractor in extractors if extractor.next_page is not None]
-    next_pages = [finder.find(page, context, blocks, time_budget) for finder in finders]
+    next_pages = [one.find_next(page, context, blocks, time_budget) for one in extractors if one.next_page is not None]
     return blocks, [link for link in next_pages if link is not None]
 
 

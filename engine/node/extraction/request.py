@@ -91,7 +91,7 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
     if not with_rows.issuperset([index for index, _ in answer.counts]) or not _has_possible_counts(request, answer):
         raise InvalidAnswer("counts that no dataDef makes")
     named = [*[name for name, _ in answer.rejected_counts], *[rejection.data_def for rejection in answer.rejected]]
-    if not set(request.data_defs).issuperset([*named, *[warning.data_def for warning in answer.warnings]]):
+    if not set(request.data_defs).issuperset([*named, *[one.data_def for one in (*answer.warnings, *answer.signs)]]):
         raise InvalidAnswer("rejections or warnings of a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in (*answer.results, *answer.stops)]):
         raise InvalidAnswer("results of a task that was not asked for")

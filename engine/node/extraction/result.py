@@ -128,6 +128,8 @@ class PageResult(Struct, kw_only=True, omit_defaults=True, tag="page"):
     faults: tuple[str, ...] = ()
     """Parts of the page that were skipped because they cannot be read."""
     warnings: tuple[PageWarning, ...] = ()
+    signs: tuple[PageWarning, ...] = ()
+    """What parts of the dataDefs gave, for the end of the run."""
     blocks: PageBlocks | None = None
     """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""

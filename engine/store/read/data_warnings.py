@@ -2,22 +2,26 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import orjson
 from msgspec import Struct
 
 from engine.errors import plural
+from engine.model.definition import DataDef, Definitions, Field
 from engine.model.job import JobKind
 from engine.model.link import COOKIES_PATH, RELATION_PATH
+from engine.model.record import MISS, REFUSED, SLIP, WORKED, counts_selector
 from engine.model.run import RunState
+from engine.model.stored_form import SourcePosition
 from engine.store.db.connector import Database, id_list
 from engine.store.read.failures import group_failures
 from engine.store.read.job_range import find_ids
 from engine.store.tables.job import sequences
 from engine.store.tables.row import health
-from engine.store.tables.row.health import DataDefHealth
-from engine.store.tables.run import landings, page_repeats, runs
+from engine.store.tables.row.health import DataDefHealth, PartSigns
+from engine.store.tables.run import landings, page_repeats, runs, versions
 from engine.store.tables.run.runs import Baseline, Run
 from engine.urls import similar_host
 
@@ -33,16 +37,6 @@ ORDER BY h.errors + h.gone + h.blocked DESC, h.id LIMIT 50
 _GROUPS_WITHOUT_PAGE = """
 SELECT grp FROM page_defs WHERE version = ?
 EXCEPT SELECT grp FROM sequences WHERE run = ? AND kind = 'page' AND done > 0
-"""
-
-_BLOCK = """
-SELECT d.value ->> 'block' FROM def_versions v, json_each(v.definitions, '$.data_defs') d
-WHERE v.version = ? AND d.value ->> 'name' = ?
-"""
-_REQUIRED = """
-SELECT f.value ->> 'name', f.value ->> 'selector', f.value ->> 'fallbacks'
-FROM def_versions v, json_each(v.definitions, '$.data_defs') d, json_each(d.value, '$.fields') f
-WHERE v.version = ? AND d.value ->> 'name' = ? AND CAST(f.value ->> 'required' AS TEXT) IN ('1', 'true')
 """
 _WHY_NO_PAGE = """
 SELECT j.reason, count(*), min(j.url) FROM sequences s CROSS JOIN jobs j ON j.sequence = s.id
@@ -76,7 +70,8 @@ _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
 _MAX_UNUSED = 5
 MIN_RECORDS = 20
-"""Records from which a field that was never filled is a warning."""
+"""Records from which a field that was never filled is a warning, also of a run that is not DONE, or where the last
+DONE run had it filled."""
 MIN_PAGES = 20
 """Pages from which a dataDef without a row is a warning in a run that is not DONE."""
 REJECTED_SHARE = 0.2
@@ -132,8 +127,10 @@ class _HostCounts(NamedTuple):
 
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
     """The warnings of a run; empty for a healthy one. Reads counters: of hosts, those with failures alone."""
-    warnings = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
-    warnings += [warning for name, data_def in data_defs.items() for warning in _of_rows(db, run, name, data_def)]
+    parts = _Parts(db, run)
+    warnings = [warning for name, data_def in data_defs.items() for warning in parts.of_fields(name, data_def)]
+    warnings += [warning for name, data_def in data_defs.items() for warning in parts.of_rows(name, data_def)]
+    warnings += parts.of_others() if run.state is RunState.DONE else []
     warnings += [
         DataWarning(code, text, name, subject=field or None)
         for name, field, code, text in health.list_warnings(db, run.seq)
@@ -199,28 +196,132 @@ def describe_shortfall(
     ]
 
 
-def _of_rows(db: Database, run: Run, name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
-    """A dataDef that gave no row, with the selector that may be to blame."""
-    records, rejected = data_def.records, data_def.rejected
-    if rejected and rejected >= records:
-        text = f"every record of {name} was rejected ({records:,})"
-        for field, selector, others in db.all(_REQUIRED, (run.defs_version, name)):
-            if data_def.missing.get(field, 0) >= records:
-                tried = " or ".join([f"`{one}`" for one in (selector, *orjson.loads(others or "[]")) if one])
-                text += f": {field} was never filled" + (f" by {tried}" if tried else "")
-                break
-        yield DataWarning("all-rejected", text, data_def=name)
-    elif (
-        rejected > 1 and rejected >= REJECTED_SHARE * records and (records >= MIN_RECORDS or run.state is RunState.DONE)
-    ):
-        text = f"{rejected:,} of {plural(records, 'record')} of {name} were rejected"
-        missing = [(data_def.missing.get(field, 0), field) for field, *_ in db.all(_REQUIRED, (run.defs_version, name))]
-        if missing and max(missing)[0]:
-            text += f": {max(missing)[1]} was not filled in {max(missing)[0]:,}"
-        yield DataWarning("many-rejected", text, data_def=name)
-    elif not records and (data_def.pages >= MIN_PAGES or (data_def.pages and run.state is RunState.DONE)):
-        block = db.value(_BLOCK, (run.defs_version, name))
-        yield DataWarning("no-rows", _describe_no_rows(name, data_def, block), data_def=name)
+class _Parts:
+    """The parts of the dataDefs of a run that gave nothing, with their places and what pages showed of them."""
+
+    def __init__(self, db: Database, run: Run) -> None:
+        self._db, self._run = db, run
+
+    @cached_property
+    def _definitions(self) -> Definitions:
+        version = self._run.defs_version
+        return Definitions() if version is None else versions.read(self._db, version)
+
+    @cached_property
+    def _signs(self) -> dict[tuple[str, str], PartSigns]:
+        return health.list_signs(self._db, self._run.seq)
+
+    def of_fields(self, name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
+        """Fields that were never filled. One with a default may be missing, unless a page shows the slip."""
+        records, done = data_def.records, self._run.state is RunState.DONE
+        for field, missing in data_def.missing.items():
+            least = 1 if done and not counts_selector(field) else MIN_RECORDS
+            if missing < records or records < least or (records < MIN_RECORDS and data_def.rejected >= records):
+                continue
+            if field in data_def.defaulted and not (done and SLIP in self._texts_of(name, field)):
+                continue
+            if records < MIN_RECORDS and health.was_filled_before(self._db, self._run.seq, data_def.id, field):
+                continue
+            yield self._empty_field(name, field, f" in {plural(records, 'record')}")
+
+    def of_rows(self, name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
+        """A dataDef that gave no row, with the selector that may be to blame."""
+        records, rejected, done = data_def.records, data_def.rejected, self._run.state is RunState.DONE
+        if rejected and rejected >= records:
+            text = f"every record of {name} was rejected ({records:,})"
+            yield DataWarning("all-rejected", f"{text}{self._why_rejected(name, data_def)}", data_def=name)
+        elif rejected > 1 and rejected >= REJECTED_SHARE * records and (records >= MIN_RECORDS or done):
+            text = f"{rejected:,} of {plural(records, 'record')} of {name} were rejected"
+            missing = [(data_def.missing.get(field.name, 0), field.name) for field in self._required(name)]
+            if missing and max(missing)[0]:
+                text += f": {max(missing)[1]} was not filled in {max(missing)[0]:,}"
+            yield DataWarning("many-rejected", text, data_def=name)
+        elif not records and (data_def.pages >= MIN_PAGES or (data_def.pages and done)):
+            yield DataWarning("no-rows", self._describe_no_rows(name, data_def), data_def=name)
+
+    def of_others(self) -> Iterator[DataWarning]:
+        """Links, `next` and nested fields that never gave anything, nor in the last DONE run."""
+        for (name, part), signs in self._signs.items():
+            data_def = self._definitions.data_def(name)
+            if data_def is None or WORKED in signs.texts or not {SLIP, MISS} & signs.texts.keys():
+                continue
+            is_link = part == "next" or part.startswith("links[")
+            outer, _, inner = part.partition(".")
+            is_nested = bool(inner) and any(field.name == outer and field.fields for field in data_def.fields)
+            if not (is_link or is_nested) or health.worked_before(self._db, self._run.seq, signs.data_def, part):
+                continue
+            if is_nested:
+                yield self._empty_field(name, part, "")
+                continue
+            text = f"{name}: {part}{self._describe_link(data_def, part)} led to no page{self._why(name, part)}"
+            yield DataWarning("idle-link", text, name, subject=part)
+
+    def _empty_field(self, name: str, field: str, of: str) -> DataWarning:
+        data_def = self._definitions.data_def(name)
+        found = None if data_def is None else _find_field(data_def.fields, field)
+        by, place = "", ""
+        if found is not None:
+            by = f" by `{found.selector}`" if found.selector else ""
+            by = f" by the column `{found.column}`" if found.column else by
+            place = _shown_place(found.selector_place, found.place)
+        text = f"{name}.{field} was never filled{of}{by}{place}{self._why(name, field)}"
+        return DataWarning("empty-field", text, name, subject=field)
+
+    def _describe_no_rows(self, name: str, health_: DataDefHealth) -> str:
+        pages, data_def = plural(health_.pages, "page"), self._definitions.data_def(name)
+        if health_.filtered:
+            place = "" if data_def is None else _shown_place(*[rule.place for rule in data_def.filters[:1]])
+            return f"{name}: its filters{place} dropped every record ({health_.filtered:,}) of {pages}"
+        if data_def is None or data_def.block is None:
+            return f"{name} gave no row on {pages}"
+        what = "value" if data_def.block.startswith(("jmespath", "jsonld")) else "element"
+        place = _shown_place(data_def.block_place)
+        return f"{name}: block `{data_def.block}`{place} matched no {what} on {pages}{self._why(name, 'block')}"
+
+    def _why_rejected(self, name: str, data_def: DataDefHealth) -> str:
+        """The required field that was never filled, or else the first reason of a rejection."""
+        for field in self._required(name):
+            if data_def.missing.get(field.name, 0) >= data_def.records:
+                tried = " or ".join([f"`{one}`" for one in (field.selector, *field.fallbacks) if one])
+                place = _shown_place(field.selector_place, field.place)
+                by = f" by {tried}" if tried else ""
+                return f": {field.name} was never filled{by}{place}{self._why(name, field.name)}"
+        parts = {part: of.texts for (of_name, part), of in self._signs.items() if of_name == name}
+        refused = [f": {part}: {texts[REFUSED]}" for part, texts in parts.items() if REFUSED in texts]
+        return refused[0] if refused else ""
+
+    def _required(self, name: str) -> list[Field]:
+        data_def = self._definitions.data_def(name)
+        return [] if data_def is None else [field for field in data_def.fields if field.required]
+
+    def _texts_of(self, name: str, part: str) -> dict[str, str]:
+        signs = self._signs.get((name, part))
+        return {} if signs is None else signs.texts
+
+    def _why(self, name: str, part: str) -> str:
+        signs = self._signs.get((name, part))
+        return f"; {signs.miss}" if signs is not None and signs.miss else ""
+
+    def _describe_link(self, data_def: DataDef, part: str) -> str:
+        """The selector of a link, and where it or `next` is written."""
+        if part == "next":
+            return "" if data_def.next is None else _shown_place(data_def.next.place)
+        number = int(part.removeprefix("links[").removesuffix("]")) - 1
+        link = data_def.links[number] if number < len(data_def.links) else None
+        return "" if link is None else f" `{link.selector}`{_shown_place(link.place)}"
+
+
+def _find_field(fields: tuple[Field, ...], path: str) -> Field | None:
+    """The field of a path such as `price`, or `variants.price`."""
+    by_name = {field.name: field for field in fields}
+    outer, _, inner = path.partition(".")
+    return by_name.get(path) or (_find_field(by_name[outer].fields, inner) if inner and outer in by_name else None)
+
+
+def _shown_place(*places: SourcePosition) -> str:
+    """The first that is known, in brackets; defs of before lack those of selectors."""
+    known = next((place for place in places if place.file), None)
+    return "" if known is None else f" ({known})"
 
 
 def _of_nothing(db: Database, run: Run) -> Iterator[DataWarning]:
@@ -272,27 +373,6 @@ def _of_unused_hosts(db: Database, run: Run) -> Iterator[DataWarning]:
         similar = similar_host(name, keys)
         meant = f"; did you mean {similar}?" if similar else ""
         yield DataWarning("unused-host", f"hosts.{name}: no request went to it{meant}", subject=name)
-
-
-def _describe_no_rows(name: str, data_def: DataDefHealth, block: str | None) -> str:
-    pages = plural(data_def.pages, "page")
-    if data_def.filtered:
-        return f"{name}: its filters dropped every record ({data_def.filtered:,}) of {pages}"
-    if block is None:
-        return f"{name} gave no row on {pages}"
-    what = "value" if block.startswith(("jmespath", "jsonld")) else "element"
-    return f"{name}: block `{block}` matched no {what} on {pages}"
-
-
-def _of_data_def(name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
-    records = data_def.records
-    if records < MIN_RECORDS:
-        return
-    for field, missing in data_def.missing.items():
-        if missing >= records and field not in data_def.defaulted:
-            yield DataWarning(
-                "empty-field", f"{name}.{field} was never filled in {plural(records, 'record')}", name, subject=field
-            )
 
 
 def _of_comparison(now: Baseline, run: str, then: Baseline) -> Iterator[DataWarning]:

@@ -1,11 +1,12 @@
 """Writes how records were filled: `health`, `page_warnings`, and health by field, host and page."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import orjson
 from msgspec import Struct, field
 
-from engine.model.record import PageWarning, RecordCounts
+from engine.model.record import MISS, SIGNS, SLIP, WORKED, PageWarning, RecordCounts
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Commit, Extracted, JobOutcome
 
@@ -46,6 +47,22 @@ _ARE_CURRENT = """IN (SELECT j.value FROM page_defs p, json_each(p.data_defs) j
 _WARNINGS = f"""
 SELECT d.name, w.field, w.code, w.text FROM page_warnings w JOIN data_defs d ON d.id = w.data_def
 WHERE w.run = :run AND w.data_def {_ARE_CURRENT} ORDER BY d.name, w.field, w.code
+"""
+_SIGNS = f"""
+SELECT d.name, w.data_def, w.field, w.code, w.text FROM page_warnings w JOIN data_defs d ON d.id = w.data_def
+WHERE w.run = :run AND w.data_def {_ARE_CURRENT} AND w.code IN ({", ".join(f"'{code}'" for code in SIGNS)})
+ORDER BY d.name, w.field, w.code
+"""
+_BEFORE = """
+SELECT 1 FROM runs r JOIN health h ON h.run = r.seq AND h.data_def = :data_def
+LEFT JOIN field_health f ON f.run = r.seq AND f.data_def = h.data_def AND f.field = :part
+WHERE r.seq = (SELECT max(o.seq) FROM runs o JOIN health p ON p.run = o.seq AND p.data_def = :data_def
+    WHERE o.seq < :run AND o.state = 'DONE') AND f.missing < h.records
+"""
+_WORKED_BEFORE = f"""
+SELECT 1 FROM page_warnings w WHERE w.data_def = :data_def AND w.field = :part AND w.code = '{WORKED}'
+    AND w.run = (SELECT max(o.seq) FROM runs o JOIN page_warnings p ON p.run = o.seq AND p.data_def = :data_def
+        WHERE o.seq < :run AND o.state = 'DONE')
 """
 _CURRENT = f"""
 SELECT d.name, h.data_def, h.pages, h.records, h.rejected, h.filtered
@@ -106,6 +123,19 @@ class DataDefHealth(Struct, frozen=True):
     def filled(self) -> dict[str, int]:
         """By field without a default: the records in which it was filled."""
         return {name: self.records - count for name, count in self.missing.items() if name not in self.defaulted}
+
+
+class PartSigns(NamedTuple):
+    """What pages showed of a part of a dataDef, such as a field or a link."""
+
+    data_def: int
+    texts: dict[str, str]
+    """By code of `SIGNS`."""
+
+    @property
+    def miss(self) -> str:
+        """Why it gives nothing; empty: unknown."""
+        return self.texts.get(SLIP) or self.texts.get(MISS, "")
 
 
 HostHealth = dict[int, dict[str, DataDefHealth]]
@@ -181,7 +211,26 @@ def add_warning(db: Database, run: int, data_def: int, warning: PageWarning) -> 
 
 def list_warnings(db: Database, run: int) -> list[PageWarning]:
     """Those of the dataDefs as the current defs have them."""
-    return [PageWarning(*map(str, row)) for row in db.all(_WARNINGS, {"run": run})]
+    found = [PageWarning(*map(str, row)) for row in db.all(_WARNINGS, {"run": run})]
+    return [one for one in found if one.code not in SIGNS]
+
+
+def list_signs(db: Database, run: int) -> dict[tuple[str, str], PartSigns]:
+    """What parts of the dataDefs gave: by dataDef and part."""
+    signs: dict[tuple[str, str], PartSigns] = {}
+    for name, data_def, part, code, text in db.all(_SIGNS, {"run": run}):
+        signs.setdefault((str(name), str(part)), PartSigns(int(data_def), {})).texts[str(code)] = str(text)
+    return signs
+
+
+def was_filled_before(db: Database, run: int, data_def: int, field: str) -> bool:
+    """Whether the last DONE run before with the same dataDef filled a field."""
+    return db.one(_BEFORE, {"run": run, "data_def": data_def, "part": field}) is not None
+
+
+def worked_before(db: Database, run: int, data_def: int, part: str) -> bool:
+    """Whether a part that is not counted, such as a link, gave something in the last DONE run before."""
+    return db.one(_WORKED_BEFORE, {"run": run, "data_def": data_def, "part": part}) is not None
 
 
 def take_back(db: Database, run: int, jobs: str, kept: str) -> None:
