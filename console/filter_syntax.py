@@ -39,6 +39,8 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _UNIT_SECONDS = {None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _INVERSE: dict[str, Operator] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
+_ATTEMPTS = " (* attempt*)"
+"""What stands behind the cause of a job that failed after several attempts."""
 JOB_KEYS = ("host", "state", "group", "node", "kind", "reason", "outcome")
 EVENT_KEYS = ("level", "source", "kind")
 HOST_KEYS = ("host", "state")
@@ -131,7 +133,7 @@ def parse(text: str) -> JobFilter:
         _check_value(outcome, OUTCOMES, "outcome")
     return JobFilter(
         text=text.strip(), states=words["state"], groups=words["group"], hosts=words["host"], nodes=words["node"],
-        kinds=words["kind"] or GlobFilter((str(JobKind.PAGE),)), reasons=words["reason"],
+        kinds=words["kind"] or GlobFilter((str(JobKind.PAGE),)), reasons=_with_attempts(words["reason"]),
         outcomes=words["outcome"], comparisons=numbers, searches=searches,
     )  # fmt: skip
 
@@ -301,3 +303,9 @@ def _raise_unknown_key(name: str, keys: Sequence[str], numbers: Sequence[str]) -
         f"unknown key '{name}'{suggest(name, [*keys, *numbers])}",
         f"Valid: {' '.join(valid)}; in quotes it is searched for as text.",
     )
+
+
+def _with_attempts(reasons: GlobFilter) -> GlobFilter:
+    """Reasons as they are written, and the same causes after several attempts."""
+    include, exclude = ([*names, *(name + _ATTEMPTS for name in names)] for names in (reasons.include, reasons.exclude))
+    return GlobFilter(tuple(include), tuple(exclude))
