@@ -84,6 +84,8 @@ BLOCKED_SHARE = 0.1
 """The share of refused requests from which a host is a warning."""
 FALLEN_SHARE = 0.5
 """The share of an earlier run's rows, or of its filled values, down to which a run is a warning."""
+MIN_FALLEN = 5
+"""Rows, or values of a run with fewer than `MIN_RECORDS`, that must be missing: of very few, half says nothing."""
 MIN_FAILED = 5
 """Such answers of a host below which their share says little, unless no page succeeded."""
 
@@ -381,13 +383,16 @@ def _of_comparison(now: Baseline, run: str, then: Baseline) -> Iterator[DataWarn
         given = now.data_defs.get(name)
         if given is None:
             continue
-        if earlier.rows >= MIN_RECORDS and given.rows <= earlier.rows * FALLEN_SHARE:
+        if earlier.rows - given.rows >= MIN_FALLEN and given.rows <= earlier.rows * FALLEN_SHARE:
             text = f"{name}: {plural(given.rows, 'row')}; run {run} had {earlier.rows:,}"
             yield DataWarning("fewer-rows", text, data_def=name)
-        if min(given.records, earlier.records) < MIN_RECORDS:
+        if not given.records or not earlier.records:
             continue
+        is_small = min(given.records, earlier.records) < MIN_RECORDS
         for field, filled in earlier.filled.items():
             share, share_then = given.filled.get(field, 0) / given.records, filled / earlier.records
+            if is_small and (share_then - share) * given.records < MIN_FALLEN:
+                continue
             if 0 < share <= share_then * FALLEN_SHARE:  # one that is never filled is a warning of its own
                 text = f"{name}.{field} is filled in {share:.0%} of the records; in run {run} in {share_then:.0%}"
                 yield DataWarning("less-filled", text, name, subject=field)
