@@ -10,7 +10,7 @@ from starlette.staticfiles import StaticFiles
 
 from console.web import answers, control, metrics
 from console.web.access import NO_TOKEN, Access, Gate, login_path, own_path, refuse
-from console.web.pages import forms, views
+from console.web.pages import failed, forms, log, views
 from console.web.render import FOLDER, render
 from console.web.watch import Crawls
 from engine.errors import CrawlError, UsageError
@@ -36,8 +36,8 @@ ROUTES = [
     Route("/crawl/job", views.job),
     Route("/crawl/body", views.body),
     Route("/crawl/hosts", views.hosts),
-    Route("/crawl/failed", views.failed),
-    Route("/crawl/log", views.log),
+    Route("/crawl/failed", failed.failed),
+    Route("/crawl/log", log.log),
     Route("/crawl/plots", views.plots),
     Route("/crawl/runs", views.runs),
     Mount("/static", StaticFiles(directory=FOLDER / "static")),
@@ -61,17 +61,29 @@ def create_app(crawls: Crawls, access: Access) -> Starlette:
     return app
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    answer = refuse(error.status_code, error.detail)
+    text = "there is no such page" if error.status_code == 404 and _is_browser(request) else error.detail
+    answer = _problem(request, error.status_code, text, "")
     answer.headers.update(error.headers or {})
     return answer
 
 
-async def _failed(_request: Request, error: Exception) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, CrawlError)
-    return refuse(400 if isinstance(error, UsageError) else 503, error.message, error.remedy)
+    return _problem(request, 400 if isinstance(error, UsageError) else 503, error.message, error.remedy)
 
 
-async def _fault(_request: Request, error: Exception) -> Response:
-    return refuse(500, f"a fault of the program: {type(error).__name__}", "Please report it.")
+async def _fault(request: Request, error: Exception) -> Response:
+    return _problem(request, 500, f"a fault of the program: {type(error).__name__}", "Please report it.")
+
+
+def _problem(request: Request, status: int, message: str, remedy: str) -> Response:
+    """A page for browsers, a JSON object for others."""
+    if _is_browser(request):
+        return render(request, "problem.html", status, message=message, remedy=remedy)
+    return refuse(status, message, remedy)
+
+
+def _is_browser(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")

@@ -15,7 +15,8 @@ _MAX_WAITING = 8
 _MAX_MISSED = 60
 _ALIVE_SECONDS = 15.0
 _RETRY = b"retry: 2000\n\n"
-_ALIVE = b":\n\n"
+_ALIVE = b"event: alive\ndata: {}\n\n"
+"""A browser that misses it knows that the server does not answer."""
 
 
 class Update(Struct, frozen=True):

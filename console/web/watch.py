@@ -76,7 +76,9 @@ class CrawlView(Struct, frozen=True):
     status: dict[str, Any]
     """As `status --json` prints it."""
     error: str | None = None
-    """Why the data dir cannot be read now; the rest is empty then."""
+    """Why the data dir cannot be read now; `line` and `status` are empty then, `poll` is what was read last."""
+    read_at: float = 0.0
+    """When `poll` was read, wall clock; 0: never."""
     exit_code: int | None = None
     """Of the latest run, if it has ended."""
     last_end: LastEnd | None = None
@@ -170,8 +172,9 @@ class Watch:
 
     async def _replay(self, after: int, upto: int) -> bytes:
         """The message with the lines of the latest run between these, the last of them if there are many."""
-        run = (await self.current()).poll.snapshot.run
-        if run is None:
+        view = await self.current()
+        run = view.poll.snapshot.run
+        if run is None or view.error is not None:
             return b""
         seq, begin = run.seq, max(after, upto - _MAX_REPLAYED)
         lines = await self.ask(lambda source: source.events(seq, begin, _MAX_REPLAYED))
@@ -215,10 +218,10 @@ class Watch:
         except DatabaseBusy as error:
             if before is not None and before.error is None and now - before.poll.at < _BUSY_SECONDS:
                 return replace(before, number=number, at=now, log=())
-            return self._unreadable(number, error)
+            return self._unreadable(number, before, error)
         except Exception as error:
             self._forget()
-            return self._unreadable(number, error)
+            return self._unreadable(number, before, error)
 
     def _view_of(self, number: int, before: CrawlView | None) -> CrawlView:
         source = self._source
@@ -235,6 +238,7 @@ class Watch:
             last_end=source.last_end() if run is not None else None,
             last_success=source.last_success() if run is not None else None,
             last_event=last_event,
+            read_at=time.time(),
             log=tuple(event_as_dict(id_, event) for id_, event in log),
         )  # fmt: skip
 
@@ -243,15 +247,17 @@ class Watch:
         if run is None:
             return 0, ()
         last = self._source.last_event_id()
-        if before is None or not before.last_event or before.last_event >= last:
+        if before is None or before.error is not None or not before.last_event or before.last_event >= last:
             return last, ()
         return last, self._source.events(run, max(before.last_event, last - _MAX_LINES), _MAX_LINES)
 
-    def _unreadable(self, number: int, error: Exception) -> CrawlView:
+    def _unreadable(self, number: int, before: CrawlView | None, error: Exception) -> CrawlView:
         text = describe_unreadable(self.data, error if isinstance(error, CrawlError | OSError) else _fault(error))
         return CrawlView(
-            self.name, self.label, self.data, number, time.monotonic(), _NOTHING,
+            self.name, self.label, self.data, number, time.monotonic(),
+            before.poll if before is not None else _NOTHING,
             line=empty_line(self.data, text), status=status_as_dict(EMPTY_SNAPSHOT), error=text,
+            read_at=before.read_at if before is not None else 0.0,
         )  # fmt: skip
 
     def _follow_files(self) -> None:

@@ -1,6 +1,6 @@
 """The log shows a line a reason and host, and counts the pages that went well by host."""
 
-from console.tui.state.log_folding import FoldedLines
+from console.words.log_folding import FoldedLines
 from engine.store.tables.run.events import Event
 from tests.console.builders import AT, snapshot
 from tests.console.fakes import FakeSource, open_console

@@ -7,10 +7,10 @@ from textual.app import ComposeResult
 from console.crawl.source import DataSource, PollResult
 from console.format import format_count, format_elapsed, plural, shorten_line
 from console.tui.screens.base import View
-from console.tui.state.log_folding import FoldedLine, FoldedLines
 from console.tui.widgets.line_canvas import Canvas, Line
 from console.tui.widgets.line_table import LineTable
 from console.words.job_lines import LEVEL_ROLES
+from console.words.log_folding import FoldedLine, FoldedLines
 from console.words.table import Column, Row
 from engine.store.read.failures import HostErrors
 

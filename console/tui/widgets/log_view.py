@@ -18,10 +18,10 @@ from console.tui.state.log_buffer import (
     LogFilter,
     compile_pattern,
 )
-from console.tui.state.log_folding import FoldedLine, FoldedLines
 from console.tui.widgets.line_canvas import Line, fit
 from console.tui.widgets.scroll_pane import ScrollPane
 from console.words.job_lines import LEVEL_ROLES
+from console.words.log_folding import FoldedLine, FoldedLines
 from engine.store.tables.run.events import Event
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from console.format import format_count, format_latency, format_rate
 from console.words.series import ANSWER_MEANINGS, ANSWER_ROLES, mean, split_samples
+from engine.store.tables.run.events import Event
 from engine.store.tables.run.samples import Sample
 
 WIDTH, HEIGHT = 600, 150
@@ -14,6 +15,9 @@ WIDTH, HEIGHT = 600, 150
 _LEFT, _BOTTOM, _TOP = 46, 18, 6
 _POINTS = 180
 _TICKS = 4
+_SPOTS = 60
+_MAX_TOLD = 8
+"""Events of one mark that are told."""
 
 
 class ChartPart(Struct, frozen=True):
@@ -28,6 +32,22 @@ class Label(Struct, frozen=True):
     y: float
     text: str
     css: str
+
+
+class Spot(Struct, frozen=True):
+    """A part of the time axis; `text` is shown where the pointer rests."""
+
+    x: float
+    width: float
+    text: str
+
+
+class Mark(Struct, frozen=True):
+    """Something that happened, as a line across a chart."""
+
+    x: float
+    role: str
+    text: str
 
 
 class Legend(Struct, frozen=True):
@@ -47,10 +67,18 @@ class Chart(Struct, frozen=True):
     grid: Sequence[float]
     """Heights of its lines."""
     legend: Sequence[Legend] = ()
+    spots: Sequence[Spot] = ()
+    marks: Sequence[Mark] = ()
 
 
-def draw_charts(samples: Sequence[Sample], name: str, seconds: float, ends_at: float, *, is_live: bool) -> list[Chart]:
-    """Answers by class, latency, rows and queue. `name`: of the range of time, which ends at `ends_at`, wall clock."""
+def draw_charts(
+    samples: Sequence[Sample], name: str, seconds: float, ends_at: float, *, is_live: bool,
+    events: Sequence[Event] = (),
+) -> list[Chart]:  # fmt: skip
+    """Answers by class, latency, rows and queue. `name`: of the range of time, which ends at `ends_at`, wall clock.
+
+    `events`: what is marked on all of them.
+    """
     columns = split_samples(samples, _POINTS, seconds, ends_at)
     moment = "now" if is_live else "at the end"
     last = samples[-1] if samples else None
@@ -84,21 +112,61 @@ def draw_charts(samples: Sequence[Sample], name: str, seconds: float, ends_at: f
         for one in classes
         if last is not None
     ]
+    marks = _draw_marks(events, seconds, ends_at)
+
+    def spots(describe: Callable[[Sample], str]) -> list[Spot]:
+        return _draw_spots(columns, describe)
+
+    def describe_answers(sample: Sample) -> str:
+        rates = [f"{one} {format_rate(rate)}" for one in classes if (rate := sample.answers.get(one))]
+        return ", ".join(rates) or "no answers"
+
     return [
         Chart("answers", "Answers a second", words(answers, format_rate(total)), _stack(classes, total),
-              [*_scale(total, format_rate), *times], _GRID, legend),
+              [*_scale(total, format_rate), *times], _GRID, legend, spots(describe_answers), marks),
         Chart("latency", "Latency", words(f"p50 {p50}, p95 {p95}", format_latency(slowest)),
               [_area(series(lambda sample: sample.p50), None, slowest, "accent"),
                _line(series(lambda sample: sample.p95), slowest, "warn")],
               [*_scale(slowest, format_latency), *times], _GRID,
-              [Legend("area", "accent", f"p50, {moment} {p50}"), Legend("line", "warn", f"p95, {moment} {p95}")]),
+              [Legend("area", "accent", f"p50, {moment} {p50}"), Legend("line", "warn", f"p95, {moment} {p95}")],
+              spots(lambda sample: f"p50 {format_latency(sample.p50)}, p95 {format_latency(sample.p95)}"), marks),
         Chart("rows", "Rows a second", words(format_rate(last.rows if last else 0.0), format_rate(rows)),
               [_area(series(lambda sample: sample.rows), None, rows, "accent")],
-              [*_scale(rows, format_rate), *times], _GRID),
+              [*_scale(rows, format_rate), *times], _GRID, (),
+              spots(lambda sample: f"{format_rate(sample.rows)} rows/s"), marks),
         Chart("queue", "Queue", words(format_count(last.queue if last else 0), format_count(queue)),
               [_area(series(lambda sample: float(sample.queue)), None, queue, "warn")],
-              [*_scale(queue, format_count), *times], _GRID),
+              [*_scale(queue, format_count), *times], _GRID, (),
+              spots(lambda sample: f"{format_count(sample.queue)} waiting"), marks),
     ]  # fmt: skip
+
+
+def _draw_spots(columns: Sequence[Sequence[Sample]], describe: Callable[[Sample], str]) -> list[Spot]:
+    """What is told of each piece of the axis that has a sample."""
+    step = _POINTS // _SPOTS
+    width = round((WIDTH - _LEFT) / _SPOTS, 1)
+    found = []
+    for number in range(_SPOTS):
+        piece = [sample for column in columns[number * step : (number + 1) * step] for sample in column]
+        if piece:
+            at = time.strftime("%H:%M:%S", time.localtime(piece[-1].at))
+            found.append(Spot(round(_LEFT + number * width, 1), width, f"{at}: {describe(piece[-1])}"))
+    return found
+
+
+def _draw_marks(events: Sequence[Event], seconds: float, ends_at: float) -> list[Mark]:
+    """The events of the range; of those at one place, one line tells all."""
+    texts: dict[float, list[str]] = {}
+    roles: dict[float, str] = {}
+    for event in events:
+        share = (event.at - ends_at + seconds) / seconds if seconds else -1.0
+        if 0 <= share <= 1:
+            x = round(_LEFT + share * (WIDTH - _LEFT))
+            texts.setdefault(x, []).append(
+                f"{time.strftime('%H:%M:%S', time.localtime(event.at))} {event.source}: {event.text[:200]}"
+            )
+            roles[x] = "bad" if event.level == "ERROR" else "warn" if event.level == "WARNING" else "accent"
+    return [Mark(x, roles[x], "\n".join(lines[:_MAX_TOLD])) for x, lines in texts.items()]
 
 
 def spark_path(values: Sequence[float], width: float, height: float) -> str:

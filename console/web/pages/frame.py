@@ -1,18 +1,19 @@
 """What all pages of a crawl begin with: its run, progress, health, and the links to the pages."""
 
+import time
 from collections.abc import Sequence
 
 from msgspec import Struct
 from starlette.requests import Request
 
 from console.client import list_alarms
-from console.format import Span, format_count
+from console.format import Span, format_count, format_date_time, format_elapsed, format_time
 from console.web.given import GivenOrder
 from console.web.pages.charts import spark_path
 from console.web.pages.grids import link
 from console.web.watch import CrawlView, Watch
 from console.words.health_line import health_spans
-from console.words.run_line import progress_parts, run_parts, run_state_span
+from console.words.run_line import end_span, progress_parts, run_parts, run_state_span
 from engine.judge.remaining import progress_of
 from engine.model.run import Alarm
 
@@ -48,7 +49,15 @@ class PageHead(Struct, frozen=True):
     """Of the page, with its parameters: where an order leads back."""
     events: str
     tabs: Sequence[Tab]
+    brief: Sequence[Span]
+    """The state and the progress in a few words, for a narrow window."""
     run: Sequence[Span]
+    end: Sequence[Span]
+    """How the run ended, and what is to blame; empty: it has not."""
+    dates: str
+    """When it began and ended."""
+    level: str
+    """Whether what is shown is good: the role of its bar."""
     progress: Sequence[Span]
     share: float | None
     """How far the run is, 0 to 1; None: nobody can say."""
@@ -58,6 +67,8 @@ class PageHead(Struct, frozen=True):
     """What a screen reader hears when it changes: the state, and which alarms there are."""
     spark: str
     error: str | None
+    read_at: str
+    """When what is shown was read, if it cannot be read now; empty: it never was."""
     is_live: bool
     is_paused: bool
 
@@ -74,20 +85,46 @@ def frame(request: Request, watch: Watch, view: CrawlView, title: str, tab: str 
         Tab(name, link("/crawl" + (f"/{part}" if part else ""), data=view.name), notes.get(part, ""), part == tab)
         for part, name in TABS
     ]
+    ended = end_span(poll)
+    share = progress_of(snapshot, is_live=poll.is_live).share
+    state = "cannot be read" if view.error is not None else run_state_span(poll)[0]
     return PageHead(
         name=view.name, key=watch.given.new_key(), given=watch.given.find(request.query_params.get(SAID, "")),
         run_id=snapshot.run.id if snapshot.run is not None else "", title=title, url=link(request.url.path, **query),
         events=link("/events", data=view.name), tabs=tabs,
-        run=_join(run_parts(poll, names_width=_UNLIMITED)),
+        brief=[] if view.error is not None else [
+            run_state_span(poll),
+            *([(f" {share:.0%}".replace("%", " %"), "text")] if share is not None else []),
+            *([(f" ! {len(loud)}", "warn")] if loud else []),
+        ],
+        run=_join(run_parts(poll, names_width=_UNLIMITED)) if view.error is None or view.read_at else [],
+        end=[ended] if ended is not None else [], dates=_describe_dates(view),
+        level=run_state_span(poll)[1],
         progress=_join(progress_parts(poll, _UNLIMITED)),
-        share=progress_of(snapshot, is_live=poll.is_live).share,
+        share=share,
         health=health_spans(groups, loud, _UNLIMITED, more_at=" on the overview"),
         alarms=alarms,
-        said=", ".join([run_state_span(poll)[0], *(alarm.key for alarm in loud)]),
+        said=", ".join([state, *(alarm.key for alarm in loud)]),
         spark=spark_path(list(poll.page_rates)[-_SPARK_VALUES:], SPARK_WIDTH, SPARK_HEIGHT),
-        error=view.error, is_live=poll.is_live,
+        error=view.error, read_at=describe_age(view) if view.error is not None else "",
+        is_live=poll.is_live and view.error is None,
         is_paused=snapshot.run is not None and "operator" in (snapshot.run.paused or ""),
     )  # fmt: skip
+
+
+def _describe_dates(view: CrawlView) -> str:
+    run = view.poll.snapshot.run
+    if run is None:
+        return ""
+    ended = view.line["ended"]
+    return f"began {format_date_time(run.created_at)}" + (f", ended {format_date_time(ended)}" if ended else "")
+
+
+def describe_age(view: CrawlView) -> str:
+    """When a view was read, and how long ago; empty: nothing was ever read."""
+    if not view.read_at:
+        return ""
+    return f"{format_time(view.read_at)}, {format_elapsed(max(0.0, time.time() - view.read_at))} ago"
 
 
 def _join(parts: Sequence[tuple[bool, list[Span]]]) -> list[Span]:

@@ -10,23 +10,22 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from console.crawl.source import DataSource
-from console.filter_syntax import parse, parse_events, parse_hosts, quote_value
-from console.format import format_count, format_date_time, format_time
+from console.crawl.source import DataSource, LogLines
+from console.filter_syntax import parse, parse_hosts, quote_value
+from console.format import format_count
 from console.web.answers import crawls_of
 from console.web.pages.charts import draw_charts
-from console.web.pages.frame import PageHead, frame
+from console.web.pages.events import SEARCH_SECONDS, log_lines, without_current
+from console.web.pages.frame import TABS, PageHead, frame
 from console.web.pages.grids import Button, Grid, figures, grid, link
 from console.web.render import render
 from console.web.watch import CrawlView, Watch
 from console.words.alarm_table import ALARM_COLUMNS, ALARM_HISTORY, NO_ALARM, alarm_row, event_row
 from console.words.crawl_table import CRAWL_COLUMNS, crawl_row
-from console.words.failure_table import FAILURE_COLUMNS, describe_no_failure, failure_row
-from console.words.filters import failure_filter, host_filter, node_filter, sequence_filter
+from console.words.filters import host_filter, node_filter, sequence_filter
 from console.words.host_spans import host_rank
 from console.words.host_table import HOST_COLUMNS, host_row
 from console.words.job_lines import (
-    LEVEL_ROLES,
     attempt_lines,
     error_lines,
     link_lines,
@@ -43,14 +42,18 @@ from console.words.sequence_table import SEQUENCE_COLUMNS, sequence_rows
 from console.words.series import TIME_RANGES, find_range
 from console.words.table import Column, Row
 from engine.errors import CrawlError, UsageError
-from engine.store.db.filter import ALL_EVENTS, ALL_HOSTS, ALL_JOBS, RETRYABLE_STATES
+from engine.model.run import Alarm
+from engine.store.db.filter import ALL_EVENTS, ALL_HOSTS, ALL_JOBS, RETRYABLE_STATES, EventFilter, GlobFilter, JobFilter
 from engine.store.read.browse import Cursor, JobLine
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import NodeRow, SequenceRow
 from engine.store.tables.run.events import EventLine
 
-_PAGE_LINES, _LOG_LINES, _HISTORY = 50, 100, 20
-_SHOWN_HOSTS, _SHOWN_SEQUENCES, _TAIL_LINES = 12, 20, 12
+_PAGE_LINES, _HISTORY = 50, 20
+_SHOWN_HOSTS, _SHOWN_SEQUENCES, _TAIL_EVENTS, _TAIL_LINES = 12, 20, 300, 12
+_ORDERS = EventFilter(kinds=GlobFilter(("command",)))
+_MARKS = 100
+"""Orders, and alarms, that the plots mark."""
 _MAX_BODY = 200_000
 """Bytes of a body that a page shows; all of it can be saved as text."""
 _GROUP_COLUMNS = (
@@ -77,6 +80,14 @@ class Listed(Struct, frozen=True):
     older: str = ""
 
 
+class _Unreadable(CrawlError):
+    """A page that reads more than the last view, of a data dir that cannot be read."""
+
+    def __init__(self, top: PageHead) -> None:
+        super().__init__(top.error or "", "It is tried again each second.")
+        self.top = top
+
+
 def page(view: View) -> View:
     """A page that says what cannot be read, in place of a JSON object."""
 
@@ -84,6 +95,8 @@ def page(view: View) -> View:
     async def guarded(request: Request) -> Response:
         try:
             return await view(request)
+        except _Unreadable as error:
+            return render(request, "unreadable.html", 503, top=error.top)
         except CrawlError as error:
             status = 400 if isinstance(error, UsageError) else 503
             return render(request, "problem.html", status, message=error.message, remedy=error.remedy)
@@ -105,47 +118,54 @@ async def crawl_list(request: Request) -> Response:
 
 @page
 async def overview(request: Request) -> Response:
-    watch, view = await _find(request)
+    """All at a glance; of a data dir that cannot be read now, what was read last."""
+    watch = crawls_of(request).find(request)
+    view = await watch.current()
     snapshot, name = view.poll.snapshot, view.name
-    history: Sequence[EventLine] = ()
+    history: LogLines = ()
     tail: Sequence[EventLine] = ()
-    if (run := snapshot.run) is not None:
+    if (run := snapshot.run) is not None and view.error is None:
         seq = run.seq
 
         def read(source: DataSource) -> tuple[Any, Any]:
             last = source.last_event_id() + 1
             return (
                 source.last_events(seq, ALARM_HISTORY, _HISTORY),
-                source.listed_events(seq, ALL_EVENTS, last, _TAIL_LINES).events,
+                source.listed_events(seq, ALL_EVENTS, last, _TAIL_EVENTS).events,
             )
 
         history, tail = await watch.ask(read)
-    top = _frame(request, view, "Overview")
-    now = time.time()
+    top = frame_of(request, view, "Overview")
+    nothing_wrong = NO_ALARM if view.error is None else "not readable"
+    now = view.read_at if view.error is not None else time.time()
+    history = without_current(history, top.alarms)
     alarms = [*(alarm_row(alarm, now - alarm.since) for alarm in top.alarms),
               *(event_row(id_, event, now) for id_, event in reversed(history))]  # fmt: skip
     hosts = sorted(snapshot.hosts, key=host_rank)[:_SHOWN_HOSTS]
-    control = crawls_of(request).control and view.poll.is_live
+    control = crawls_of(request).control and top.is_live
     sequences = sequence_rows(view.poll)[:_SHOWN_SEQUENCES]
+    is_over = run is not None and not run.state.is_open
+    none_yet, no_rows = ("none", "nothing was extracted") if is_over else ("none yet", "nothing yet")
     grids = {
-        "alarms": grid("alarms", "Alarms", ALARM_COLUMNS, alarms, NO_ALARM, minor=("SINCE",)),
+        "alarms": grid("alarms", "Alarms", ALARM_COLUMNS, alarms, nothing_wrong, minor=("SINCE",),
+                       buttons=_alarm_buttons if control else None),
         "nodes": grid(
             "nodes", "Nodes", NODE_COLUMNS, node_rows(view.poll), "no nodes",
-            href=lambda row: _jobs(name, node_filter(row.subject.id).text) if row.subject is not None else "",
+            href=lambda row: jobs_link(name, node_filter(row.subject.id).text) if row.subject is not None else "",
             buttons=_node_buttons if control else None, minor=("JOB/S", "BEAT"),
         ),
-        "groups": grid("groups", "Groups", _GROUP_COLUMNS, map(_group_row, snapshot.metrics["groups"]), "none yet",
-                       href=lambda row: _jobs(name, f"group:{quote_value(str(row.key))}")),
+        "groups": grid("groups", "Groups", _GROUP_COLUMNS, map(_group_row, snapshot.metrics["groups"]), none_yet,
+                       href=lambda row: jobs_link(name, f"group:{quote_value(str(row.key))}")),
         "sequences": grid(
-            "sequences", "Sequences", SEQUENCE_COLUMNS, sequences, "none yet", minor=("HELD",),
-            href=lambda row: _jobs(name, sequence_filter(row.subject.group, row.subject.host).text)
+            "sequences", "Sequences", SEQUENCE_COLUMNS, sequences, none_yet, minor=("HELD",),
+            href=lambda row: jobs_link(name, sequence_filter(row.subject.group, row.subject.host).text)
             if row.subject is not None else "",
             buttons=_sequence_buttons if control else None,
         ),
         "data": figures("data", "Data", ["DATA", *_titles(DATA_HEADINGS, "LEAST FILLED")],
-                        ((line.name, data_spans(line)[1]) for line in data_lines(snapshot)), "nothing yet"),
+                        ((line.name, data_spans(line)[1]) for line in data_lines(snapshot)), no_rows),
         "outputs": figures("outputs", "Output", ["OUTPUT", *_titles(OUTPUT_HEADINGS)],
-                           (output_spans(output) for output in snapshot.appenders), "none yet", minor=("BYTES/S",)),
+                           (output_spans(output) for output in snapshot.appenders), none_yet, minor=("BYTES/S",)),
         "hosts": _host_grid(name, [host_row(host, is_live=view.poll.is_live) for host in hosts], control=False,
                             narrow=True),
     }  # fmt: skip
@@ -153,7 +173,7 @@ async def overview(request: Request) -> Response:
         f"{name_}: {', '.join(words)}" for name_ in snapshot.data_defs if (words := _describe_drops(view, name_))
     ]
     return render(
-        request, "overview.html", top=top, grids=grids, tail=list(map(_log_line, tail)), dropped=dropped,
+        request, "overview.html", top=top, grids=grids, tail=log_lines(tail).lines[:_TAIL_LINES], dropped=dropped,
         more_hosts=max(0, max(snapshot.host_count, len(snapshot.hosts)) - len(hosts)),
         more_sequences=max(0, snapshot.sequence_count - len(sequences)), groups=_group_names(view),
         runners=count_runners(snapshot.nodes),
@@ -164,8 +184,8 @@ async def overview(request: Request) -> Response:
 
 @page
 async def hosts(request: Request) -> Response:
-    watch, view = await _find(request)
-    text, number = _query(request, "filter"), _number(request, "page")
+    watch, view = await find_view(request)
+    text, number = query_of(request, "filter"), number_of(request, "page")
     problem, count, run = "", 0, view.poll.snapshot.run
     chosen: list[HostRow] = []
     try:
@@ -190,22 +210,21 @@ async def hosts(request: Request) -> Response:
         link("/crawl/hosts", data=view.name, filter=text, page=number - 1 or "") if number else "",
         link("/crawl/hosts", data=view.name, filter=text, page=number + 1) if last < count else "",
     )
-    return render(request, "list.html", top=_frame(request, view, "Hosts", "hosts"), listed=listed)
+    return render(request, "list.html", top=frame_of(request, view, "Hosts", "hosts"), listed=listed)
 
 
 @page
 async def jobs(request: Request) -> Response:
-    watch, view = await _find(request)
-    text, problem, next_ = _query(request, "filter"), "", None
+    watch, view = await find_view(request)
+    text, problem, next_ = query_of(request, "filter"), "", None
     lines: Sequence[JobLine] = ()
-    run, after = view.poll.snapshot.run, _cursor(_query(request, "after"))
+    run, after = view.poll.snapshot.run, _cursor(query_of(request, "after"))
     count = ""
     try:
         filter_ = parse(text) if text else ALL_JOBS
         if run is not None:
             seq = run.seq
-            listing = await watch.ask(lambda source: source.jobs(seq, filter_, after, _PAGE_LINES, backwards=False))
-            lines, next_ = listing.lines, listing.next
+            lines, next_ = await _find_jobs(watch, seq, filter_, after)
             if filter_.countable:
                 count = f"{await watch.ask(lambda source: source.count_jobs(seq, filter_)):,} jobs"
     except UsageError as error:
@@ -227,29 +246,28 @@ async def jobs(request: Request) -> Response:
         link("/crawl/jobs", data=view.name, filter=text, after=f"{next_.at!r},{next_.id}") if next_ else "",
     )
     asks = link("/ask/retry", data=view.name, match=text) if text and not problem and lines else ""
-    return render(request, "list.html", top=_frame(request, view, "Jobs", "jobs"), listed=listed, retry=asks)
+    return render(request, "list.html", top=frame_of(request, view, "Jobs", "jobs"), listed=listed, retry=asks)
 
 
-@page
-async def failed(request: Request) -> Response:
-    watch, view = await _find(request)
-    run, groups = view.poll.snapshot.run, []
-    if run is not None:
-        seq = run.seq
-        groups = await watch.ask(lambda source: source.failure_groups(seq))
-    shown = grid(
-        "failures", "Why pages failed", FAILURE_COLUMNS, map(failure_row, groups),
-        describe_no_failure(view.poll.snapshot) or "✓ nothing failed", first="REASON",
-        href=lambda row: _jobs(view.name, failure_filter(row.subject.host, row.subject.reason).text),
-        buttons=_failure_buttons if crawls_of(request).control else None,
-    )  # fmt: skip
-    return render(request, "grid.html", top=_frame(request, view, "Failed", "failed"), grid=shown)
+async def _find_jobs(
+    watch: Watch, run: int, filter_: JobFilter, after: Cursor | None
+) -> tuple[list[JobLine], Cursor | None]:  # fmt: skip
+    """A page of jobs, and where the next one begins. Each read is short, and searched on for some seconds."""
+    found: list[JobLine] = []
+    deadline = time.monotonic() + SEARCH_SECONDS
+    while True:
+        begin, room = after, _PAGE_LINES - len(found)
+        listing = await watch.ask(lambda source: source.jobs(run, filter_, begin, room, backwards=False))  # noqa: B023
+        found += listing.lines
+        after = listing.next
+        if after is None or len(found) >= _PAGE_LINES or time.monotonic() > deadline:
+            return found, after
 
 
 @page
 async def job(request: Request) -> Response:
-    watch, view = await _find(request)
-    id_ = _number(request, "id")
+    watch, view = await find_view(request)
+    id_ = number_of(request, "id")
 
     def read(source: DataSource) -> Any:
         detail = source.job(id_)
@@ -274,7 +292,7 @@ async def job(request: Request) -> Response:
         text = body[:_MAX_BODY].decode("utf-8", "replace")
     url = redacted_url(detail.line)
     return render(
-        request, "job.html", top=_frame(request, view, f"Job {id_}", "jobs"), id=id_,
+        request, "job.html", top=frame_of(request, view, f"Job {id_}", "jobs"), id=id_,
         parts={name: list(lines) for name, lines in parts.items()}, head=head, lines=text.splitlines(),
         cut=len(body or b"") > _MAX_BODY, url=url, opens=url.startswith(("http://", "https://")),
         body_href=link("/crawl/body", data=view.name, id=id_) if body is not None else "",
@@ -286,8 +304,8 @@ async def job(request: Request) -> Response:
 @page
 async def body(request: Request) -> Response:
     """The stored body of a job's page, as text to save, whatever it is."""
-    watch, _ = await _find(request)
-    id_ = _number(request, "id")
+    watch, _ = await find_view(request)
+    id_ = number_of(request, "id")
 
     def read(source: DataSource) -> bytes | None:
         detail = source.job(id_)
@@ -302,53 +320,35 @@ async def body(request: Request) -> Response:
 
 @page
 async def plots(request: Request) -> Response:
-    watch, view = await _find(request)
-    chosen = next((one for one in TIME_RANGES if one[0] == _query(request, "range")), TIME_RANGES[0])
+    watch, view = await find_view(request)
+    chosen = next((one for one in TIME_RANGES if one[0] == query_of(request, "range")), TIME_RANGES[0])
     samples, run = [], view.poll.snapshot.run
+    marked: LogLines = ()
     if run is not None:
         seq, since = run.seq, time.time() - chosen[1] if chosen[1] else 0.0
         samples = await watch.ask(lambda source: source.samples(seq, since))
+        marked = await watch.ask(
+            lambda source: sorted(
+                [*source.last_events(seq, _ORDERS, _MARKS), *source.last_events(seq, ALARM_HISTORY, _MARKS)],
+                key=lambda line: line[0],
+            )
+        )
     name, seconds, ends_at = find_range(samples, *chosen, is_live=view.poll.is_live)
     ranges = [(one[0], link("/crawl/plots", data=view.name, range=one[0]), one is chosen) for one in TIME_RANGES]
-    charts = draw_charts(samples, name, seconds, ends_at, is_live=view.poll.is_live)
-    top = _frame(request, view, "Plots", "plots")
+    events = [event for _, event in marked]
+    charts = draw_charts(samples, name, seconds, ends_at, is_live=view.poll.is_live, events=events)
+    top = frame_of(request, view, "Plots", "plots")
     return render(request, "plots.html", top=top, charts=charts, ranges=ranges, range=name)
 
 
 @page
-async def log(request: Request) -> Response:
-    watch, view = await _find(request)
-    text, before, problem = _query(request, "filter"), _number(request, "before"), ""
-    older, run = None, view.poll.snapshot.run
-    events: Sequence[EventLine] = ()
-    try:
-        filter_ = parse_events(text) if text else ALL_EVENTS
-        if run is not None:
-            seq = run.seq
-            listing = await watch.ask(
-                lambda source: source.listed_events(seq, filter_, before or source.last_event_id() + 1, _LOG_LINES)
-            )
-            events, older = listing.events, listing.next
-    except UsageError as error:
-        problem = f"{error.message}. {error.remedy}"
-    hint = "words, level:error, source:n1, kind:page, age<5m, !x"
-    listed = Listed(
-        Grid("log", "Log", (), (), ""), text, "Log", hint, problem, "",
-        link("/crawl/log", data=view.name, filter=text) if before else "",
-        link("/crawl/log", data=view.name, filter=text, before=older) if older else "",
-    )  # fmt: skip
-    lines = [_log_line(line) for line in reversed(events)]
-    return render(request, "log.html", top=_frame(request, view, "Log", "log"), listed=listed, lines=lines)
-
-
-@page
 async def runs(request: Request) -> Response:
-    watch, view = await _find(request)
-    reports = await watch.ask(lambda source: source.run_reports()) if view.error is None else []
+    watch, view = await find_view(request)
+    reports = await watch.ask(lambda source: source.run_reports())
     live = view.poll.snapshot.run.id if view.poll.is_live and view.poll.snapshot.run is not None else ""
     ids = [report.past.id for report in reports]
-    place = ids.index(_query(request, "run")) if _query(request, "run") in ids else 0
-    other = ids.index(_query(request, "with")) if _query(request, "with") in ids else place + 1
+    place = ids.index(query_of(request, "run")) if query_of(request, "run") in ids else 0
+    other = ids.index(query_of(request, "with")) if query_of(request, "with") in ids else place + 1
     before = reports[other] if other < len(reports) and other != place else None
     rows = [run_row(report, is_live=report.past.id == live) for report in reports]
     shown = grid("runs", "Runs", RUN_COLUMNS, rows, "no run yet", minor=("TIME", "WARN", "EMPTIED"),
@@ -356,27 +356,32 @@ async def runs(request: Request) -> Response:
     lines = list(compare_runs(reports[place], before)) if reports else []
     compared = f"run {ids[place]} compared with {before.past.id}" if before is not None else ""
     heading = (compared or f"run {ids[place]}, the first run here") if reports else ""
-    return render(request, "runs.html", top=_frame(request, view, "Runs", "runs"), grid=shown, lines=lines,
+    return render(request, "runs.html", top=frame_of(request, view, "Runs", "runs"), grid=shown, lines=lines,
                   heading=heading, ids=ids, chosen=ids[place] if ids else "",
                   other=before.past.id if before is not None else "")  # fmt: skip
 
 
-async def _find(request: Request) -> tuple[Watch, CrawlView]:
+async def find_view(request: Request) -> tuple[Watch, CrawlView]:
+    """The data dir that a page shows. Raises UsageError, and _Unreadable if it cannot be read now."""
     watch = crawls_of(request).find(request)
-    return watch, await watch.current()
+    view = await watch.current()
+    if view.error is not None:
+        part = request.url.path.removeprefix("/crawl").strip("/")
+        raise _Unreadable(frame(request, watch, view, dict(TABS).get(part, part.capitalize()), part))
+    return watch, view
 
 
-def _frame(request: Request, view: CrawlView, title: str, tab: str = "") -> PageHead:
+def frame_of(request: Request, view: CrawlView, title: str, tab: str = "") -> PageHead:
     return frame(request, crawls_of(request).find(request), view, title, tab)
 
 
-def _query(request: Request, name: str) -> str:
+def query_of(request: Request, name: str) -> str:
     return request.query_params.get(name, "").strip()[:2_000]
 
 
-def _number(request: Request, name: str) -> int:
+def number_of(request: Request, name: str) -> int:
     """A number of the query; 0 for what is none."""
-    text = _query(request, name)
+    text = query_of(request, name)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 
@@ -388,7 +393,7 @@ def _cursor(text: str) -> Cursor | None:
         return None
 
 
-def _jobs(name: str, filter_: str) -> str:
+def jobs_link(name: str, filter_: str) -> str:
     return link("/crawl/jobs", data=name, filter=filter_)
 
 
@@ -416,7 +421,7 @@ def _host_grid(name: str, rows: Sequence[Row], *, control: bool, narrow: bool = 
         rows = [Row(row.key, tuple(row.cells[place] for place in kept), (), row.subject) for row in rows]
     return grid(
         "hosts", "Hosts", columns, rows, "no hosts yet", minor=minor,
-        href=lambda row: _jobs(name, host_filter(str(row.key)).text), buttons=_host_buttons if control else None,
+        href=lambda row: jobs_link(name, host_filter(str(row.key)).text), buttons=_host_buttons if control else None,
     )  # fmt: skip
 
 
@@ -438,13 +443,15 @@ def _sequence_buttons(row: Row) -> Sequence[Button]:
     return (Button(name.capitalize(), name, {"sequence": f"{sequence.group}@{sequence.host}"}),)
 
 
+def _alarm_buttons(row: Row) -> Sequence[Button]:
+    """What can be done about an alarm of a host."""
+    if not isinstance(row.subject, Alarm) or row.subject.host is None:
+        return ()
+    return (Button("Pause host", "host", {"host": row.subject.host, "paused": "yes"}),)
+
+
 def _host_buttons(row: Row) -> Sequence[Button]:
     return (Button("Set…", "host", {"host": str(row.key)}, asks=True),)
-
-
-def _failure_buttons(row: Row) -> Sequence[Button]:
-    match = failure_filter(row.subject.host, row.subject.reason).text
-    return (Button("Retry…", "retry", {"match": match}, asks=True),)
 
 
 def _group_names(view: CrawlView) -> list[str]:
@@ -460,12 +467,3 @@ def _describe_drops(view: CrawlView, name: str) -> list[str]:
         (snapshot.waiting_rows.get(name, 0), "wait for files"),
     )  # fmt: skip
     return [f"{count:,} {word}" for count, word in counts if count]
-
-
-def _log_line(line: EventLine) -> Mapping[str, str]:
-    id_, event = line
-    return {
-        "key": str(id_), "time": format_time(event.at), "at": format_date_time(event.at), "level": event.level,
-        "role": LEVEL_ROLES[event.level], "source": event.source, "text": event.text,
-        "job": str(event.job) if event.job is not None else "",
-    }  # fmt: skip

@@ -3,9 +3,12 @@
 "use strict";
 
 const PAUSE = 1000; // milliseconds between two fetches
+const SILENCE = 40000; // after which the server is taken for lost: it says each 15 s that it is alive
 const KEEPS = ["open"]; // attributes that belong to the reader
 let waits = false;
 let busy = false;
+let heard = Date.now(); // when the server last said something
+let lost = ""; // why it says nothing; empty: it does
 const sent = new WeakSet(); // forms whose answer is awaited
 
 function say(text) {
@@ -84,12 +87,15 @@ async function refresh() {
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
     if (answer.redirected) {
-      say("logged out: reload to log in");
+      lost = "logged out, reload to log in";
+      judge();
     } else if (answer.headers.get("content-type")?.startsWith("text/html")) {
       replacePage(await answer.text());
+      judge();
     }
   } catch {
-    say("no answer; trying again");
+    lost = "no answer, trying again";
+    judge();
   }
   setTimeout(() => {
     busy = false;
@@ -150,18 +156,45 @@ function move(event) {
   }
 }
 
+// Say whether the page shows what is now: dimmed, with its age, if not.
+function judge() {
+  const seconds = Math.round((Date.now() - heard) / 1000);
+  const isOld = lost || seconds > SILENCE / 1000;
+  document.body.classList.toggle("stale", isOld);
+  if (isOld) {
+    const since = new Date(heard).toLocaleTimeString();
+    say(`✗ ${seconds} s old: ${lost || "no answer"}, last read at ${since}`);
+  } else {
+    say(document.getElementById("error") ? "✗ not readable" : "● live");
+  }
+}
+
+function hear() {
+  heard = Date.now();
+  lost = "";
+  judge();
+}
+
 function listen(path) {
   const source = new EventSource(path);
   let isFirst = true;
   source.onopen = () => {
-    say("● live");
+    hear();
     if (!isFirst) refresh();
     isFirst = false;
   };
   source.onerror = () => {
-    say(source.readyState === EventSource.CLOSED ? "✗ not live: reload" : "◌ connecting again");
+    lost = source.readyState === EventSource.CLOSED ? "not live, reload" : "no answer, connecting again";
+    judge();
   };
-  for (const name of ["status", "log"]) source.addEventListener(name, refresh);
+  source.addEventListener("alive", hear);
+  for (const name of ["status", "log"]) {
+    source.addEventListener(name, () => {
+      hear();
+      refresh();
+    });
+  }
+  setInterval(judge, 1000);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && waits) refresh();
   });

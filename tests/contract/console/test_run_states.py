@@ -1,10 +1,12 @@
 """A run in nine situations is called the same, in the same colour, wherever it is shown."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
@@ -105,6 +107,40 @@ def test_the_screen_of_runs_shows_it(situation: Situation, read: PollResult, fol
     titles = [column.title for column in RunsTable.COLUMNS]
     assert row.cells[titles.index("STATE")] == (situation.word, situation.level)
     assert RunsTable.COLUMNS[titles.index("STATE")].width >= len(situation.word)
+
+
+async def test_the_web_shows_it(situation: Situation, folder: Path) -> None:
+    pytest.importorskip("prometheus_client", reason="the extra serve is missing")
+    from console.web.access import Access
+    from console.web.app import create_app
+    from console.web.watch import Crawls, Watch
+
+    token = "a-token-of-the-tests"
+    watch = Watch("shop", folder)
+    app = create_app(Crawls({"shop": watch}), Access(lambda: token, 80))
+    headers = {"Authorization": f"Bearer {token}"}
+    try:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://localhost", headers=headers
+        ) as client:
+            texts = {path: (await client.get(path)).text for path in ("/", "/crawl", "/crawl/runs", "/crawl/jobs")}
+            health, status = await client.get("/health"), (await client.get("/status.json")).json()
+            metrics = (await client.get("/metrics")).text
+    finally:
+        watch.close()
+    assert status["verdict"] == verdict(situation)
+    for path, text in texts.items():
+        assert situation.word in text, path
+        if situation.state is not None:
+            assert re.search(rf'class="[^"]*\b{situation.level}\b[^"]*"[^>]*>\s*{situation.word}<', text), path
+        if situation.exit_code is not None and path != "/":
+            assert f'<p id="end" class="lines"><span class="{situation.level}">{situation.text}</span></p>' in text
+            assert f'<rect class="part {situation.level}"' in text
+    is_well = situation.level == "good" or situation.lives
+    assert (health.status_code, health.text == "ok\n") == ((200, True) if is_well else (503, False))
+    assert (f'crawl_last_exit_code{{crawl="shop"}} {situation.exit_code}.0' in metrics) == (
+        situation.exit_code is not None
+    )
 
 
 def test_the_end_is_told_in_the_same_words(

@@ -1,116 +1,28 @@
 """The pages of `serve` without a browser: what they say, what they escape, their filters, parts and charts."""
 
-import asyncio
 import html
 import re
-import time
 import warnings
-from contextlib import nullcontext
-from functools import partial
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import httpx
 import pytest
 from msgspec.structs import replace
 
-from console.crawl.source import PollResult
-from console.crawl.status import line_of, status_as_dict
 from console.format import format_count
-from console.sanitize import clean
 from console.words.run_line import run_state_span
 from engine.model.host import HostState
 from engine.model.run import Alarm, Eta, Judgement
-from engine.store.read.event_search import EventListing
 from engine.store.read.failures import FailureGroup
 from engine.store.read.snapshot import EMPTY_SNAPSHOT
-from engine.store.tables.run.events import Event, EventLine
-from tests.console.builders import AT, group, host, line, node, output, run, samples, snapshot
-from tests.console.fakes import FakeSource
+from engine.store.tables.run.events import Event
+from tests.console.builders import AT, group, host, line, node, output, run
 
 pytest.importorskip("prometheus_client", reason="the extra serve is missing")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # starlette prefers another client than the one that is installed
-    from starlette.testclient import TestClient
-
-from console.web import control
-from console.web.access import Access
-from console.web.app import create_app
-from console.web.given import GivenOrders
-from console.web.pages import forms
-from console.web.watch import Crawls, CrawlView
-
-TOKEN = "t" * 20
-EVIL = "<script>alert(1)</script>\x1b]52;c;x\x07\u202etxt.exe[/b]\"'"
-PATHS = ("/crawl", "/crawl/jobs", "/crawl/hosts", "/crawl/failed", "/crawl/log", "/crawl/plots", "/crawl/runs",
-         "/crawl/job?id=2", "/")  # fmt: skip
 
 
-class Source(FakeSource):
-    """With what only the web asks."""
+from tests.unit.console.web.pages.served import EVIL, PATHS, REST, Served, Source, situation
 
-    hosts: list[Any] = []  # noqa: RUF012
-
-    def find_hosts(self, run: int, host_filter: Any, offset: int, limit: int) -> Any:
-        found = [one for one in self.hosts or self.current.hosts if host_filter.accepts(one.host)]
-        return found[offset : offset + limit], len(found)
-
-    def listed_events(self, run: int, event_filter: Any, before: int, limit: int) -> EventListing:
-        lines = [EventLine(*one) for one in self.lines if one[0] < before and event_filter.accepts(one[1].text)]
-        return EventListing(tuple(lines[-limit:]), lines[-limit].id if len(lines) > limit else None)
-
-    def count_jobs(self, run: int, job_filter: Any) -> int:
-        return len(self.matching(job_filter))
-
-
-class Served:
-    """An application that serves one source."""
-
-    def __init__(self, source: Source, name: str = "shop", *, live: bool = True, control: bool = False) -> None:
-        shown, data = source.current, Path("/data/shop")
-        poll = PollResult(0.0, 0.0, shown, 4121 if live else None, page_rates=[1.0, 2.0, 3.0])
-        self.view = CrawlView(
-            name,
-            name,
-            data,
-            1,
-            time.monotonic(),
-            poll,
-            line=line_of(data, shown, None, None),
-            status=status_as_dict(shown),
-        )
-
-        async def current() -> CrawlView:
-            return self.view
-
-        async def ask(question: Any) -> Any:
-            return question(source)
-
-        watch: Any = SimpleNamespace(
-            name=name, data=data, current=current, ask=ask, given=GivenOrders(), expire=lambda: None
-        )
-        app = create_app(Crawls({name: watch}, control), Access(lambda: TOKEN, 80))
-        self.client = TestClient(app, base_url="http://localhost", headers={"Authorization": f"Bearer {TOKEN}"})
-
-    def get(self, path: str, status: int = 200) -> str:
-        answer = self.client.get(path, headers={"Accept": "text/html"})
-        assert answer.status_code == status, answer.text
-        return answer.text
-
-    def words(self, path: str) -> str:
-        """The text of a page as it is read, its white space folded."""
-        text = re.sub(r"<(?!/?(?:span|b)\b)[^>]*>", " ", self.get(path).partition("<body")[2])
-        return " ".join(html.unescape(re.sub(r"<[^>]*>", "", text)).split())
-
-
-def situation(**changes: Any) -> Source:
-    source = Source()
-    source.current = snapshot(**changes)
-    return source
-
-
-REST = Alarm("host-resting", "img.example:443 rests 24 s after HTTP 429", host="img.example:443")
 SITUATIONS = {
     "busy": {},
     "paused": {"run": run(paused="operator", eta=Eta(None, "paused"))},
@@ -235,127 +147,6 @@ def test_there_are_no_orders_without_control(path: str) -> None:
     assert served.client.get("/ask/kill").status_code == 404
 
 
-def test_what_cannot_be_undone_is_asked_in_the_words_of_the_console() -> None:
-    served = Served(situation(), control=True)
-    kill = served.words("/ask/kill?node=n1")
-    assert "Kill 1 node" in kill
-    assert "8 jobs in flight are lost; other nodes run them again." in kill
-    assert "No, go back" in kill
-    assert "16 jobs in flight may finish within the grace time." in served.words("/ask/cancel")
-    assert "1 job that match state:failed become READY again" in served.words("/ask/retry")
-    for name in ("cancel", "kill", "retry"):
-        answer = served.client.post(f"/orders/{name}", data={})
-        assert (answer.status_code, answer.url.path) == (200, f"/ask/{name}")
-        assert 'name="sure" value="yes"' in answer.text, "asked, and not done"
-    assert served.client.post("/orders/nothing", data={}).status_code == 400
-    assert served.client.get("/orders/kill").status_code == 405
-
-
-async def give_twice(served: Served, path: str, fields: dict[str, str]) -> list[Any]:
-    """Two browsers post the same form at once."""
-    transport = httpx.ASGITransport(served.client.app)  # type: ignore[arg-type]
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
-        return await asyncio.gather(*(client.post(path, data=fields) for _ in range(2)))
-
-
-@pytest.fixture
-def orders(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Orders that were carried out."""
-    given: list[Any] = []
-
-    def carry_out(name: str, _watch: Any, arguments: dict[str, Any], by: str) -> tuple[int, dict[str, Any]]:
-        time.sleep(0.05)  # long enough for another one to come meanwhile
-        given.append((name, arguments))
-        if name == "drain":
-            return 409, {"ok": False, "text": "n1 is the last runner"}
-        return 200, {"ok": True, "text": f"done for the {len(given)}. time"}
-
-    names = ("pause", "resume", "kill", "scale", "drain")
-    monkeypatch.setattr(forms, "ORDERS", {name: partial(carry_out, name) for name in names})
-    monkeypatch.setattr(control, "open_latest_run", lambda _: nullcontext((None, SimpleNamespace(id="3f2a"))))
-    return given
-
-
-def fields_of(text: str, action: str) -> dict[str, str]:
-    """The hidden fields of the form that gives an order."""
-    form = re.findall(rf'<form method="post"[^>]* action="/orders/{action}\?.*?</form>', text, re.DOTALL)[0]
-    return {name: html.unescape(value) for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', form)}
-
-
-def test_an_order_leads_back_to_its_page_which_says_what_came_of_it(orders: list[Any]) -> None:
-    served = Served(situation(), control=True)
-    fields = fields_of(served.get("/crawl/hosts?filter=img") + served.get("/crawl?x=1"), "pause")
-    answer = served.client.post("/orders/pause?data=shop", data=fields)
-    assert [one.status_code for one in answer.history] == [303]
-    assert (answer.status_code, answer.url.path, answer.url.params["x"]) == (200, "/crawl", "1")
-    assert re.search(r"✓ pause: done for the 1\. time .*web testclient, \d\d:\d\d:\d\d", answer.text)
-    again = served.client.get(answer.url)
-    assert "done for the 1. time" in again.text, "F5 asks for the page, and gives no order"
-    assert orders == [("pause", {})]
-    undo = fields_of(answer.text, "resume")
-    for _ in range(2):
-        taken_back = served.client.post("/orders/resume?data=shop", data=undo)
-    assert orders == [("pause", {}), ("resume", {})], "two browsers take it back once"
-    assert "done for the 2. time" in taken_back.text
-    said = served.client.get(answer.url).text.partition('id="said-order"')[2].partition("</div>")[0]
-    assert "done for the 1. time" in said
-    assert "<form" not in said
-
-
-async def test_a_form_that_is_sent_twice_at_once_counts_once(orders: list[Any]) -> None:
-    served = Served(situation(), control=True)
-    fields = fields_of(served.get("/crawl"), "scale") | {"count": "3"}
-    answers = await give_twice(served, "/orders/scale?data=shop", fields)
-    assert [one.status_code for one in answers] == [303, 303]
-    assert orders == [("scale", {"count": 3})]
-    assert len({one.headers["location"] for one in answers}) == 1
-    await give_twice(served, "/orders/scale?data=shop", fields | {"count": "4"})
-    assert orders[1:] == [("scale", {"count": 4})], "another order of the same page is another order"
-
-
-def test_an_order_about_an_earlier_run_is_refused(orders: list[Any]) -> None:
-    served = Served(situation(), control=True)
-    fields = fields_of(served.get("/ask/kill"), "kill")
-    assert fields["run"] == "3f2a"
-    told = served.client.post("/orders/kill?data=shop", data={**fields, "run": "0000", "key": "x"}).text
-    assert "nothing was done: the server was started again since" in told
-    key = fields_of(served.get("/ask/kill"), "kill")["key"]
-    told = served.client.post("/orders/kill?data=shop", data={**fields, "run": "0000", "key": key}).text
-    assert "✗ kill: nothing was done: the order was about run 0000. Now it is run 3f2a." in html.unescape(told)
-    assert orders == []
-
-
-def test_an_order_that_is_refused_is_told_where_it_was_given(orders: list[Any]) -> None:
-    served = Served(situation(), control=True)
-    answer = served.client.post("/orders/drain?data=shop", data=fields_of(served.get("/crawl"), "drain"))
-    assert (answer.status_code, answer.url.path) == (200, "/crawl")
-    assert '<div id="said-order" class="given bad" role="alert">' in answer.text
-    assert "✗ drain: n1 is the last runner" in answer.text
-
-
-def test_the_way_back_stays_on_this_server() -> None:
-    served = Served(situation(), control=True)
-    for path in ("http://evil.example/", "//evil.example", "javascript:alert(1)", "/\\evil.example"):
-        assert "evil" not in served.get(f"/ask/kill?back={path}")
-        assert "javascript:" not in served.get(f"/ask/kill?back={path}")
-
-
-def test_plots_are_svg_and_say_what_they_show() -> None:
-    source = situation()
-    source.samples_ = samples()
-    served = Served(source, live=False)
-    text = served.get("/crawl/plots")
-    assert text.count("<svg viewBox") >= 4
-    assert 'aria-label="Queue: at the end 841, top 900, the whole run, 4m55' in text
-    for path in re.findall(r' d="([^"]*)"', text):
-        assert re.fullmatch(r"[MLHZ0-9. ]*", path)
-    assert "NaN" not in text
-    assert 'class="area good c2xx"' in text
-    empty = Served(situation()).get("/crawl/plots")
-    assert empty.count("<svg viewBox") >= 4, "without samples there are empty charts"
-
-
 def test_a_crawl_without_a_run_has_all_pages() -> None:
     source = Source()
     source.current, source.reports = EMPTY_SNAPSHOT, []
@@ -366,11 +157,11 @@ def test_a_crawl_without_a_run_has_all_pages() -> None:
     assert "no run yet" in served.words("/crawl")
 
 
-def test_one_that_cannot_be_read_says_why() -> None:
-    served = Served(situation())
-    served.view = replace(served.view, error=f"the file is damaged {EVIL}")
-    assert f"cannot be read: the file is damaged {clean(EVIL)}" in served.words("/crawl")
-    assert "✗ the file is damaged" in served.words("/")
+def test_a_browser_gets_a_page_for_what_is_not_there_and_a_script_json() -> None:
+    client = Served(situation()).client
+    page = client.get("/nothing", headers={"Accept": "text/html"})
+    assert (page.status_code, "there is no such page" in page.text, "<main" in page.text) == (404, True, True)
+    assert client.get("/nothing", headers={"Accept": "*/*"}).json() == {"error": "Not Found", "remedy": ""}
 
 
 def test_what_is_not_there_is_told_on_a_page() -> None:

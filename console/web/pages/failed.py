@@ -1,0 +1,62 @@
+"""The page of failures: why pages failed, when, and some of them."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+
+from console.filter_syntax import parse
+from console.format import format_date_time
+from console.web.answers import crawls_of
+from console.web.pages.grids import Button, grid
+from console.web.pages.views import find_view, frame_of, jobs_link, page
+from console.web.render import render
+from console.web.watch import Watch
+from console.words.failure_table import FAILURE_COLUMNS, describe_no_failure, failure_row
+from console.words.filters import failure_filter
+from console.words.job_table import redacted_url
+from console.words.table import Column, Row
+from engine.store.read.failures import FailureGroup
+
+_SAMPLED, _SAMPLES = 20, 2
+"""Reasons whose times and pages are told, and how many pages."""
+_TIMES = (
+    Column("FIRST", 19, min_pane_width=110), Column("LAST", 19), Column("PAGES OF IT", 0, min_pane_width=110)
+)  # fmt: skip
+
+
+@page
+async def failed(request: Request) -> Response:
+    watch, view = await find_view(request)
+    run = view.poll.snapshot.run
+    rows: list[Row] = []
+    if run is not None:
+        seq = run.seq
+        groups = await watch.ask(lambda source: source.failure_groups(seq))
+        for number, group in enumerate(groups):
+            told = await _tell_failure(watch, seq, group) if number < _SAMPLED else ("", "", "")
+            row = failure_row(group)
+            rows.append(replace(row, cells=(*row.cells, *((text, "dim") for text in told))))
+    shown = grid(
+        "failures", "Why pages failed", (*FAILURE_COLUMNS, *_TIMES), rows,
+        describe_no_failure(view.poll.snapshot) or "✓ nothing failed", first="REASON",
+        href=lambda row: jobs_link(view.name, failure_filter(row.subject.host, row.subject.reason).text),
+        buttons=_failure_buttons if crawls_of(request).control else None,
+    )  # fmt: skip
+    return render(request, "grid.html", top=frame_of(request, view, "Failed", "failed"), grid=shown)
+
+
+async def _tell_failure(watch: Watch, run: int, group: FailureGroup) -> tuple[str, str, str]:
+    """When pages of a group failed first and last, and some of them."""
+    filter_ = parse(failure_filter(group.host, group.reason).text)
+    times = await watch.ask(lambda source: source.failure_times(run, group))
+    jobs = await watch.ask(lambda source: source.jobs(run, filter_, None, _SAMPLES, backwards=False))
+    urls = " ".join(redacted_url(line) for line in jobs.lines)
+    first, last = (format_date_time(pick(times)) if times else "-" for pick in (min, max))
+    return first, last, urls
+
+
+def _failure_buttons(row: Row) -> Sequence[Button]:
+    match = failure_filter(row.subject.host, row.subject.reason).text
+    return (Button("Retry…", "retry", {"match": match}, asks=True),)
