@@ -110,7 +110,7 @@ def run_headless(options: HeadlessOptions) -> int:
         progress.print_message(f"  {notice}")
     on_alarm, on_end = options.settings.on_alarm, options.settings.on_end
     alarm_command = AlarmCommand(on_alarm, options.data, supervisor.run) if on_alarm else None
-    notifier = _start_notifier(options, receivers, supervisor.run)
+    notifier = _start_notifier(options, receivers, db, supervisor.run)
     stream = _start_stream(options, db, supervisor.run.seq)
     try:
         while not supervisor.is_finished:
@@ -166,14 +166,18 @@ def run_headless(options: HeadlessOptions) -> int:
     return int(supervisor.exit_code)
 
 
-def _start_notifier(options: HeadlessOptions, receivers: Sequence[str], run: "Run") -> "Notifier | None":
+def _start_notifier(
+    options: HeadlessOptions, receivers: Sequence[str], db: "Database", run: "Run"
+) -> "Notifier | None":  # fmt: skip
     """Tells the receivers of the setting `notify`, if it has any."""
     if not receivers:
         return None
     from console.cli.user_commands import report_failure
     from console.notify.notifier import Notifier
+    from engine.store.tables.run import runs
 
-    return Notifier(receivers, options.data, run.id, partial(report_failure, options.data, run.seq, "notify"))
+    say = partial(report_failure, options.data, run.seq, "notify")
+    return Notifier(receivers, options.data, run.id, say, told=runs.list_alarms(db, run.seq))
 
 
 def _find_vanished(db: "Database", run: int) -> dict[str, str]:

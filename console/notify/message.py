@@ -66,6 +66,11 @@ def describe_heal(alarm: Alarm, now: float) -> str:
     )
 
 
+def describe_standing(alarm: Alarm) -> str:
+    """One line for an alarm that the end of the run left as it was."""
+    return f"stood at the end, since {format_time(alarm.since)}: {clean(without_credentials(alarm.text))}"
+
+
 def _count_lines(summary: Mapping[str, Any], vanished: Mapping[str, str]) -> list[str]:
     jobs = summary["jobs"]
     counts = [f"{plural(jobs['done'], 'page')} done"]

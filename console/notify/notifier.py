@@ -1,14 +1,22 @@
 """Tells receivers of a run: at most one message a minute about alarms, and its end at once."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from console.alarm_book import AlarmBook
 from console.format import project_name
-from console.notify.message import EndedRun, Message, describe_alarms, describe_begin, describe_end, describe_heal
+from console.notify.message import (
+    EndedRun,
+    Message,
+    describe_alarms,
+    describe_begin,
+    describe_end,
+    describe_heal,
+    describe_standing,
+)
 from console.notify.receivers import DEADLINE_SECONDS, SENDER, Order
 from engine.model.run import Alarm
 from engine.processes.user_command import UserCommand
@@ -22,16 +30,21 @@ _MIN_END_SECONDS, _STOP_SECONDS = 1.5, 29.5
 class Notifier:
     """One child process a message. `check` never waits for it; `finish` does, up to the deadline of a message."""
 
-    def __init__(self, urls: Sequence[str], data: Path, run_id: str, say: Callable[[str], None]) -> None:
-        """`urls`: with their secrets. `say`: takes the text of a failure."""
+    def __init__(
+        self, urls: Sequence[str], data: Path, run_id: str, say: Callable[[str], None], told: Iterable[Alarm] = ()
+    ) -> None:  # fmt: skip
+        """`urls`: with their secrets. `say`: takes the text of a failure. `told`: alarms of an earlier start."""
         self._urls = list(urls)
         self._data = data
         self._project = project_name(data)
         self._run_id = run_id
         self._say = say
         self._book = AlarmBook()
-        self._told: dict[str, Alarm] = {}
+        self._told = {alarm.key: alarm for alarm in told}
         """Alarms that last and are told, or gathered, by key."""
+        self._earlier = set(self._told)
+        """Those of an earlier start that this one has not seen: it knows nothing of their end."""
+        self._earlier_until = time.monotonic() + _EVERY_SECONDS
         self._begun: dict[str, str] = {}
         """Lines about alarms that last, by key, and no message had yet; `_healed`: about those that are over."""
         self._healed: list[str] = []
@@ -58,7 +71,8 @@ class Notifier:
         then it is given up in time for a stop of 30 seconds, if it takes longer than the least.
         """
         warnings = [one["text"] for one in end.summary["warnings"]] if end.summary is not None else []
-        gathered = [*self._begun.values(), *self._healed]
+        standing = [describe_standing(alarm) for key, alarm in self._told.items() if key not in self._begun]
+        gathered = [*self._begun.values(), *self._healed, *standing]
         lines = [line for line in gathered if not any(text in line for text in warnings)]
         limit = DEADLINE_SECONDS
         if signalled_for is not None:
@@ -79,15 +93,21 @@ class Notifier:
 
     def _gather(self, alarms: Sequence[Alarm]) -> None:
         for alarm in self._book.update(alarms):
-            if alarm.key not in self._told:
-                self._told[alarm.key] = alarm
+            if alarm.key not in self._told and not any(alarm.key in told.members for told in self._told.values()):
                 self._begun[alarm.key] = describe_begin(alarm)
-        if len(self._told) == len(self._book.alarms):
-            return
-        lasting = {alarm.key for alarm in self._book.alarms}
-        for key in [key for key in self._told if key not in lasting]:
+            self._told[alarm.key] = alarm
+        lasting = {alarm.key: alarm for alarm in self._book.alarms}
+        members = {key for alarm in self._book.alarms for key in alarm.members}
+        self._told |= {key: alarm for key, alarm in lasting.items() if key in self._told}
+        self._earlier -= lasting.keys()
+        if time.monotonic() >= self._earlier_until:
+            self._told = {key: alarm for key, alarm in self._told.items() if key not in self._earlier}
+            self._earlier.clear()
+        for key in self._told.keys() - lasting.keys() - self._earlier - members:
             alarm = self._told.pop(key)
             self._begun.pop(key, None)
+            if lasting.keys() & set(alarm.members):
+                continue  # some of its hosts have alarms of their own now
             self._healed.append(describe_heal(alarm, time.time()))
 
     def _send(self, message: Message, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """What is the trouble: derives the alarms of a run from its situations. Orders raise no alarm."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -13,7 +13,7 @@ from engine.model.node import KILLED_BY_OPERATOR
 from engine.model.output_type import is_object, is_whole
 from engine.model.run import Alarm, AlarmLevel, Eta, HostGroup, RunState, Stage
 from engine.runtime.clock import store_time
-from engine.store.read.data_warnings import BLOCKED_SHARE, FIELD_WARNINGS, HOST_WARNINGS, VALUE_WARNINGS
+from engine.store.read.data_warnings import BLOCKED_SHARE, FIELD_WARNINGS, HOST_WARNINGS, MIN_FAILED, VALUE_WARNINGS
 from engine.store.read.situation import Situation
 from engine.store.read.snapshot import OutputRow
 from engine.store.tables.host.host_speeds import HostNow
@@ -27,6 +27,7 @@ _OF_SUPERVISOR = (
     "queue-grows",
 )  # fmt: skip
 """Alarms that end with their supervisor, which has its own."""
+_OF_PACE = ("queue-grows", "host-resting", "appender-behind")
 _LATE_BEAT_SECONDS = 1.0
 _LATE_ROW_SECONDS = 10.0
 """A row that waits for longer is missed in its output."""
@@ -37,7 +38,12 @@ WITHOUT_SUPERVISOR = ("jobs-ready", "supervisor-lost")
 class RunJudge:
     """Judges one run by its situations, in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Iterable[Alarm] = ()) -> None:
+        """`earlier`: the alarms that an earlier start of the run left."""
+        self._standing: Sequence[Alarm] = [alarm for alarm in earlier if alarm.is_reach]
+        """The alarms of the run at work: its start and its stop heal nothing."""
+        self._unproven = {alarm.key: (alarm, -1) for alarm in self._standing}
+        """By key: alarms of an earlier start, with the good answers of the host when it was seen first."""
         self.hosts = HostJudge()
         self.forecast = Forecast()
         self._outputs = _OutputWatch()
@@ -63,13 +69,35 @@ class RunJudge:
         eta = self.forecast.estimate(situation)
         alarms = [*_run_alarms(situation)]
         if situation.stage is Stage.RUNNING:
-            alarms += [*_node_alarms(situation), *_appender_alarms(situation, late), *_host_alarms(self.hosts.views)]
+            working = [*_node_alarms(situation), *_appender_alarms(situation, late), *_host_alarms(self.hosts.views)]
             if (growth := self.forecast.growth_per_s) > 0 and not situation.paused:
                 text = f"{describe_growth(growth)}, to {situation.waiting:,}"
-                alarms.append(Alarm("queue-grows", f"{text}: new pages are found faster than pages end"))
+                working.append(Alarm("queue-grows", f"{text}: new pages are found faster than pages end"))
+            self._standing = [*working, *self._list_unproven({alarm.key for alarm in working})]
+        alarms += self._standing
         alarms += _defs_alarms(situation)
         alarms += _data_alarms(situation)
-        return eta, sorted(alarms, key=lambda alarm: alarm.level)
+        ranked = sorted(alarms, key=_rank)
+        return eta, list({alarm.key: alarm for alarm in reversed(ranked)}.values())[::-1]
+
+    def _list_unproven(self, found: Container[str]) -> list[Alarm]:
+        """The alarms of an earlier start about hosts that have not answered well since."""
+        if not self._unproven:
+            return []
+        works = {view.work.key: view.work for view in self.hosts.views.values()}
+        for key, (alarm, before) in list(self._unproven.items()):
+            work = works.get(alarm.host or "")
+            good = sum(work.answers.values()) - work.bad if work is not None else before
+            if key in found or (work is not None and (work.paused or (before >= 0 and good >= before + MIN_FAILED))):
+                del self._unproven[key]
+            elif before < 0:
+                self._unproven[key] = alarm, good
+        return [alarm for alarm, _ in self._unproven.values()]
+
+
+def _rank(alarm: Alarm) -> tuple[str, bool]:
+    """The worst first; of equal ones, trouble of the data before trouble of the pace."""
+    return alarm.level, alarm.code in _OF_PACE
 
 
 class _OutputWatch(Struct):

@@ -8,6 +8,12 @@ from msgspec import Struct
 from engine.model.host import HostState
 
 AlarmLevel = Literal["warn", "bad"]
+_TROUBLES = {
+    **dict.fromkeys(("host-silent", "host-refused", "host-resting", "blocked", "failing-requests"), "reach"),
+    **dict.fromkeys(("empty-field", "dropped-field", "less-filled"), "filled"),
+    **dict.fromkeys(("no-rows", "dropped-rows", "fewer-rows"), "rows"),
+}
+"""By code: what the trouble is. A host that is silent and then fails has one trouble."""
 _REPORTED = ("code", "text", "host", "data_def", "field", "since", "acknowledged")
 """The keys of `alarms` in `status --json`."""
 
@@ -194,7 +200,10 @@ def mean_rate(count: float, seconds: float) -> float:
 
 
 class Alarm(Struct, frozen=True):
-    """It ends when its cause ends. A warning of the same cause has the same code; `docs/glossary.md` lists them."""
+    """A trouble: it ends when its cause ends; meanwhile code and text may change.
+
+    A warning of the same cause has the same code; `docs/glossary.md` lists them.
+    """
 
     code: str
     text: str
@@ -214,9 +223,15 @@ class Alarm(Struct, frozen=True):
     acknowledged: bool = False
 
     @property
+    def is_reach(self) -> bool:
+        """Whether it is about how one host answers."""
+        return self.host is not None and _TROUBLES.get(self.code) == "reach"
+
+    @property
     def key(self) -> str:
-        """The same as long as the cause lasts."""
-        return " ".join(filter(None, (self.code, self.data_def, self.field, self.host, self.subject)))
+        """The same as long as the trouble lasts; hosts with the same trouble, told together, are told by its code."""
+        trouble = self.code if self.count > 1 else _TROUBLES.get(self.code, self.code)
+        return " ".join(filter(None, (trouble, self.data_def, self.field, self.host, self.subject)))
 
     def as_dict(self) -> dict[str, Any]:
         """What `status --json` prints."""

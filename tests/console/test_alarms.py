@@ -66,7 +66,7 @@ async def test_an_acknowledged_alarm_is_quiet_until_its_cause_ends(tmp_path):
         await console.until(lambda: "a:80 rests 9 s" in console.screen())
         await console.press("a")
         await console.until(lambda: not any("a:80 rests" in line for line in console.text()))
-        await console.until(lambda: source.current.acknowledged == {"host-resting a:80"})
+        await console.until(lambda: source.current.acknowledged == {"reach a:80"})
         source.current = msgspec.structs.replace(resting(4.0), acknowledged=source.current.acknowledged)
         await console.settle()
         assert not any("a:80 rests" in line for line in console.text()), "the same cause with another number"
@@ -78,7 +78,7 @@ async def test_an_acknowledged_alarm_is_quiet_until_its_cause_ends(tmp_path):
 
 async def test_an_alarm_that_was_acknowledged_elsewhere_is_quiet_on_every_screen(tmp_path):
     source = FakeSource()
-    source.current = msgspec.structs.replace(resting(9.0), acknowledged=frozenset({"host-resting a:80"}))
+    source.current = msgspec.structs.replace(resting(9.0), acknowledged=frozenset({"reach a:80"}))
     async with open_console(tmp_path, source=source) as console:
         for screen in "12345678":
             await console.press(screen)

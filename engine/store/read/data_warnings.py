@@ -138,7 +138,7 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         for name, field, code, text in health.list_warnings(db, run.seq)
     ]
     for drop in runs.list_drops(db, run.seq):
-        text = f"{drop.text} (it recovered)" if drop.ended else drop.text
+        text = f"recovered: {drop.text}" if drop.ended else drop.text
         code = "dropped-field" if drop.field else "dropped-rows"
         warnings.append(DataWarning(code, text, drop.data_def, drop.host, drop.ended, drop.field or None))
     for host in db.rows(_HostCounts, _HOSTS, (run.seq,)):

@@ -26,9 +26,10 @@ class AlarmKeeper:
     def __init__(self, run: RunContext, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
         self._clock = clock
-        self.alarms: Sequence[Alarm] = ()
+        stored = runs.list_alarms(run.db, run.seq)
+        self.alarms: Sequence[Alarm] = [alarm for alarm in stored if alarm.code not in WITHOUT_SUPERVISOR]
         self._stored: list[Alarm] | None = None
-        earlier = {alarm.key: alarm.since for alarm in runs.list_alarms(run.db, run.seq)}
+        earlier = {alarm.key: alarm.since for alarm in stored}
         kept = earlier.keys() | runs.list_acknowledged(run.db, run.seq) - {*WITHOUT_SUPERVISOR}
         self._seen = {key: (earlier.get(key, time.time()), clock()) for key in kept}
         """By key of an alarm: since when it lasts, and when it was found last."""
@@ -44,7 +45,7 @@ class AlarmKeeper:
         self._seen = {key: times for key, times in seen.items() if now - times[1] <= _REMEMBERED_SECONDS}
         self._members = {key: members for key, members in self._members.items() if key in self._seen}
         self._members |= {alarm.key: alarm.members for alarm in found if alarm.members}
-        self.alarms = [replace(alarm, since=self._seen[alarm.key][0], members=()) for alarm in found]
+        self.alarms = [replace(alarm, since=self._seen[alarm.key][0]) for alarm in found]
 
     def record(self) -> None:
         """Store them in the open transaction; a forgotten alarm is no longer acknowledged."""
@@ -55,18 +56,21 @@ class AlarmKeeper:
         removed = acknowledged - self._seen.keys()
         if added or removed:
             runs.acknowledge(self._run.db, self._run.seq, added, removed)
-        if self.alarms == self._stored:
+        if self._without_members() == self._stored:
             return
-        runs.set_alarms(self._run.db, self._run.seq, list(self.alarms))
+        runs.set_alarms(self._run.db, self._run.seq, self._without_members())
         for alarm in self.alarms:
             if alarm.code in _LOGGED and alarm.key not in self._logged:
                 self._run.log("WARNING", "host", alarm.text)
 
     def confirm(self) -> None:
         """Call it after the commit of `record`."""
-        self._stored = list(self.alarms)
+        self._stored = self._without_members()
         shown = {key for alarm in self.alarms for key in (alarm.key, *self._members.get(alarm.key, ()))}
         self._logged = (self._logged & self._seen.keys()) | shown
+
+    def _without_members(self) -> list[Alarm]:
+        return [replace(alarm, members=()) if alarm.members else alarm for alarm in self.alarms]
 
     def _follows_acknowledged(self, key: str, acknowledged: frozenset[str]) -> bool:
         """Whether all its hosts were acknowledged, or it comes from an acknowledged alarm of many hosts."""

@@ -1,7 +1,7 @@
 """Notices that a dataDef gives much less than it gave earlier in the same run."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -55,10 +55,16 @@ class _Fall(NamedTuple):
     """The frequency in the whole run."""
     since: int | None = None
     """The page since which the field is empty; None: it is not."""
+    told: str = ""
+    """What an earlier start of the run said of it, when there was more to compare."""
 
     @property
     def is_drop(self) -> bool:
         return self.now < self.before * _DROPPED_SHARE
+
+    def follows(self, earlier: "_Fall | Drop | None") -> bool:
+        """Whether it has not recovered from an earlier drop, by the share before that one."""
+        return earlier is not None and self.now < earlier.before * _DROPPED_SHARE
 
 
 class DropDetector(Struct):
@@ -149,6 +155,8 @@ class HealthWatch(Struct):
     _on_several: set[tuple[str, str]] = set()
     """Those that many hosts lack, but not all of them together."""
     _hosts_due: float = 0.0
+    _earlier: dict[DropKey, Drop] | None = None
+    """The drops that earlier starts of the run left open; None: they are not read yet."""
 
     def update(self, answered: Sequence[int] = (), *, last: bool = False) -> None:
         """Compare, and store the drops if they changed. `answered`: hosts that answered just now.
@@ -157,6 +165,9 @@ class HealthWatch(Struct):
         """
         drops = {drop.key: drop for drop in runs.list_drops(self.run.db, self.run.seq)}
         before = dict(drops)
+        if self._earlier is None:
+            self._earlier = {key: drop for key, drop in drops.items() if not drop.ended}
+            self._take_over(self._earlier.values())
         data_defs = health.read(self.run.db, self.run.seq)
         for data_def, counts in data_defs.items():
             detector = self._detectors.setdefault(data_def, DropDetector())
@@ -165,20 +176,42 @@ class HealthWatch(Struct):
                 self._host_falls = {key: falls for key, falls in self._host_falls.items() if key[0] != data_def}
             for fall in detector.update(counts, last=last):
                 key = (data_def, fall.name, None)
+                held = drops.get(key)
+                lasting = held if held is not None and not held.ended and not held.hosts else None
                 if fall.is_drop:
-                    drops[key] = Drop(data_def, fall.name, _describe(data_def, fall), False)
+                    drops[key] = self._continue(lasting, data_def, fall)
                     self._on_several.discard(key[:2])
-                elif key in drops and key[:2] not in self._on_several:
-                    drops[key] = drops[key]._replace(ended=True)
+                elif held is not None and key[:2] not in self._on_several and not fall.follows(lasting):
+                    drops[key] = held._replace(ended=True)
         if last:
             for data_def, fall in self._replay(data_defs):
-                drops[data_def, fall.name, None] = Drop(data_def, fall.name, _describe(data_def, fall), False)
+                text = _describe(data_def, fall)
+                drops[data_def, fall.name, None] = Drop(data_def, fall.name, text, False, before=fall.before)
         self._compare_hosts(answered, data_defs)
         for pair, falls in self._host_falls.items():
             self._judge_hosts(drops, pair, falls)
         if drops != before:
             with self.run.db.transaction():
                 runs.set_drops(self.run.db, self.run.seq, list(drops.values()))
+
+    def _take_over(self, drops: Iterable[Drop]) -> None:
+        """Go on with what hosts lacked at an earlier start: only their own pages end it."""
+        for drop in drops:
+            pair = drop.data_def, drop.field
+            if drop.hosts and drop.host is None:
+                self._on_several.add(pair)
+            for host in drop.hosts:
+                fall = _Fall(drop.field, 0.0, drop.before, 0, 0.0, told=drop.text if drop.host is not None else "")
+                self._host_falls.setdefault(pair, {})[host] = fall
+
+    def _continue(self, lasting: Drop | None, data_def: str, fall: _Fall) -> Drop:
+        """The drop of a value; of one that lasts, with the greater share before it."""
+        text, share = _describe(data_def, fall), fall.before
+        if lasting is not None:
+            share = max(share, lasting.before)
+            if lasting.key in (self._earlier or {}) and fall.name:  # this start knows less of the time before
+                text = f"{lasting.text.rpartition('; ')[0]}; {fall.overall:.0%} in all"
+        return Drop(data_def, fall.name, text, False, before=share)
 
     def _replay(self, data_defs: Mapping[str, DataDefHealth]) -> Iterator[tuple[str, _Fall]]:
         """The drops at the end of a small run, page by page: it may have ended between two samples."""
@@ -212,9 +245,14 @@ class HealthWatch(Struct):
                 falls = {fall.name: fall for fall in detector.update(of_host) if fall.name}
                 falls |= {fall.name: fall for fall in _find_never_filled(of_host, data_defs[name])}
                 for field, fall in falls.items():
-                    self._host_falls.setdefault((name, field), {}).pop(host, None)
-                    if fall.is_drop:
-                        self._host_falls[name, field][host] = fall
+                    held = self._host_falls.setdefault((name, field), {})
+                    earlier = held.pop(host, None)
+                    if earlier is not None and earlier.told and (fall.is_drop or fall.follows(earlier)):
+                        held[host] = earlier
+                    elif fall.is_drop:
+                        held[host] = fall if earlier is None else fall._replace(before=max(fall.before, earlier.before))
+                    elif earlier is not None and fall.follows(earlier):
+                        held[host] = earlier
         ended = time.monotonic()
         self._hosts_due = ended + max(_HOSTS_SECONDS, (ended - began) / _COST_SHARE)
 
@@ -228,12 +266,18 @@ class HealthWatch(Struct):
             first = ", ".join(list(names.values())[:_MAX_HOSTS_NAMED])
             more = len(falls) - _MAX_HOSTS_NAMED
             text = f"{'.'.join(pair)} is empty on {len(falls):,} hosts: {first} and {more:,} more"
-            found[key] = Drop(*pair, text, False)
+            share = min(fall.before for fall in falls.values())
+            found[key] = Drop(*pair, text, False, before=share, hosts=tuple(falls))
             self._on_several.add(pair)
         elif not is_whole:
             found = {
                 (*pair, names[host]): Drop(
-                    *pair, _describe_on_host(".".join(pair), names[host], fall), False, names[host]
+                    *pair,
+                    fall.told or _describe_on_host(".".join(pair), names[host], fall),
+                    False,
+                    names[host],
+                    fall.before,
+                    (host,),
                 )
                 for host, fall in falls.items()
             }

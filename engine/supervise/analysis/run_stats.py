@@ -85,7 +85,7 @@ class RunStats:
         self._last_sample = (self._started_at, pages, row_count)
         self._health_watch = HealthWatch(run)
         self._warning_log = WarningLog(run)
-        self._judge = RunJudge()
+        self._judge = RunJudge(runs.list_alarms(run.db, run.seq))
         self._keeper = AlarmKeeper(run)
         self._warnings: Sequence[DataWarning] = ()
         """Of the last judgement."""

@@ -110,7 +110,7 @@ def test_an_alarm_of_many_hosts_keeps_what_was_acknowledged_of_each(store: Store
     record(store, keeper, *silent("abcd"))
     assert open_alarms(store) == []
     record(store, keeper, *silent("abf"))
-    assert open_alarms(store) == ["host-silent f:80"]
+    assert open_alarms(store) == ["reach f:80"]
     assert store.db.value("SELECT count(*) FROM events WHERE level = 'WARNING'") == 6, "five hosts, and all together"
     acknowledge(store, *open_alarms(store))
     clock.now += 30.0
@@ -129,11 +129,11 @@ def test_an_acknowledged_alarm_of_many_hosts_is_quiet_when_it_falls_apart(store:
     assert open_alarms(store) == [EMPTY.key]
     assert {alarm.since for alarm in runs.list_alarms(store.db, store.run) if alarm.host} == {began}
     record(store, keeper, *silent("bcdx"))
-    assert open_alarms(store) == ["host-silent x:80"], "it was not one of them"
+    assert open_alarms(store) == ["reach x:80"], "it was not one of them"
     with store.db.transaction():
-        runs.acknowledge(store.db, store.run, (), ["host-silent b:80"])
+        runs.acknowledge(store.db, store.run, (), ["reach b:80"])
     record(store, keeper, *silent("bcdx"))
-    assert open_alarms(store) == ["host-silent b:80", "host-silent x:80"], "an operator made it loud again"
+    assert open_alarms(store) == ["reach b:80", "reach x:80"], "an operator made it loud again"
 
 
 def test_a_changing_text_is_the_same_alarm(store: StoreHarness) -> None:

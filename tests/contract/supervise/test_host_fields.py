@@ -59,7 +59,32 @@ def test_one_of_sixteen_sites_is_redesigned_and_repaired(store: StoreHarness) ->
     whole = health.read(store.db, store.run)["book"]
     assert whole.filled["price"] / whole.records > 0.9, "the sums hide it"
     [(host, text, ended)] = sites.crawl(60)
-    assert (host, text[-14:], ended) == ("h5:80", "(it recovered)", True)
+    assert (host, text[:11], ended) == ("h5:80", "recovered: ", True)
+
+
+def test_a_resume_heals_no_field(store: StoreHarness) -> None:
+    sites = Sites(store, 16)
+    sites.crawl(30)
+    lost = sites.crawl(40, 5)
+    assert [(host, ended) for host, _, ended in lost] == [("h5:80", False)]
+    sites.watch = HealthWatch(store.context())
+    assert sites.crawl(60, 5) == lost, "the good pages of others say nothing of this host"
+    [(host, text, ended)] = sites.crawl(60)
+    assert (host, text, ended) == ("h5:80", f"recovered: {lost[0][1]}", True)
+
+
+@pytest.mark.parametrize("lacking", [(0, 1, 2, 3), tuple(range(9))])
+def test_a_resume_heals_no_field_of_many_hosts(store: StoreHarness, lacking: tuple[int, ...]) -> None:
+    sites = Sites(store, 9)
+    sites.crawl(70)
+    [(host, text, ended)] = sites.crawl(40, *lacking)
+    assert (host, ended) == (None, False)
+    for _ in range(2):
+        sites.watch = HealthWatch(store.context())
+        [(host, now, ended)] = sites.crawl(30, *lacking)
+        assert (host, now.partition(";")[0], ended) == (None, text.partition(";")[0], False)
+    [ended] = {ended for _, _, ended in sites.crawl(90)}
+    assert ended
 
 
 def test_a_site_that_never_gave_a_field_is_named_beside_others_that_do(store: StoreHarness) -> None:

@@ -113,7 +113,7 @@ def test_many_hosts_with_one_trouble_are_one_alarm():
 def test_a_warning_is_an_alarm_of_the_same_code_until_it_ends():
     empty = DataWarning("empty-field", "book.price was never filled in 40 records", "book", subject="price")
     seeds = DataWarning("empty-seeds", "no URL in a.txt, the seeds of the group g", subject="a.txt")
-    over = DataWarning("dropped-rows", "book gave 20 rows a page (it recovered)", "book", ended=True)
+    over = DataWarning("dropped-rows", "recovered: book gave 20 rows a page", "book", ended=True)
     found = judge(Situation(1.0, warnings=[empty, seeds, over]))
     assert [alarm.as_dict() for alarm in found] == [
         {
@@ -125,7 +125,7 @@ def test_a_warning_is_an_alarm_of_the_same_code_until_it_ends():
             "acknowledged": False,
         },
     ]  # fmt: skip
-    assert [alarm.key for alarm in found] == ["empty-field book price", "empty-seeds a.txt"]
+    assert [alarm.key for alarm in found] == ["filled book price", "empty-seeds a.txt"]
 
 
 def test_one_host_that_refuses_is_one_alarm():
@@ -165,3 +165,43 @@ def test_a_doubt_about_a_value_names_its_field():
     doubt = DataWarning("digits-left", "book.price: `match` …", "book", subject="price")
     [alarm] = judge(Situation(1_000.0, warnings=[doubt]))
     assert (alarm.code, alarm.level, alarm.data_def, alarm.field) == ("digits-left", "warn", "book", "price")
+
+
+FAILING = Alarm("failing-requests", "a:80 fails: 9 of the last 50 answers bad (HTTP 500)", host="a:80", since=3.0)
+
+
+def situation(good, bad=0, stage=Stage.RUNNING, at=1_000.0, **changes):
+    work = HostWork(5.0, good, "a:80", waiting=5, answers={200: good, 500: bad}, bad=bad, **changes)
+    return Situation(at, hosts={1: work}, stage=stage)
+
+
+def test_an_alarm_of_an_earlier_start_ends_by_good_answers_of_its_host():
+    judge_ = RunJudge([FAILING])
+    assert judge_.update(Situation(1_000.0, stage=Stage.START_NODES))[1] == [FAILING]
+    for number, good in enumerate((90, 90, 92, 94)):
+        assert judge_.update(situation(good, 5, at=1_001.0 + number))[1] == [FAILING]
+    assert judge_.update(situation(95, 5, at=1_010.0))[1] == []
+    assert judge_.update(situation(95, 5, at=1_011.0))[1] == []
+
+
+def test_a_stop_heals_nothing():
+    judge_ = RunJudge()
+    [alarm] = judge_.update(situation(5, 9))[1]
+    assert alarm.code == "failing-requests"
+    for stage in (Stage.INTERRUPTED, Stage.STOPPING_NODES_GRACEFUL, Stage.SHUTDOWN_COMPLETE):
+        assert judge_.update(situation(5, 9, stage, 1_001.0))[1] == [alarm]
+
+
+def test_a_host_has_one_trouble_whatever_it_is_called_now():
+    codes = ("host-silent", "host-refused", "host-resting", "blocked", "failing-requests")
+    assert {Alarm(code, "x", host="a:80").key for code in codes} == {"reach a:80"}
+    fields = ("empty-field", "dropped-field", "less-filled")
+    assert {Alarm(code, "x", data_def="book", field="isbn").key for code in fields} == {"filled book isbn"}
+    assert len({Alarm(code, "6 hosts", count=6).key for code in codes}) == 5
+
+
+def test_trouble_of_the_data_comes_before_trouble_of_the_pace():
+    empty = DataWarning("empty-field", "book.price was never filled in 40 records", "book", subject="price")
+    resting = HostWork(5.0, 1, "a:80", 0.0, 1_009.0, 1, "HTTP 429")
+    found = judge(Situation(1_000.0, hosts={1: resting}, warnings=[empty]))
+    assert [alarm.code for alarm in found] == ["empty-field", "host-resting"]

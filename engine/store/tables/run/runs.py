@@ -296,6 +296,10 @@ class Drop(NamedTuple):
     ended: bool
     host: str | None = None
     """The host whose pages lack it; None: those of all, or of several."""
+    before: float = 0.0
+    """How often it was filled before, in each record: it recovers at half of that."""
+    hosts: tuple[int, ...] = ()
+    """The hosts, by id, whose pages alone lack it; empty: those of all."""
 
     @property
     def key(self) -> tuple[str, str, str | None]:

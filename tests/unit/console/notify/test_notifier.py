@@ -125,7 +125,10 @@ def test_the_end_is_told_at_once_with_what_is_gathered(teller: Notifier, clock: 
     start(teller, clock)
     teller.check([SLOW, EMPTY])
     teller.finish(EndedRun(exit_code=3, reason="disk full"), signalled_for=None, interrupted=lambda: False)
-    assert bodies()[1] == "run 3f2a ended, exit 3: disk full\n00:16:50 book.isbn empty"
+    assert str(bodies()[1]).splitlines() == [
+        "run 3f2a ended, exit 3: disk full", "00:16:50 book.isbn empty",
+        "stood at the end, since 00:16:40: a.example fails",
+    ]  # fmt: skip
     assert Sent.texts[1]["level"] == "failure"
     assert said == []
 
@@ -157,3 +160,29 @@ def test_lines_are_limited_and_cleaned(teller: Notifier) -> None:
     teller.check([evil])
     assert "\x1b" not in str(bodies()[-1])
     assert "secret" not in str(bodies()[-1])
+
+
+def test_what_an_earlier_start_told_is_not_told_again(clock: Clock, said: list[str]) -> None:
+    teller = Notifier(["json://h/"], Path("/srv/shop/data"), "3f2a", said.append, told=[SLOW, EMPTY])
+    for second in range(130):
+        clock.now = 100.0 + second
+        teller.check([] if second < 9 else [SLOW])
+    assert Sent.texts == [], "neither again, nor as healed: nobody saw the end of the other one"
+    for clock.now in (300.0, 306.0):
+        teller.check([])
+    assert bodies() == ["00:21:40 healed after 00:05:00: a.example fails"]
+
+
+def test_a_host_that_hangs_and_then_fails_has_one_trouble(teller: Notifier, clock: Clock) -> None:
+    start(teller, clock)
+    silent = replace(SLOW, code="host-silent", text="a.example is silent")
+    for clock.now in (170.0, 300.0):
+        teller.check([silent])
+    assert len(Sent.texts) == 1
+    many = Alarm("host-silent", "6 hosts are silent", count=6, members=(silent.key, "reach b.example:80"), since=1100.0)
+    other = replace(silent, host="b.example:80")
+    for now, found in ((301.0, [many]), (400.0, [silent, other]), (500.0, [])):
+        for clock.now in (now, now + 6):
+            teller.check(found)
+    assert "healed" not in f"{bodies()[:-1]}"
+    assert len(bodies()) == 3
