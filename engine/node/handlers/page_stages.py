@@ -3,6 +3,7 @@
 from msgspec import field
 
 from engine.http.redirects import build_target_request
+from engine.http.request import cookies_along
 from engine.http.response import redact_headers
 from engine.model.job import (
     HostPlan,
@@ -13,6 +14,7 @@ from engine.model.job import (
     document_key,
     landing_key,
     link_key,
+    scoped_key,
 )
 from engine.model.retry_policy import classify_status, no_page_reason, refused_reason
 from engine.node.db_access import DbAccess
@@ -194,7 +196,8 @@ def _find_landing(job: LeasedJob, page: VisitedPage) -> tuple[Landed, ...]:
     if page.url == job.url or not job.request.is_plain_get or not request.is_plain_get:
         return ()
     document = document_key(page.url, variant=request.variant)
-    key, page_key = landing_key(job.group, document), link_key(job.group, page.url)
+    key = landing_key(job.group, document)
+    page_key = scoped_key(link_key(job.group, page.url), cookies_along(job, job.group, page.url))
     return (Landed(key, page_key, has_own_values(job)),)
 
 
