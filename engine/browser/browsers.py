@@ -224,6 +224,11 @@ class PageClaim(Claim):
     had_company: bool = False
     """Whether another page had a place in its browser meanwhile."""
 
+    @property
+    def is_suspect(self) -> bool:
+        """Whether the end of its browser may be its fault or that of another page."""
+        return self.had_company and not self.is_alone
+
 
 class _BrowserPages(Pool[BrowserProcess, PageClaim]):
     """A browser has places for several pages."""

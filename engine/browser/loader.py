@@ -33,6 +33,10 @@ _MAX_NOTED = 1_000
 """Refusals of parts that are remembered, so that each is told once."""
 
 
+class _BrowserLost(Exception):
+    """The browser of a page is not well, and the page was not alone in it."""
+
+
 class RenderedResponse(FetchResponse):
     """The page that a browser loaded, with the files that it made."""
 
@@ -80,6 +84,8 @@ class BrowserLoader:
             async with self._pool.reserve(claim, urls.without_credentials(url)) as browser:
                 visit = await self._describe(rule, request, page, sends_cookies)
                 answer, waited = await browser.load(visit, rules, begin)
+                if isinstance(answer, NotRendered) and answer.is_broken and claim.is_suspect:
+                    raise _BrowserLost
                 if page.is_used_up or isinstance(answer, NotRendered):
                     raise self._explain(answer, request, page)
                 await share.grow(len(answer.body))
@@ -92,8 +98,8 @@ class BrowserLoader:
         try:
             try:
                 response = await render()
-            except WorkerEnded as death:
-                if death.is_late or not claim.had_company:
+            except (WorkerEnded, _BrowserLost) as death:
+                if not claim.is_suspect or (isinstance(death, WorkerEnded) and death.is_late):
                     raise
                 claim.is_alone = True  # whether this page or another one ended the browser: alone it costs itself
                 response = await render()

@@ -44,6 +44,8 @@ class PageTraffic:
         self._page: Page | None = None
         self._devtools: CDPSession | None = None
         self._main_frame = ""
+        self._document = ""
+        """The request of the document."""
         self.leads_to = ""
         """Another document, for which the page is left."""
         self.leaves = asyncio.Event()
@@ -80,7 +82,8 @@ class PageTraffic:
         devtools.on("Fetch.requestPaused", lambda event: self._judging.start(self._judge(devtools, event)))
         devtools.on("Network.loadingFinished", lambda event: self._finished(event["requestId"]))
         devtools.on("Network.loadingFailed", lambda event: self._finished(event["requestId"]))
-        devtools.on("Network.requestWillBeSent", lambda event: self._sent(event["requestId"]))
+        devtools.on("Network.requestWillBeSent", self._sent)
+        devtools.on("Network.responseReceivedExtraInfo", self._note_location)
         self._main_frame = (await devtools.send("Page.getFrameTree"))["frameTree"]["frame"]["id"]
         await devtools.send("Network.enable")
         await devtools.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
@@ -212,9 +215,21 @@ class PageTraffic:
             if self._devtools is not None:  # at once: a page that floods its driver hears nothing else
                 self._judging.start(_crash(self._devtools))
 
-    def _sent(self, number: str) -> None:
+    def _sent(self, event: dict[str, Any]) -> None:
+        number = event["requestId"]
+        if event.get("type") == "Document" and event.get("frameId") == self._main_frame:
+            self._document = number
         self.pending.add(number)
         self.last_request = monotonic()
+
+    def _note_location(self, event: dict[str, Any]) -> None:
+        """Note a redirect of the document that the browser does not follow, and so asks nothing for."""
+        if event["requestId"] != self._document or event.get("statusCode", 0) // 100 != 3:
+            return
+        location = next((value for name, value in event["headers"].items() if name.lower() == "location"), "")
+        with contextlib.suppress(ValueError):
+            if urlsplit(location).scheme not in ("", "http", "https"):
+                self.leads_to = self.leads_to or location
 
     def _finished(self, number: str) -> None:
         self.pending.discard(number)

@@ -36,6 +36,8 @@ _EMPTY_ERROR = "ERR_HTTP_RESPONSE_CODE_FAILURE"
 """The code of a document with an error status and no content."""
 _STAGES = {"load": "its load event did not come", "idle": "it did not become idle"}
 _CRASHED = "the page crashed, or needed more memory than the browser has (browser_memory)"
+_CLOSED_ITSELF = "the page closed itself"
+_CLOSED = (_CLOSED_ITSELF, "has been closed")
 _WITHOUT_CONTENT = (204, 205)
 _NO_DOCUMENT = "the browser shows no document of this URL: a file, or an answer without content"
 _FINAL = {
@@ -113,7 +115,10 @@ class PageVisit:
                 f"timeout after {self._clock.seconds:g} s: {self._stage}{''.join(became)}", is_broken=True
             )
         if isinstance(error, _Failed):
-            return self._fail(str(error), retryable=error.retryable, is_unanswered=error.is_unanswered)
+            text = str(error)
+            is_broken = any(mark in text for mark in _CLOSED)  # perhaps with its browser
+            more = {"retryable": error.retryable, "is_unanswered": error.is_unanswered, "is_broken": is_broken}
+            return self._fail(text, **more)
         if not isinstance(error, BrowserError):
             return self._fail(str(error), retryable=False)
         text = self._end or _describe(error)
@@ -159,7 +164,7 @@ class PageVisit:
         page.on("dialog", lambda dialog: self._tasks.start(_dismiss(dialog)))
         page.on("response", self._on_response)
         page.on("crash", lambda _: self._on_end(_CRASHED))
-        page.on("close", lambda _: self._on_end("the page closed itself"))
+        page.on("close", lambda _: self._on_end(_CLOSED_ITSELF))
         devtools = await context.new_cdp_session(page)
         await self._traffic.watch(page, devtools)
         response = await self._go(page)

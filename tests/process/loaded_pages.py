@@ -59,6 +59,18 @@ class PageLoads:
         """What each page becomes, loaded at once; a failure stands for itself."""
         return self._runner.run(self._load_all(urls, BrowserRule(**rule), OpenRules(verify=verify)))
 
+    def load_beside_one_given_up(self, url: str, other: str, **rule: Any) -> FetchResponse | FetchFailed:
+        """What a page becomes while another one in its browser is given up."""
+
+        async def load() -> FetchResponse | FetchFailed:
+            rules = OpenRules(verify=True)
+            first, second = [asyncio.create_task(self._load(one, BrowserRule(**rule), rules)) for one in (url, other)]
+            await asyncio.sleep(1.5)
+            second.cancel()
+            return await first
+
+        return self._runner.run(load())
+
     async def _load_all(
         self, urls: tuple[str, ...], rule: BrowserRule, rules: OpenRules
     ) -> list[FetchResponse | FetchFailed]:

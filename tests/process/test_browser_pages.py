@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from engine.model.step import BrowserAction
 
 from .certificates import Authority
 from .loaded_pages import PageLoads, page_loads
+from .project import until
 from .raw_server import RawServer
 from .shop_front import NEEDS_BROWSER
 from .site import Page, Request, Site, html, serve_site
@@ -145,11 +147,93 @@ def test_answers_of_all_sorts(pages: PageLoads, shop: Site) -> None:
     )
     assert "HTTP 401" in reason_of(auth)
     assert "there" in body_of(odd)
-    assert "ERR_EMPTY_RESPONSE" in reason_of(many), "a head has at most 128 kB"
+    assert reason_of(many) == "invalid HTTP response: more than 131,072 bytes of headers"
     assert "the browser shows no document of this URL" in reason_of(file)
     assert "the browser shows no document of this URL" in reason_of(empty)
     body_of(opened)
     assert len(pages.pool.pids) == 1
+
+
+@pytest.mark.parametrize(
+    "location", ["javascript:alert(1)", "view-source:http://a/", "ftp://a/b", "file:///etc/passwd"]
+)
+def test_a_redirect_to_no_page_of_the_web_says_so(pages: PageLoads, shop: Site, location: str) -> None:
+    shop["/away"] = Page("", 302, headers={"Location": location})
+    [answer] = pages.load(shop.url("/away"))
+    assert isinstance(answer, FetchResponse), answer.reason
+    assert answer.location_problem == f"redirect to a URL that is not http or https: {location}"
+
+
+FLOODS = {
+    "sockets": ("for (let i = 0; i < 3000; i++) new WebSocket('ws://' + location.host + '/' + i)", "100 sockets"),
+    "bodies": (
+        "setInterval(() => fetch('/', {method: 'POST', body: 'x'.repeat(3e5)}).catch(() => 0), 1)",
+        "it sent more than 1,000,000 bytes (max_body)",
+    ),
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_page_that_floods_ends_alone(pages: PageLoads, shop: Site, flood: str) -> None:
+    script, reason = FLOODS[flood]
+    shop["/flood"] = html(f"<script>{script}</script>")
+    body_of(pages.load(shop.url("/good"))[0])
+    [pid] = pages.pool.pids
+    bad, *good = pages.load(*[shop.url(path) for path in ("/flood", "/good", "/good")], wait=".item")
+    assert reason in reason_of(bad)
+    assert isinstance(bad, FetchFailed)
+    assert not bad.retryable
+    for answer in good:
+        body_of(answer)
+    assert pages.pool.pids == [pid], "the browser stays"
+
+
+SLOW = f"<script>setTimeout(() => document.body.insertAdjacentHTML('beforeend', '{GOOD}'), 3000)</script>"
+
+
+def test_pages_that_lose_their_browser_are_loaded_again_alone(tmp_path: Path, shop: Site) -> None:
+    shop["/slow"] = html(SLOW)
+    with page_loads(tmp_path) as pages:
+        shop.clear_log()
+        threading.Thread(target=lambda: until(lambda: shop.count("/slow") == 2, 60) and kill_all(tmp_path)).start()
+        for answer in pages.load(shop.url("/slow"), shop.url("/slow"), wait=".item"):
+            body_of(answer)
+        assert shop.count("/slow") == 4
+        shop.clear_log()
+        threading.Thread(target=lambda: until(lambda: shop.count("/slow") == 1, 60) and kill_all(tmp_path)).start()
+        [answer] = pages.load(shop.url("/slow"), wait=".item")
+        reason_of(answer)
+        assert shop.count("/slow") == 1, "what was alone has ended it"
+
+
+def kill_all(folder: Path) -> None:
+    for pid in children_of(folder, "--type=zygote", "run-driver"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_page_that_is_given_up_costs_no_other_page(tmp_path: Path, shop: Site) -> None:
+    shop["/slow"] = html(SLOW)
+    shop["/never"] = html("<p>never</p>")
+    shop.clear_log()
+    with page_loads(tmp_path) as pages:
+        body_of(pages.load_beside_one_given_up(shop.url("/slow"), shop.url("/never"), wait=".item"))
+        assert shop.count("/slow") == 1
+        [pid] = pages.pool.pids
+        body_of(pages.load(shop.url("/good"))[0])
+        assert pages.pool.pids == [pid]
+
+
+def test_a_stopped_browser_ends_with_its_process(tmp_path: Path, shop: Site) -> None:
+    with page_loads(tmp_path) as pages:
+        body_of(pages.load(shop.url("/good"))[0])
+        stopped = children_of(tmp_path, "--remote-debugging-pipe", "--type=")
+        assert stopped
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in pages.pool.pids:
+            os.kill(pid, signal.SIGKILL)
+        assert until(lambda: not children_of(tmp_path, ""), 10), children_of(tmp_path, "")
 
 
 def test_answers_without_an_end(tmp_path: Path) -> None:

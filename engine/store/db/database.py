@@ -10,11 +10,13 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from msgspec import Struct, json
+from msgspec import DecodeError, Struct, json
 
+from engine.errors import StorageError
 from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
 
 BUSY_SECONDS = 30.0
+DAMAGE_REMEDY = "Restore it from a copy, or use another --data directory."
 _ROWS_AT_ONCE = 1_000
 _R = TypeVar("_R", bound=Hashable)
 _PLAIN = {int, float, str, bytes, Any}
@@ -64,14 +66,30 @@ class Database(ABC):
         JSON, truth values and states become what the type of their field says. Raises TypeError for another name.
         """
         columns, rows = self.fetch(sql, parameters)
-        return _reader(kind, tuple([column[0] for column in columns]))(rows)
+        read = _reader(kind, tuple([column[0] for column in columns]))
+        try:
+            return read(rows)
+        except (ValueError, DecodeError) as error:
+            raise self._explain_value(error) from error
 
     def iterate(self, kind: type[_R], sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Iterator[_R]:
         """As `rows`, for more rows than fit in memory."""
         cursor = self.execute(sql, parameters)
         read = _reader(kind, tuple([column[0] for column in cursor.description]))
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-            yield from read(rows)
+            try:
+                structs = read(rows)
+            except (ValueError, DecodeError) as error:
+                raise self._explain_value(error) from error
+            yield from structs
+
+    def find_damage(self) -> str:
+        """What of the file is damaged, for people; empty: nothing that a check finds."""
+        return ""
+
+    def _explain_value(self, error: Exception) -> StorageError:
+        """The error for a stored value that is none: each was written by a version of this program."""
+        return StorageError(f"{self.path}: damaged (a stored value cannot be read: {error})", DAMAGE_REMEDY)
 
     def row(self, kind: type[_R], sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> _R | None:
         """The first row as `rows` gives it, or None."""

@@ -16,7 +16,7 @@ from typing import Any
 from engine.errors import CrawlError, StorageError, reason_of
 from engine.runtime.disk_space import is_full
 from engine.runtime.private_file import create_missing
-from engine.store.db.database import BUSY_SECONDS, Database
+from engine.store.db.database import BUSY_SECONDS, DAMAGE_REMEDY, Database
 from engine.store.db.file_header import APPLICATION_ID, SCHEMA_NUMBER
 from engine.store.db.retry_busy import DatabaseBusy, DiskFull, retry_busy
 
@@ -39,6 +39,10 @@ _PAGES_PER_STEP = 1_000
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 _CACHED_STATEMENTS = 512
 """More than a node uses, each in all chunk sizes: one that falls out is compiled again at every commit."""
+
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""Of a statement; the latter where a text in a damaged file, or in a message about it, is no UTF-8."""
+_DAMAGE_MARKS = ("malformed", "not a database", "Could not decode to UTF-8")
 
 
 class SqliteDatabase(Database):
@@ -125,14 +129,14 @@ class SqliteDatabase(Database):
         """A cursor on one statement. Raises DatabaseBusy, StorageError."""
         try:
             return self._connection.execute(sql, parameters)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._translate_error(error) from error
 
     def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement, one by one. Raises StorageError."""
         try:
             yield from self._connection.execute(sql)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._translate_error(error) from error
 
     def fetch(
@@ -142,7 +146,7 @@ class SqliteDatabase(Database):
         try:
             cursor = self._connection.execute(sql, parameters)
             return cursor.description, cursor.fetchall()
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._translate_error(error) from error
 
     def execute_values(
@@ -185,7 +189,7 @@ class SqliteDatabase(Database):
             with contextlib.closing(open_blob(table, column, row)) as blob:
                 for start in range(0, len(data), _BLOB_PIECE_BYTES):
                     blob.write(data[start : start + _BLOB_PIECE_BYTES])
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._translate_error(error) from error
 
     def _expand_values(self, sql: str, size: int, width: int) -> str:
@@ -206,6 +210,14 @@ class SqliteDatabase(Database):
 
     def _commit(self) -> None:
         self.execute("COMMIT")
+
+    def find_damage(self) -> str:
+        """As in Database."""
+        try:
+            [(said,)] = self.fetch("PRAGMA quick_check(1)")[1]
+        except StorageError as error:
+            return str(error.message)
+        return "" if said == "ok" else f"{self.path}: damaged ({said})"
 
     def checkpoint(self, seconds: float) -> bool:
         """Copy the write-ahead log into the file and empty it; False if others still read it after `seconds`.
@@ -337,10 +349,9 @@ class SqliteDatabase(Database):
         if "full" in text or name in _DISK_FULL_ERRORS or (is_unclear and is_full(self.path.parent)):
             said = text if "full" in text else f"the disk is full ({text})"
             return DiskFull(f"{self.path}: {said}", "Free some space on the disk. A crawl that runs waits for it.")
-        if "malformed" in text or "not a database" in text or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            return StorageError(
-                f"{self.path}: damaged ({text})", "Restore it from a copy, or use another --data directory."
-            )
+        is_corrupt = isinstance(error, UnicodeDecodeError) or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+        if is_corrupt or any(mark in text for mark in _DAMAGE_MARKS):
+            return StorageError(f"{self.path}: damaged ({text})", DAMAGE_REMEDY)
         if "readonly" in text or "unable to open" in text:
             return StorageError(f"{self.path}: {text}", "Check the permissions of the data directory.")
         return StorageError(f"{self.path}: {text}", "This is a bug in crawl-console or a disk error; see data/logs.")

@@ -79,7 +79,7 @@ class NodePool:
         if failure := self._spawner.failure or self.appender.failure:
             return failure
         if not any(c.role is Role.RUNNER for c in self.nodes) and not self.pending_runners:
-            return "no node is left: see data/logs"
+            return self._run.db.find_damage() or "no node is left: see data/logs"
         return None
 
     @property

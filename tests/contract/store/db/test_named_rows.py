@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 import pytest
 from msgspec import Struct
 
+from engine.errors import StorageError
 from engine.model.job import JobState
 from tests.contract.store.harness import StoreHarness
 
@@ -54,3 +55,13 @@ def test_a_column_without_a_field_is_refused(store: StoreHarness) -> None:
         store.db.rows(_Place, "SELECT 2 AS x, 3 AS z")
     with pytest.raises(TypeError, match="y"):
         store.db.rows(_Place, "SELECT 2 AS x")
+
+
+@pytest.mark.parametrize("tags", ['["t"', "{}", "\u00e4"])
+def test_a_stored_value_that_cannot_be_read_names_its_database(store: StoreHarness, tags: str) -> None:
+    select = _SELECT.partition("UNION")[0].replace('["t"]', tags)
+    with pytest.raises(StorageError, match=r"crawl\.db: damaged \(a stored value cannot be read: "):
+        store.db.rows(_Row, select)
+    with pytest.raises(StorageError, match="damaged"):
+        list(store.db.iterate(_Row, select))
+    assert store.db.find_damage() == ""
