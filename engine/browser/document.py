@@ -14,6 +14,7 @@ from playwright.async_api import CDPSession, Request, Response
 from playwright.async_api import Error as BrowserError
 
 from engine.extract.documents.json_value import MISSING, parse_guarded_json, parse_json
+from engine.extract.documents.page_states import Part, find_difference, size_of, write_states
 from engine.http.decode import decode
 from engine.model.retry_policy import REDIRECT_STATUSES
 from engine.model.step import BrowserRule
@@ -48,7 +49,8 @@ _CAPTURED = '\n<script type="application/json" data-capture="{name}" data-url="{
 """An answer that the page asked for, behind its document. Its `</` is written `<\\/`, which JSON reads as the same."""
 _PROBLEM = ' data-problem="{}"'
 """Why the answer is missing."""
-_MAX_CAPTURED = 100
+_MAX_CAPTURED = 1_000
+_MAX_STATES = 2_000
 _URL_CHARACTERS = 2_000
 _FIRST_ERROR = 400
 _LATE_SECONDS = 1.0
@@ -87,10 +89,14 @@ class Captures:
             urls.add(asked.url)
             asked = asked.redirected_from
         for name, pattern in self._patterns:
-            if len(self._answers) < _MAX_CAPTURED and any(map(pattern.fullmatch, urls)):
-                answer = _Captured(name, response.url[:_URL_CHARACTERS])
-                self._answers.append(answer)
+            if len(self._answers) > _MAX_CAPTURED or not any(map(pattern.fullmatch, urls)):
+                continue
+            answer = _Captured(name, response.url[:_URL_CHARACTERS])
+            self._answers.append(answer)
+            if len(self._answers) <= _MAX_CAPTURED:
                 self._reading.start(self._read(answer, response))
+            else:
+                answer.problem = f"a page keeps {_MAX_CAPTURED:,} answers; this one and those after it are lost"
 
     async def _read(self, answer: _Captured, response: Response) -> None:
         if response.status >= _FIRST_ERROR:
@@ -141,16 +147,54 @@ def to_pattern(text: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
 
 
-async def write_document(devtools: CDPSession, captures: Captures, *, frames: bool) -> bytes:
+class CollectedStates:
+    """The documents that a page was, for `collect`: each once in a row."""
+
+    def __init__(self, rule: BrowserRule, max_body: int) -> None:
+        self._has_frames = rule.frames
+        self._max_body = max_body
+        self._last: bytes | None = None
+        self.differences: list[list[Part]] = []
+        """Of each state to the one that followed it."""
+        self.size = 0
+        """Bytes of the differences, roughly."""
+
+    async def add(self, devtools: CDPSession) -> bytes:
+        """The document as it is now. Raises BrowserError, RenderedTooLarge."""
+        html = (await _write_html(devtools, self._max_body, frames=self._has_frames)).encode("utf-8", "replace")
+        if self._last is not None and html != self._last:
+            self.differences.append(find_difference(self._last, html))
+            self.size += size_of(self.differences[-1])
+        self._last = html
+        count = len(self.differences)
+        if count > _MAX_STATES or len(html) + self.size > self._max_body:
+            limit = f"{self._max_body:,} bytes (max_body)" if count <= _MAX_STATES else f"{_MAX_STATES:,} states"
+            raise RenderedTooLarge(f"`collect`: the page has had more than {limit}, after {count:,} changes")
+        return html
+
+
+async def write_document(
+    devtools: CDPSession, captures: Captures, states: CollectedStates | None, *, frames: bool
+) -> bytes:
     """The document of a page. `frames`: with those of its site. Raises BrowserError, RenderedTooLarge."""
-    tree = (await devtools.send("Page.getFrameTree"))["frameTree"]
-    site = _site(tree["frame"]["url"]) if frames else None
-    html = await _write_frame(devtools, tree, site, captures.max_body, whole=True)
-    body, limit = (html + await captures.write()).encode("utf-8", "replace"), captures.max_body
+    limit = captures.max_body
+    if states is None:
+        html = (await _write_html(devtools, limit, frames=frames)).encode("utf-8", "replace")
+    else:
+        html = await states.add(devtools)
+    body = html + (await captures.write()).encode("utf-8", "replace")
+    if states is not None and states.differences:
+        body = write_states(body, len(html), states.differences)
     if max(len(body), len(html) + captures.size) > limit:
         parts = "the document" if not captures.size else f"the document ({len(html):,}) with its captured answers"
         raise RenderedTooLarge(f"{parts} has more than {limit:,} bytes (max_body)")
     return body
+
+
+async def _write_html(devtools: CDPSession, limit: int, *, frames: bool) -> str:
+    tree = (await devtools.send("Page.getFrameTree"))["frameTree"]
+    site = _site(tree["frame"]["url"]) if frames else None
+    return await _write_frame(devtools, tree, site, limit, whole=True)
 
 
 async def _write_frame(devtools: CDPSession, tree: Any, site: str | None, limit: int, *, whole: bool) -> str:

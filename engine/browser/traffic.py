@@ -88,6 +88,11 @@ class PageTraffic:
         await devtools.send("Network.enable")
         await devtools.send("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
 
+    def go_again(self) -> None:
+        """The page that was left for its own URL is loaded once more, in a turn of its own."""
+        self.leads_to, self._documents, self.may_go_on = "", 0, False
+        self.leaves.clear()
+
     async def forbid_windows(self) -> None:
         """Have windows ask for nothing, before an action that may open one.
 

@@ -4,18 +4,20 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
-from playwright.async_api import Browser, BrowserContext, Page, Response
+from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Response
 from playwright.async_api import Error as BrowserError
 from playwright.async_api import TimeoutError as BrowserTimeout
 
-from engine.browser.document import Captures, RenderedTooLarge, write_document
+from engine.browser.document import Captures, CollectedStates, RenderedTooLarge, write_document
 from engine.browser.messages import MAX_COOKIES, MAX_TEXT, TLS, BrowserCookie, MadeFile, NotRendered, Rendered, Visit
 from engine.browser.page_cookies import from_playwright, to_playwright
+from engine.browser.repeats import InVain, Repeats
 from engine.browser.traffic import Ask, PageTraffic
 from engine.browser.visit_clock import VisitClock
 from engine.http.response import check_headers
@@ -25,10 +27,8 @@ from engine.runtime.task_set import TaskSet
 _VIEWPORT = (1280, 720)
 _IDLE_SECONDS = 0.5
 """Without a request, after which a page is idle."""
-_SCROLL_SECONDS = 0.25
-_STILL = 4
-"""So many times in a row nothing more came: that is the end."""
 _CLOSE_SECONDS = 5.0
+_MAX_RELOADS = 5
 _TEXT_CHARACTERS = 300
 _URL_CHARACTERS = 100
 _FIRST_ERROR = 400
@@ -75,6 +75,7 @@ class PageVisit:
         """What the page has not done yet."""
         self._traffic = PageTraffic(visit, ask, self._clock, self._on_end)
         self._captures = Captures(visit.rule, visit.max_body)
+        self._states = CollectedStates(visit.rule, visit.max_body) if visit.rule.collect else None
         self._has_come = False
         """Whether its document has been answered."""
         self._ended = asyncio.Event()
@@ -167,39 +168,53 @@ class PageVisit:
         page.on("close", lambda _: self._on_end(_CLOSED_ITSELF))
         devtools = await context.new_cdp_session(page)
         await self._traffic.watch(page, devtools)
-        response = await self._go(page)
-        if response is None:
-            return self._left()
-        self._has_come = True
-        if self._is_empty:
-            return await self._rendered(context, page, response, b"")
-        if not await self._is_html(response):
-            self._stage = "its end did not come"
-            body = await response.body()
-            return await self._rendered(context, page, response, body)
+        url, kept = self._visit.url, [_kept_of(self._select_own(self._visit.cookies), "")]
+        while True:
+            response = await self._go(page, url)
+            if response is not None:
+                self._has_come = True
+                if self._is_empty:
+                    return await self._rendered(context, page, response, b"")
+                if not await self._is_html(response):
+                    self._stage = "its end did not come"
+                    body = await response.body()
+                    return await self._rendered(context, page, response, body)
+                await self._settle(page, devtools, response)
+            if response is not None and not self._traffic.leads_to:
+                break
+            url, is_own = self._traffic.leads_to, _is_same(self._traffic.leads_to, self._visit.url)
+            # a site that lets a browser in once it has set something has it load the page again
+            if not is_own or len(kept) > _MAX_RELOADS:
+                return await self._left(context)
+            kept.append(await self._read_kept(context, page))
+            if kept[-1] == kept[-2]:
+                return await self._left(context)
+            self._traffic.go_again()
+        self._stage = "its scripts let nothing else run"
+        body = await write_document(devtools, self._captures, self._states, frames=self._visit.rule.frames)
+        rendered = await self._rendered(context, page, response, body)
+        wanted = self._visit.rule.files if response.status < _FIRST_ERROR else ()
+        made = [await self._make_file(page, name) for name in wanted]
+        files = tuple([one for one, _ in made])
+        return replace(rendered, files=files, body=b"".join([body, *[content for _, content in made]]))
+
+    async def _settle(self, page: Page, devtools: CDPSession, response: Response) -> None:
+        """Wait until the page is used, or left for another document."""
         works = [
-            self._use(page, is_error=response.status >= _FIRST_ERROR),
+            self._use(page, devtools, is_error=response.status >= _FIRST_ERROR),
             self._traffic.leaves.wait(),
             self._ended.wait(),
         ]
         tasks = [asyncio.ensure_future(work) for work in works]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if self._traffic.leads_to:
-                return self._left()
-            if self._end:
-                raise _Failed(self._end)
-            tasks[0].result()
+            if not self._traffic.leads_to:
+                if self._end:
+                    raise _Failed(self._end)
+                tasks[0].result()
         finally:
             for task in tasks:
                 task.cancel()
-        self._stage = "its scripts let nothing else run"
-        body = await write_document(devtools, self._captures, frames=self._visit.rule.frames)
-        rendered = await self._rendered(context, page, response, body)
-        wanted = self._visit.rule.files if response.status < _FIRST_ERROR else ()
-        made = [await self._make_file(page, name) for name in wanted]
-        files = tuple([one for one, _ in made])
-        return replace(rendered, files=files, body=b"".join([body, *[content for _, content in made]]))
 
     async def _make_file(self, page: Page, name: str) -> tuple[MadeFile, bytes]:
         """A file of the page. One that the browser cannot make leaves the page as it is."""
@@ -220,7 +235,7 @@ class PageVisit:
             return MadeFile(name, problem=f"it has {len(content):,} bytes, more than {most:,} ({setting})"), b""
         return MadeFile(name, len(content)), content
 
-    async def _use(self, page: Page, *, is_error: bool) -> None:
+    async def _use(self, page: Page, devtools: CDPSession, *, is_error: bool) -> None:
         """Wait for what the page must reach, and act on it. An error is judged by its status, however it looks."""
         if is_error:
             await self._reach(page, "load")
@@ -229,13 +244,19 @@ class PageVisit:
         self._traffic.may_go_on = True
         if self._visit.rule.actions:
             await self._traffic.forbid_windows()
+        repeats = Repeats(page, self._traffic, partial(self._keep_state, devtools))
         for number, action in enumerate(self._visit.rule.actions, 1):
-            await self._act(page, action, number)
+            await self._keep_state(devtools)
+            await self._act(page, repeats, action, number)
 
-    async def _go(self, page: Page) -> Response | None:
+    async def _keep_state(self, devtools: CDPSession) -> None:
+        if self._states is not None:
+            await self._states.add(devtools)
+
+    async def _go(self, page: Page, url: str) -> Response | None:
         """The response of the document; None: it leads to another one."""
         try:
-            return await page.goto(self._visit.url, wait_until="commit")
+            return await page.goto(url, wait_until="commit")
         except BrowserError as error:
             if self._traffic.leads_to:
                 return None
@@ -257,12 +278,13 @@ class PageVisit:
         if response.request.is_navigation_request() and response.frame.parent_frame is None:
             self._answer = response
 
-    def _left(self) -> Rendered:
+    async def _left(self, context: BrowserContext) -> Rendered:
         if len(self._traffic.leads_to) > MAX_TEXT:
             raise _Failed("it leads to a URL that is too long", retryable=False)
         return Rendered(
-            url=self._visit.url, status=302, headers=(), leads_to=self._traffic.leads_to, notes=self._traffic.notes
-        )
+            url=self._visit.url, status=302, headers=(), leads_to=self._traffic.leads_to, notes=self._traffic.notes,
+            cookies=tuple(await self._list_cookies(context)),
+        )  # fmt: skip
 
     async def _is_html(self, response: Response) -> bool:
         kind = (await response.header_value("content-type") or "text/html").partition(";")[0].strip().lower()
@@ -287,11 +309,21 @@ class PageVisit:
             cookies=tuple(await self._list_cookies(context)),
         )  # fmt: skip
 
+    async def _read_kept(self, context: BrowserContext, page: Page) -> list[str]:
+        """What the page finds again when it is loaded once more: cookies and storages."""
+        stored = ""
+        with contextlib.suppress(BrowserError):  # a page that has no document has no storage
+            stored = str(await page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])"))
+        return _kept_of(await self._list_cookies(context), stored)
+
     async def _list_cookies(self, context: BrowserContext) -> list[BrowserCookie]:
         """Those that the host of the page may set: those of other sites are not kept."""
-        host = urlsplit(self._visit.url).hostname or ""
         cookies = [from_playwright(one) for one in await context.cookies()]
-        return [one for one in cookies if one.belongs_to(host)][:MAX_COOKIES]
+        return self._select_own(cookies)[:MAX_COOKIES]
+
+    def _select_own(self, cookies: Sequence[BrowserCookie]) -> list[BrowserCookie]:
+        host = urlsplit(self._visit.url).hostname or ""
+        return [one for one in cookies if one.belongs_to(host)]
 
     async def _reach(self, page: Page, state: str) -> None:
         """Wait for a selector, `idle`, so many seconds, or an event of the page."""
@@ -306,18 +338,21 @@ class PageVisit:
         else:
             await page.wait_for_selector(state, state="attached")
 
-    async def _act(self, page: Page, action: BrowserAction, number: int) -> None:
+    async def _act(self, page: Page, repeats: Repeats, action: BrowserAction, number: int) -> None:
         self._stage = f"action {number} ({_title(action)}) was not done"
         left = max(0.1, self._clock.left)
         # what may be missing is waited for, for a part of the time that the page has left
         limit = min(left / 4, 3.0) if action.optional else left
         try:
-            async with self._clock.limit(limit):
-                if action.optional:
+            if action.optional:
+                async with self._clock.limit(limit):
                     await self._await_targets(page, action)
-                await self._do(page, action)
-        except (BrowserError, TimeoutError) as error:
-            text = f"timeout after {limit:g} s" if isinstance(error, TimeoutError) else _describe(error)
+                # cut short, a list would lack its end
+                limit = left if action.scroll or action.until else limit
+            async with self._clock.limit(limit):
+                await self._do(page, repeats, action)
+        except (BrowserError, TimeoutError, InVain) as error:
+            text = _describe(error) if isinstance(error, BrowserError) else str(error) or f"timeout after {limit:g} s"
             if not action.optional or _is_mistake(text):
                 text = f"action {number} ({_title(action)}): {text}"
                 raise _Failed(text, retryable=not _is_mistake(text)) from error
@@ -329,9 +364,11 @@ class PageVisit:
         for selector in (*action.fill, *action.select):
             await page.wait_for_selector(selector)
 
-    async def _do(self, page: Page, action: BrowserAction) -> None:
-        if action.click is not None:
+    async def _do(self, page: Page, repeats: Repeats, action: BrowserAction) -> None:
+        if action.click is not None and action.until is None:
             await page.click(action.click)
+        elif action.click is not None and action.until is not None:
+            await repeats.click(action.click, action.until)
         for selector, text in action.fill.items():
             await page.fill(selector, text)
         for selector, text in action.select.items():
@@ -339,30 +376,9 @@ class PageVisit:
         if action.press is not None:
             await page.keyboard.press(action.press)
         if action.scroll is not None:
-            await self._scroll(page, action.scroll.until)
+            await repeats.scroll(action.scroll.until)
         if action.wait is not None:
             await self._reach(page, action.wait)
-
-    async def _scroll(self, page: Page, until: str) -> None:
-        if until.isdigit():
-            for _ in range(int(until)):
-                await page.evaluate("window.scrollBy(0, window.innerHeight)")
-                await self._settle()
-            return
-        height, still = -1, 0
-        while still < _STILL:
-            if until != "end" and await page.query_selector(until) is not None:
-                return
-            await page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
-            await self._settle()
-            now = await page.evaluate("document.documentElement.scrollHeight")
-            still = still + 1 if now == height and not self._traffic.pending else 0
-            height = now
-        if until != "end":
-            raise _Failed(f"{until} did not come")
-
-    async def _settle(self) -> None:
-        await asyncio.sleep(_SCROLL_SECONDS)
 
 
 async def _dismiss(dialog: Any) -> None:
@@ -372,6 +388,15 @@ async def _dismiss(dialog: Any) -> None:
 async def _quietly(work: Awaitable[Any]) -> None:
     with contextlib.suppress(BrowserError):
         await work
+
+
+def _kept_of(cookies: Sequence[BrowserCookie], stored: str) -> list[str]:
+    texts = sorted(f"{one.domain} {one.path} {one.name}={one.value}" for one in cookies)
+    return [*texts, "" if stored == "[{},{}]" else stored]
+
+
+def _is_same(url: str, other: str) -> bool:
+    return url.partition("#")[0] == other.partition("#")[0]
 
 
 def _is_number(text: str) -> bool:

@@ -7,7 +7,10 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
 from engine.errors import quote_text
+from engine.extract.collected import CollectedRecords, count_records, iter_earlier
 from engine.extract.documents.json_expression import list_names
 from engine.extract.documents.markup import SPANS
 from engine.extract.fields.field_texts import ConverterSource, no_converters
@@ -32,7 +35,7 @@ from engine.extract.tables.table_rows import TableInvalid, TableRows
 from engine.late_regex import late_regex
 from engine.model.definition import DataDef, FilterRule
 from engine.model.link import PageBlocks
-from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
+from engine.model.record import NO_RECORDS, ExtractedLink, Extraction, RecordCounts, Rejection, to_text
 from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
@@ -195,11 +198,47 @@ class RecordExtractor:
         Without `block` the page is one record, even if all fields are missing. Raises `PageTooCostly`. `progress` is
         told about each field, and about the links. After `patience` seconds raises `OutOfTime`.
         """
-        if self._table is not None:
-            return self._read_table(Budget(page, context, patience, self._data_def.name), links_only=links_only)
         budget = Budget(page, context, patience, self._data_def.name)
+        if self._table is not None:
+            return self._read_table(budget, links_only=links_only)
+        if page.states is not None:
+            return self._collect(budget, progress, links_only=links_only)
         if page.kind == "csv":
             self._read_csv(page, budget)
+        return self._extract(budget, progress, links_only=links_only)
+
+    def _collect(self, budget: Budget, progress: RecordProgress | None, *, links_only: bool) -> Extraction:
+        """The records and links of all states of a page: each record and each link once."""
+        page, patience = budget.page, budget.time_budget
+        collected = CollectedRecords(self._data_def.key)
+        last = self._extract(budget, progress, links_only=links_only, collected=collected)
+        found = [last]
+        context = replace(budget.context, explains_links=False)
+        for state in iter_earlier(page):
+            patience.check_patience()
+            collected.end_state()
+            earlier = Budget(state, context, patience.patience_left, self._data_def.name)
+            found.append(self._extract(earlier, progress, links_only=links_only, collected=collected))
+        by_key = {link.key: link for extraction in reversed(found) for link in extraction.links}
+        kept, more = limit_links([by_key.values()], self._max_links)
+        records = collected.merge()
+        rejections = [record.rejection for record in records if record.rejection is not None]
+        failed = dict.fromkeys(one for extraction in found for one in extraction.rejected if one.field in ("", "links"))
+        return Extraction(
+            data_def=self._data_def.name,
+            rows=tuple([record.row for record in records if record.row]),
+            links=tuple(kept),
+            rejected=(*rejections, *failed),
+            dropped_links=max(extraction.dropped_links for extraction in found) + more,
+            counts=NO_RECORDS if links_only else count_records(records, self._counted),
+        )
+
+    def _extract(
+        self, budget: Budget, progress: RecordProgress | None, *, links_only: bool,
+        collected: CollectedRecords | None = None,
+    ) -> Extraction:  # fmt: skip
+        """The records and links of one document. `collected`: gets the records, too, with their keys."""
+        page, context = budget.page, budget.context
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
         missing = dict.fromkeys(self._counted, 0)
@@ -215,9 +254,13 @@ class RecordExtractor:
                 row = self._read_row(unread, scope, budget)
                 if self._filters and any(rule.drops(row, budget.time_budget) for rule in self._filters):
                     filtered += 1
+                    if collected is not None:
+                        collected.add_filtered(row)
                     continue
                 if row:
                     rows.append(row)
+                if collected is not None:
+                    collected.add_row(row, budget.missing)
                 if record_links is not None:
                     if progress is not None:
                         progress.enter_links()
@@ -227,6 +270,10 @@ class RecordExtractor:
                 for _, read in unread:  # also counts missing ones
                     with suppress(RecordRejected):
                         read(scope, budget)
+                if collected is not None:
+                    absent = [*budget.missing]
+                    collected.add_rejected(self._read_key(scope, budget), rejected[-1], absent)
+                    budget.missing[:] = absent
             for name in budget.missing:
                 missing[name] += 1
         if progress is not None:
@@ -272,6 +319,15 @@ class RecordExtractor:
         for name, read in unread:
             row[name] = read(scope, budget)
         return row
+
+    def _read_key(self, scope: Scope, budget: Budget) -> dict[str, Any]:
+        """The fields of the key that a rejected record has."""
+        values: dict[str, Any] = {}
+        for name, read in self._reads:
+            if name in self._data_def.key:
+                with suppress(RecordRejected):
+                    values[name] = read(scope, budget)
+        return values
 
     def _find_links(
         self, budget: Budget, record_links: PageRecordLinks | None

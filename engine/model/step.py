@@ -86,6 +86,14 @@ class BrowserAction(Struct, frozen=True, kw_only=True):
         Text | None, DefKey("A selector that must match, idle, or seconds.", examples=(".row", "idle", 2))
     ] = None
     optional: Annotated[bool, DefKey("Whether the page goes on where this cannot be done; default false.")] = False
+    until: Annotated[
+        Text | None,
+        OMIT_DEFAULT,
+        DefKey(
+            "Of `click`, again and again: gone, until the element is; a number: at most so often; a selector.",
+            examples=("gone", 5, ".last"),
+        ),
+    ] = None
 
 
 class Capture(Struct, frozen=True, kw_only=True):
@@ -118,6 +126,11 @@ class BrowserRule(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     actions: Annotated[tuple[BrowserAction, ...], DefKey("What is done on the page then, in this order.")] = ()
+    collect: Annotated[
+        bool,
+        OMIT_DEFAULT,
+        DefKey("Whether records count that the page had before or between its actions, too, each once by its `key`."),
+    ] = False
     block: Annotated[
         tuple[Text, ...],
         Shape.ITEM_OR_LIST,

@@ -46,6 +46,21 @@ const more = async () => {{
 }};
 new IntersectionObserver(seen => {{ if (seen[0].isIntersecting) more(); }}).observe(end);
 </script>"""
+_WINDOW = f"""<ul id=list style='box-sizing:border-box;height:8600px'></ul><script>{_ADD}
+const known = [];
+const draw = async () => {{
+    const first = Math.max(0, Math.floor((scrollY - list.offsetTop) / 200)), last = first + 5;
+    while (known.length < last) {{
+        const answer = await load(known.length);
+        known.push(...answer.teas);
+        if (answer.next === null) break;
+    }}
+    list.replaceChildren();
+    list.style.paddingTop = first * 200 + 'px';
+    add(known.slice(first, last));
+}};
+addEventListener('scroll', draw); draw();
+</script>"""
 _CATALOGUE = f"""<ul id=list></ul><button id=more hidden>More teas</button>
 <div id=consent style='position:fixed;inset:0;background:white'><button id=accept>Accept</button></div>
 <script>{_ADD}
@@ -71,7 +86,7 @@ SHELVES = 3
 
 def serve_scripted(site: Site) -> None:
     """Put the pages on a site of the tests."""
-    site["/wall"], site["/catalogue"] = html(_WALL), html(_CATALOGUE)
+    site["/wall"], site["/catalogue"], site["/window"] = html(_WALL), html(_CATALOGUE), html(_WINDOW)
     site.fallback = _answer
     for number in range(1, SHELVES + 1):
         site[f"/shelf/{number}"] = html(_SHELF)
@@ -115,5 +130,6 @@ def _stocked(shop: Shop) -> Iterable[Row]:
 BROWSER_RECIPES = (
     Recipe("wall", "Infinite scroll", "tea", _teas),
     Recipe("consent", "A consent banner and “load more”", "tea", _teas),
+    Recipe("window", "A list that keeps only what is in view", "tea", _teas),
     Recipe("behind", "The JSON behind a page", "stocked", _stocked),
 )

@@ -15,7 +15,7 @@ from engine.model.stored_form import SourcePosition
 from engine.runtime.extras import has_extra, install_hint
 
 _NAME = late_regex(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_MODIFIERS = frozenset({"optional"})
+_MODIFIERS = frozenset({"optional", "until"})
 _ACTIONS = [name for name in BrowserAction.__struct_fields__ if name not in _MODIFIERS]
 
 
@@ -41,6 +41,7 @@ def check(root: YamlNode, chains: Chains, problems: Problems) -> None:
         if browser is not None:
             _check_rule(browser, problems)
             _check_files(root, group.node, browser, problems)
+            _check_collect(root, group.node, browser, problems)
     if has_browser:
         _check_hosts(root, problems)
     _check_captures(root, problems)
@@ -83,11 +84,32 @@ def _check_files(root: YamlNode, group: YamlNode, browser: YamlNode, problems: P
             problems.add(browser.key_place(name), "no-effect", message)
 
 
+def _check_collect(root: YamlNode, group: YamlNode, browser: YamlNode, problems: Problems) -> None:
+    """Check that the records of several states can be told apart."""
+    if browser.text_of("collect") != "true":
+        return
+    if not browser.list_of("actions"):
+        message = "`collect` keeps what the page shows between its actions; add `actions`, or remove it"
+        problems.add(browser.key_place("collect"), "no-effect", message)
+    data_defs = {name: entry.node for name, entry in root.entries_of("dataDefs")}
+    for name in dict.fromkeys([data_def_of(task) for _, task in iter_tasks(group)]):
+        data_def = data_defs.get(name or "")
+        query = None if data_def is None else data_def.get("query")
+        if data_def is None or query is None or not data_def.get("fields") or data_def.get("key"):
+            continue
+        if any(query.get(part) is not None for part in ("block", "table")):
+            message = f"`collect` needs the fields that tell the records of '{name}' apart: write `key: [FIELD]`"
+            problems.add(query.place, "no-key", message)
+
+
 def _check_action(action: YamlNode, problems: Problems) -> None:
     given = [key for key in action.entries if key not in _MODIFIERS]
     if action.kind == "mapping" and len(given) != 1:
         text = f"{', '.join(given)} are several" if given else "it does nothing"
         problems.add(action.place, "bad-action", f"an action has one of {', '.join(_ACTIONS)}; {text}")
+    elif action.get("until") is not None and action.get("click") is None:
+        message = "`until` beside an action repeats a `click`; that of a scroll stands in it: {scroll: {until: end}}"
+        problems.add(action.key_place("until"), "bad-action", message)
 
 
 def _check_hosts(root: YamlNode, problems: Problems) -> None:

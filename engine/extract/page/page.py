@@ -13,6 +13,7 @@ from engine.errors import CrawlError
 from engine.extract.documents.json_ld import read_json_ld
 from engine.extract.documents.json_value import MISSING, parse_json, read_json_lines
 from engine.extract.documents.markup import Markup
+from engine.extract.documents.page_states import PageStates
 from engine.extract.documents.templates import SHADOW, open_shadow_roots
 from engine.model.record import PageWarning
 from engine.urls import QueryStripper
@@ -133,6 +134,8 @@ class Page:
         """Documents inside the page, and results of selectors on all of it, by what selects them."""
         self.outer: ref[Page] | None = None
         """Of a document inside a page: that page."""
+        self.states: PageStates | None = None
+        """The states that it went through in a browser that collects them."""
         self.damaged = 0
         """Bytes that are invalid in its encoding, and were replaced."""
         self.said_encoding = ""

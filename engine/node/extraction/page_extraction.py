@@ -17,6 +17,7 @@ from engine.extract.documents.document_types import (
     find_document_type,
 )
 from engine.extract.documents.json_value import MISSING, make_encodable, parse_guarded_json, parse_json
+from engine.extract.documents.page_states import split_states
 from engine.extract.links.links import limit_links
 from engine.extract.page.canonical import find_canonical
 from engine.extract.page.context import Context
@@ -324,6 +325,9 @@ def parse_page(
             text, kind = text[feed:], "xml"
         elif kind == "html" and is_xml_type(content_type):
             text = to_html(text)
+    states = None
+    if kind == "html":
+        text, states = split_states(text)
     page = page_class(
         url=url,
         text=text,
@@ -334,6 +338,7 @@ def parse_page(
         only_tree=only_tree,
         encoding=sent_codec(document, content_type),
     )
+    page.states = states
     if value is not MISSING:
         page.data = value
     if guard:
