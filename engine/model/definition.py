@@ -318,17 +318,12 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
         ),
     ] = False
     redirects: Annotated[
-        Literal["linked"] | None,
-        OMIT_DEFAULT,
-        DefKey("With linked, pages that redirect to a URL that no link of the group leads to are skipped."),
+        Literal["linked"] | None, OMIT_DEFAULT, DefKey("With linked, redirects to where no link leads are skipped.")
     ] = None
     confirm_end: Annotated[
         bool,
         OMIT_DEFAULT,
-        DefKey(
-            "Whether a page that would end its chain by being empty is asked for once more; default true.",
-            name="confirmEnd",
-        ),
+        DefKey("Whether an empty end of a chain is asked for once more; default true.", name="confirmEnd"),
     ] = True
     recrawl: Annotated[
         Recrawl | None, DefKey("How often pages are asked for again, by how often each has changed.")

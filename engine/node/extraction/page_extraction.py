@@ -24,7 +24,7 @@ from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageKind
 from engine.extract.page.patterns import TimeBudget
 from engine.extract.page.refresh import find_refresh
-from engine.extract.page.script_redirect import ScriptRedirect, find_script_redirect
+from engine.extract.page.script_redirect import ScriptRedirect, find_script_redirect, may_be_script_redirect
 from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.select.page_blocks import read_blocks, read_digest, read_form_page
@@ -178,9 +178,9 @@ def apply_data_defs(
                 counts.append((index, extraction.counts))
             if extraction.failure:
                 results.append((index, failed_parser(extraction.failure)))
-    if context.skips_scripted and not any(links) and data_defs:
-        scripted = find_script_redirect(page)
-        if scripted is not None and not _has_values(page, found):
+    if context.skips_scripted and data_defs and may_be_script_redirect(page) and not any(links):
+        scripted = None if _has_values(page, found) else find_script_redirect(page)
+        if scripted is not None:
             name = data_defs[0][0].name
             text = f"{name}: only the script of {page.url} leaves it: it {scripted.shown}. Such pages are skipped;"
             page.warn(name, "", "script-redirect", f"{text} `loader: browser` runs it{_advise(scripted)}")
