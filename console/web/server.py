@@ -145,12 +145,11 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _end_logins(self) -> None:
-        """With another token, end what was let in by the one before, such as streams."""
+        """With another token, end the streams that the one before let in."""
         before, self._token = self._token, self._access.token()
         if before != self._token:
             for connection in list(self.server_state.connections):
-                if connection.transport.get_extra_info("socket").family != socket.AF_UNIX:
-                    connection.transport.abort()
+                _end_answer(connection)
 
     def _end_stalled(self, now: float) -> None:
         stalls = {}
@@ -163,6 +162,14 @@ class _Server(uvicorn.Server):
             if now - stalls[connection][1] > (_READ_SECONDS if what == "read" else _REQUEST_SECONDS):
                 connection.transport.abort()
         self._stalls = stalls
+
+
+def _end_answer(connection: Any) -> None:
+    """End a connection that is being answered; not one by the Unix socket, where nobody logs in."""
+    cycle, client = connection.cycle, connection.transport.get_extra_info("socket")
+    is_answered = cycle is not None and cycle.response_started and not cycle.response_complete
+    if is_answered and client.family != socket.AF_UNIX:
+        connection.transport.abort()
 
 
 def _stall_of(connection: Any) -> str:

@@ -27,9 +27,9 @@ class TokenFile:
         self._token = _read(path)
 
     def current(self) -> str:
-        """The token that the file holds now; empty: it cannot be used."""
+        """The token that the file holds now; empty: it cannot be used. Where its folder is away, it is the last one."""
         stamp = _stamp(self.path)
-        if stamp != self._stamp:
+        if stamp != self._stamp and (stamp is not None or self.path.parent.exists()):
             self._stamp, before = stamp, self._token
             try:
                 self._token = _read(self.path)

@@ -301,6 +301,27 @@ def test_metrics_are_those_of_the_status(project: Project, library: Library, tmp
     server.stop()
 
 
+@pytest.mark.quick
+def test_another_token_ends_streams_and_logins_at_once(project: Project) -> None:
+    server = WebServer(project)
+    path = project.data / "serve.token"
+    with server.client.stream("GET", "/events") as answer:
+        chunks = answer.iter_raw()
+        next(chunks)
+        path.write_text("another-token-of-the-tests\n")
+        assert server.client.get("/status.json").status_code == 401
+        with pytest.raises(httpx.RemoteProtocolError):
+            for _ in chunks:
+                pass
+    new = {"Authorization": "Bearer another-token-of-the-tests"}
+    assert server.client.get("/status.json", headers=new).status_code == 200
+    path.write_text("")
+    for headers in (new, {"Authorization": "Bearer"}):
+        assert server.client.get("/status.json", headers=headers).status_code == 503
+    assert server.running.err.count("nobody gets in: ") == 1
+    server.stop()
+
+
 def metrics_of(server: WebServer) -> dict[Any, float]:
     from prometheus_client.parser import text_string_to_metric_families
 

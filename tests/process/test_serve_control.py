@@ -47,7 +47,7 @@ def test_commands_do_what_those_of_the_command_line_do(
     assert (paused.status_code, paused.json()) == (200, {"ok": True, "text": "intake paused: jobs in flight finish"})
     assert (project.status()["paused"], project.status()["paused_by"]) == ("operator", "web 127.0.0.1")
     assert "PAUSED: operator (web 127.0.0.1)" in project.run_with_data("status").out
-    assert until(lambda: "PAUSED by web 127.0.0.1" in serve.client.get("/crawl").text)
+    assert until(lambda: "  by web 127.0.0.1" in serve.client.get("/crawl").text)
     assert serve.command("scale", count=3, most=4).json()["ok"]
     host = site.url("/").partition("://")[2].rstrip("/")
     assert "delay 0 s, concurrency 3" in serve.command("host", host=host, concurrency=3).json()["text"]

@@ -89,6 +89,20 @@ def test_the_file_is_read_again_when_it_changes(tmp_path):
     assert (file.current(), len(said)) == ("fedcba9876543210", count), "it is told once"
 
 
+def test_a_folder_that_is_away_takes_no_token_with_it(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write(folder / "token", "0123456789abcdef")
+    file = load_token(folder / "token", [])
+    folder.rename(tmp_path / "moved")
+    assert file.current() == "0123456789abcdef"
+    folder.mkdir()
+    assert file.current() == ""
+    folder.rmdir()
+    (tmp_path / "moved").rename(folder)
+    assert file.current() == "0123456789abcdef"
+
+
 def write(path, text, mode=0o600):
     path.write_text(text)
     path.chmod(mode)
