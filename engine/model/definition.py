@@ -82,10 +82,9 @@ class Field(Struct, frozen=True, kw_only=True):
     ] = "text"
     largest: Annotated[bool, DefKey("Of `attribute: srcset`, take the largest candidate; default false.")] = False
     header: Annotated[
-        Literal["columns"] | None,
+        Literal["columns"] | None, OMIT_DEFAULT,
         DefKey("Of `type: table`: the headings stand in the first column, and each further one is an object."),
-        OMIT_DEFAULT,
-    ] = None
+    ] = None  # fmt: skip
     whitespace: Annotated[Literal["keep"] | None, DefKey("With keep, white space stays as it is in the document.")] = (
         None
     )
