@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from console.crawl.source import DataSource, LogLines
 from console.filter_syntax import parse, parse_hosts, quote_value
-from console.format import format_count
+from console.format import format_count, format_date_time
 from console.web.answers import crawls_of
 from console.web.pages.charts import draw_charts
 from console.web.pages.events import SEARCH_SECONDS, log_lines, without_current
@@ -139,15 +139,15 @@ async def overview(request: Request) -> Response:
     nothing_wrong = NO_ALARM if view.error is None else "not readable"
     now = view.read_at if view.error is not None else time.time()
     history = without_current(history, top.alarms)
-    alarms = [*(alarm_row(alarm, now - alarm.since) for alarm in top.alarms),
-              *(event_row(id_, event, now) for id_, event in reversed(history))]  # fmt: skip
+    alarms = [*(_with_date(alarm_row(alarm, now - alarm.since), alarm.since) for alarm in top.alarms),
+              *(_with_date(event_row(id_, event, now), event.at) for id_, event in reversed(history))]  # fmt: skip
     hosts = sorted(snapshot.hosts, key=host_rank)[:_SHOWN_HOSTS]
     control = crawls_of(request).control and top.is_live
     sequences = sequence_rows(view.poll)[:_SHOWN_SEQUENCES]
     is_over = run is not None and not run.state.is_open
     none_yet, no_rows = ("none", "nothing was extracted") if is_over else ("none yet", "nothing yet")
     grids = {
-        "alarms": grid("alarms", "Alarms", ALARM_COLUMNS, alarms, nothing_wrong, minor=("SINCE",),
+        "alarms": grid("alarms", "Alarms", ALARM_COLUMNS, alarms, nothing_wrong,
                        buttons=_alarm_buttons if control else None),
         "nodes": grid(
             "nodes", "Nodes", NODE_COLUMNS, node_rows(view.poll), "no nodes",
@@ -441,6 +441,12 @@ def _sequence_buttons(row: Row) -> Sequence[Button]:
         return ()
     name = "resume" if sequence.paused else "pause"
     return (Button(name.capitalize(), name, {"sequence": f"{sequence.group}@{sequence.host}"}),)
+
+
+def _with_date(row: Row, since: float) -> Row:
+    """An alarm with the moment when it began, besides how long that is ago."""
+    state, (age, role), *rest = row.cells
+    return replace(row, cells=(state, (f"{format_date_time(since)[5:16]}, {age}", role), *rest)) if since else row
 
 
 def _alarm_buttons(row: Row) -> Sequence[Button]:
