@@ -46,13 +46,20 @@ def load_token(
 ) -> TokenFile:  # fmt: skip
     """The given file with a token, else that in a data dir, which is made if there is none.
 
-    Raises UsageError if the file cannot be used as a secret, StorageError if it cannot be read or made.
+    Raises UsageError if the file cannot be used as a secret, or no data dir exists for one; StorageError if it cannot
+    be read or made.
     """
     if given is not None:
         return TokenFile(given, say)
     found = next((folder / TOKEN_NAME for folder in folders if (folder / TOKEN_NAME).exists()), None)
     if found is None:
-        found = next((folder for folder in folders if folder.is_dir()), folders[0]) / TOKEN_NAME
+        folder = next((folder for folder in folders if folder.is_dir()), None)
+        if folder is None:
+            raise UsageError(
+                f"{folders[0]}: no such data directory",
+                "A crawl makes it. To serve before the first one, make it by hand, or give --token-file FILE.",
+            )
+        found = folder / TOKEN_NAME
         _create(found)
     return TokenFile(found, say)
 
@@ -70,7 +77,6 @@ def _create(path: Path) -> None:
     """Make the file whole or not at all; one that another process made meanwhile stays."""
     draft = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(create_draft(draft), "wb") as file:
             file.write(f"{secrets.token_urlsafe(32)}\n".encode())
             file.flush()

@@ -15,7 +15,14 @@ def loaded(folders):
     return file.current(), file.path
 
 
+def test_no_folder_is_made_for_a_token(tmp_path):
+    with pytest.raises(UsageError, match="tpyo: no such data directory"):
+        loaded([tmp_path / "tpyo"])
+    assert not (tmp_path / "tpyo").exists()
+
+
 def test_a_token_is_made_once_for_its_owner_alone(tmp_path):
+    (tmp_path / "data").mkdir()
     token, path = loaded([tmp_path / "data"])
     assert path == tmp_path / "data/serve.token"
     assert path.stat().st_mode & 0o777 == 0o600
