@@ -17,6 +17,7 @@ class WebServer:
         """It serves the data dir of the project, or others, on any free port."""
         # relative: `Project.assert_clean` looks for processes of the crawl by the path of its folder
         names = [os.path.relpath(folder, project.folder) for folder in data or (project.data,)]
+        (data or (project.data,))[0].mkdir(mode=0o700, parents=True, exist_ok=True)
         folders = [word for name in names for word in ("--data", name)]
         self.running: Running = project.start_command("serve", "--port", "0", *arguments, *folders)
         assert until(lambda: "\n" in self.running.out or self.running.exited), "it does not start"
