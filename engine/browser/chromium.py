@@ -29,7 +29,7 @@ from engine.browser.messages import (
     decode_question,
     encode,
 )
-from engine.browser.process_tree import MemoryWatch, end_processes, start_guard, tree_bytes
+from engine.browser.process_tree import end_processes, start_guard, tree_bytes
 from engine.browser.visit import PageVisit
 from engine.processes.child_limits import become_first_victim
 from engine.processes.frames import PREFIX, encode_frame
@@ -60,8 +60,6 @@ _LEFT_OUT = ("--disable-popup-blocking",)
 """Arguments of playwright: scripts open no windows by themselves, without an action of the defs."""
 _HEALTH_SECONDS = 20.0
 """A browser that opens no page within them is replaced."""
-_WATCH_SECONDS = 0.2
-"""Between two looks at its memory."""
 
 
 _SHORT = Path("/proc/self/cwd")
@@ -160,7 +158,6 @@ class BrowserChild:
             return NotRendered(text=f"the browser does not start: {error.filename}: {error.strerror}", is_broken=True)
         except Exception as error:  # playwright raises others than its own where the driver dies
             return NotRendered(text=describe_start(str(error)), is_broken=True)
-        self._tasks.start(self._watch_memory(launch.memory))
         return BrowserReady(opened)
 
     async def _open(self, launch: Launch) -> str:
@@ -168,7 +165,7 @@ class BrowserChild:
         self._profiles, self._shows = launch.profiles, launch.shows
         Path(launch.profiles).mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chdir(launch.profiles)
-        start_guard(str(Path(launch.profiles).resolve()))
+        start_guard(str(Path(launch.profiles).resolve()), launch.memory)
         # the reports of crashes lie in the folder of the configuration
         os.environ["TMPDIR"] = os.environ["XDG_CONFIG_HOME"] = str(_SHORT if _SHORT.exists() else launch.profiles)
         self._playwright = await async_playwright().start()
@@ -183,14 +180,6 @@ class BrowserChild:
         await context.close()
         self._agent = own.replace("HeadlessChrome", "Chrome")
         return str(browser.version)
-
-    async def _watch_memory(self, limit: int) -> None:
-        """End a page where the browser has more memory than it may."""
-        watch = MemoryWatch(os.getpid(), limit)
-        while True:
-            await asyncio.sleep(_WATCH_SECONDS)
-            if self._visits:
-                watch.look()
 
     async def _quit(self) -> BrowserReady:
         with contextlib.suppress(BrowserError, TimeoutError):

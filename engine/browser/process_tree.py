@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 import time
 from pathlib import Path
@@ -12,8 +13,10 @@ _SETTLE_SECONDS = 1.0
 """After a page was ended, its memory needs so long to be free."""
 _GROWTH = 1.05
 """What stays above the limit, though a page was ended, must grow so much before another one is."""
-_TREE_SECONDS = 1.0
-"""For which the list of processes is kept."""
+_LOOK_SECONDS, _TREE_SECONDS = 0.2, 1.0
+"""Between two looks, and between two lists of the processes."""
+_DRIVER_SHARE, _DRIVER_BYTES = 0.25, 400_000_000
+"""Of the limit, or so many: more for the driver and this process is what a page has sent to them."""
 _GUARD_SECONDS, _GUARD_PAUSE, _EMPTY_LOOKS = 2.5, 0.1, 3
 
 
@@ -25,6 +28,8 @@ class MemoryWatch:
         self._limit = self._bar = limit
         self._pids: list[int] = []
         self._listed_at = self._ended_at = float("-inf")
+        self._drivers: list[int] = []
+        """The processes of this program and of the driver."""
         self._ticks: dict[int, int] = {}
         """CPU time of each process when it was listed."""
 
@@ -34,22 +39,26 @@ class MemoryWatch:
         if now - self._listed_at > _TREE_SECONDS:
             self._listed_at, self._pids = now, list_tree(self._root)
             self._ticks = {pid: _cpu_ticks(pid) for pid in self._pids}
+            self._drivers = [pid for pid in self._pids if pid == self._root or _has_argument(pid, b"run-driver")]
         sizes = _sizes_of(self._pids)
         size = _total(sizes)
+        drivers = sum(sizes[pid][0] for pid in self._drivers if pid in sizes)
+        if drivers > max(_DRIVER_BYTES, _DRIVER_SHARE * self._limit):
+            size = max(size, self._limit) + drivers  # before it is the greater part of all
         if size <= self._limit:
             self._bar = self._limit
         elif size > self._bar and now - self._ended_at > _SETTLE_SECONDS:
             sizes = _sizes_of(list_tree(self._root))
             self._ended_at, self._bar = now, int(max(self._limit, size) * _GROWTH)
-            self._end_page(sizes)
+            self._end_page(sizes, drivers)
 
-    def _end_page(self, sizes: dict[int, tuple[int, int]]) -> None:
+    def _end_page(self, sizes: dict[int, tuple[int, int]], size_of_drivers: int) -> None:
         """Kill the largest process of pages; where another process is larger, the busiest: it makes that one grow."""
-        pages = [pid for pid in sizes if _is_page(pid)]
+        pages = [pid for pid in sizes if _has_argument(pid, b"--type=renderer")]
         if not pages:
             return
         largest = max(sizes, key=lambda pid: sizes[pid][0])
-        if largest not in pages:
+        if largest not in pages or size_of_drivers > sizes[largest][0]:
             largest = max(pages, key=lambda pid: (_cpu_ticks(pid) - self._ticks.get(pid, 0), sizes[pid][0]))
         with contextlib.suppress(OSError):
             os.kill(largest, signal.SIGKILL)
@@ -81,10 +90,11 @@ def list_tree(root: int) -> list[int]:
     return found
 
 
-def start_guard(folder: str) -> None:
-    """Fork a process that waits for the end of this one, and kills what is left: a stopped browser hears of nothing.
+def start_guard(folder: str, limit: int) -> None:
+    """Fork a process that watches the memory of the browser, and kills what is left after the end of this one.
 
-    It knows them by the folder that they work in, and by their sessions.
+    This process may be busy with what a page sends, and a stopped browser hears of nothing. The guard knows what is
+    left by the folder that it works in, and by its session.
     """
     root = os.getpid()
     if not _list_all():
@@ -102,8 +112,9 @@ def start_guard(folder: str) -> None:
         set_process_name("browser-guard")
         close_inherited_files({reader})
         os.set_blocking(reader, True)
-        while os.read(reader, 1):
-            pass
+        watch = MemoryWatch(root, limit)
+        while not select.select([reader], [], [], _LOOK_SECONDS)[0] or os.read(reader, 1):
+            watch.look()
         _end_all({root}, folder)
     finally:
         os._exit(0)
@@ -152,9 +163,9 @@ def _cpu_ticks(pid: int) -> int:
     return 0
 
 
-def _is_page(pid: int) -> bool:
+def _has_argument(pid: int, argument: bytes) -> bool:
     with contextlib.suppress(OSError):
-        return b"--type=renderer" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return argument in Path(f"/proc/{pid}/cmdline").read_bytes()  # Chromium's own are one text
     return False
 
 

@@ -23,6 +23,21 @@ _URL_CHARACTERS = 200
 _ANY = to_pattern("*")
 _NO_WINDOWS = "window.open = () => null"
 """Of the most usual way to open one, scripts see that it is blocked."""
+_MAX_BODY = 2_000_000
+_SMALL_BODIES = """(() => {
+    const size = body => typeof body === 'string' ? body.length : body ? body.byteLength ?? body.size ?? 0 : 0;
+    const limit = (owner, name, find, refuse) => {
+        const own = owner[name];
+        owner[name] = {[name](...given) {
+            return size(find(given)) > %d ? refuse() : Reflect.apply(own, this, given);
+        }}[name];
+    };
+    limit(window, 'fetch', given => given[1]?.body,
+        () => new Promise((_, fail) => setTimeout(fail, 100, new TypeError('Failed to fetch'))));
+    limit(XMLHttpRequest.prototype, 'send', given => given[0], () => { throw new DOMException('', 'NetworkError') });
+    limit(Navigator.prototype, 'sendBeacon', given => given[1], () => false);
+})()"""
+"""Chromium tells its clients of a request with its whole body, several times over."""
 Ask = Callable[[May], Awaitable[Verdict]]
 """Has the node judge a URL."""
 
@@ -76,7 +91,7 @@ class PageTraffic:
     async def watch(self, page: Page, devtools: CDPSession) -> None:
         """Judge what the page asks for from now on."""
         self._page, self._devtools = page, devtools
-        await page.add_init_script(_NO_WINDOWS)
+        await page.add_init_script(f"{_NO_WINDOWS};{_SMALL_BODIES % _MAX_BODY}")
         page.context.on("page", lambda window: self._judging.start(self._close_window(window)))
         await page.context.route_web_socket(_ANY, self._judge_socket)
         devtools.on("Fetch.requestPaused", lambda event: self._judging.start(self._judge(devtools, event)))
@@ -194,7 +209,8 @@ class PageTraffic:
         self._sockets += 1
         if self._sockets > _MAX_SOCKETS:
             self._end(f"it opened more than {_MAX_SOCKETS} sockets")
-        is_blocked = bool(self.fault) or any(pattern.fullmatch(route.url) for pattern in self._blocked_urls)
+            return  # they end with the page
+        is_blocked = any(pattern.fullmatch(route.url) for pattern in self._blocked_urls)
         with contextlib.suppress(BrowserError):
             if is_blocked or await self._is_refused(route.url.replace("ws", "http", 1)):
                 await route.close()

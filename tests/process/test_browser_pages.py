@@ -173,6 +173,21 @@ FLOODS = {
 }
 
 
+def test_a_body_that_is_too_long_is_not_sent(pages: PageLoads, shop: Site) -> None:
+    ways = [
+        "fetch('/up', {method: 'POST', body: new Uint8Array(5e7)}).catch(end)",
+        "const ask = new XMLHttpRequest(); ask.open('POST', '/up'); try { ask.send('x'.repeat(3e6)) } catch { end() }",
+        "navigator.sendBeacon('/up', new Blob(['x'.repeat(3e6)])) || end()",
+        "fetch('/small', {method: 'POST', body: 'x'}).then(end)",
+    ]
+    end = f"let n = 0; const end = () => {{ if (++n === 4) document.body.insertAdjacentHTML('beforeend', '{GOOD}') }}"
+    shop["/small"] = "ok"
+    shop["/upload"] = html(f"<script>{end};{';'.join(ways)}</script>")
+    body_of(pages.load(shop.url("/upload"), wait=".item")[0])
+    assert shop.count("/up") == 0
+    assert shop.count("/small") == 1
+
+
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_page_that_floods_ends_alone(pages: PageLoads, shop: Site, flood: str) -> None:
     script, reason = FLOODS[flood]
