@@ -85,6 +85,8 @@ def undo_retry(data: Path, retried: Retried, given_by: str | None = None) -> tup
     """Take back the retry of jobs that no node has taken; returns whether any were left, and the answer."""
     with open_latest_run(data, write=True) as (db, run):
         count = exclusions.end_again(db, run.seq, retried.ended, retried.at, given_by)
+        if count:
+            _refresh_state(db, run)
         others = len(retried.ended) - count
         text = f"{plural(count, 'job')} ended as before"
         return count > 0, f"{text}; {plural(others, 'job')} had begun" if others else text

@@ -171,6 +171,8 @@ class Console(App[int], inherit_bindings=False):
                 break
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # after ^z draw everything again
         self._frame.header.jump_key = key_label("next_trouble", self.options.config.keys)
+        if not self.options.read_only:
+            self._frame.header.pause_key = key_label("pause", self.options.config.keys)
         self._adapt_height(self.size.height)
         self.navigation.switch_to(self.options.config.screen)
         self.run_in_thread(self.poller.run)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from console.format import Span, describe_state, list_names, plural, shorten_end
+from console.format import Span, describe_state, format_time, list_names, plural, shorten_end
 from engine.model.host import HostState
 from engine.model.run import Alarm, HostGroup
 
@@ -26,25 +26,31 @@ _MIN_TEXT, _SHORT_TEXT = 12, 24
 
 
 def health_spans(
-    groups: Sequence[HostGroup], alarms: Sequence[Alarm], width: int, *, more_at: str = ": A"
+    groups: Sequence[HostGroup], alarms: Sequence[Alarm], width: int, *, more_at: str = ": A", remedy: str = ""
 ) -> list[Span]:
     """The line in at most `width` cells. Names of hosts give way first, then the end of the other trouble's text.
 
-    `more_at`: where further alarms are listed.
+    `more_at`: where further alarms are listed. `remedy`: what to press about the only host with an alarm.
     """
     others = [alarm for alarm in alarms if alarm.code not in HOST_CODES]
     more = f"  (+{len(others) - 1} more{more_at})" if len(others) > 1 else ""
     if not others:
-        return _fit_hosts(groups, alarms, width)
+        return _fit_hosts(groups, alarms, width, remedy=remedy)
     worst = others[0]
     rest = width - len(more) - 3
     hosts = _fit_hosts(groups, alarms, rest - len(worst.text))
     if length(hosts) + len(worst.text) >= rest and worst.level != "bad":
         hosts = _fit_hosts(groups, alarms, rest - _SHORT_TEXT, _DETAILS[-2:])
-    text = shorten_end(worst.text, max(_MIN_TEXT, rest - length(hosts)))
+    told = worst.text + _since(worst)
+    told = told if length(hosts) + len(told) <= rest else worst.text
+    text = shorten_end(told, max(_MIN_TEXT, rest - length(hosts)))
     mark = ("✗", "alarm") if worst.level == "bad" else ("!", "warn")
     first: list[Span] = [(f" {mark[0]} ", mark[1]), (text, worst.level), (more, "dim")]
     return [*first, *hosts] if worst.level == "bad" else [*hosts, *first]
+
+
+def _since(alarm: Alarm) -> str:
+    return f" since {format_time(alarm.since)[:5]}" if alarm.since else ""
 
 
 def _fit_hosts(
@@ -52,8 +58,13 @@ def _fit_hosts(
     alarms: Sequence[Alarm],
     width: int,
     details: Sequence[tuple[int, int | None]] = _DETAILS,
+    remedy: str = "",
 ) -> list[Span]:
     """As much of the hosts as has room; the counts of those with an alarm in any case."""
+    if remedy:
+        spans = list(_host_spans(groups, alarms, *details[0], remedy))
+        if length(spans) <= width:
+            return spans
     for named, others_named in details:
         spans = list(_host_spans(groups, alarms, named, others_named))
         if length(spans) <= width:
@@ -62,7 +73,7 @@ def _fit_hosts(
 
 
 def _host_spans(
-    groups: Iterable[HostGroup], alarms: Sequence[Alarm], named: int, others_named: int | None
+    groups: Iterable[HostGroup], alarms: Sequence[Alarm], named: int, others_named: int | None, remedy: str = ""
 ) -> Iterable[Span]:
     """The hosts of each state; the only one with an alarm by what is wrong with it."""
     by_state = {group.state: group for group in groups}
@@ -78,7 +89,8 @@ def _host_spans(
         elif names is None:
             continue
         elif names > 1 and group.count == 1 and len(own) == 1 and own[0].host:
-            yield f" {mark} {own[0].text} ", role
+            more = f"{_since(own[0])} · {remedy}" if remedy else ""
+            yield f" {mark} {own[0].text}{more} ", role
         elif names and state in _NAMED:
             yield f" {mark} {group.count:,} {word}: {list_names(group, names)} ", role
         else:

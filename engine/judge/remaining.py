@@ -16,10 +16,10 @@ _SMOOTHING_SECONDS = 15.0
 """The time constant of a host's pace: a measurement of this age counts a third."""
 _SETTLED_SECONDS, _SETTLED_PAGES = 5.0, 20
 """New pages within this time, or since so many pages ended, mean that more will come."""
-_GROWTHS = ((10.0, 1.0), (60.0, 0.1))
+_GROWTH_SECONDS, _GROWTH_SHARE = 60.0, 0.1
 """The queue grows if in both halves of this time it grew by this share of the pages that ended.
 
-That is over when it did not grow in the whole of this time: pages may be found in bursts.
+That is over when it did not grow in the whole of this time: pages may be found in bursts. A start finds more than ends.
 """
 _MIN_GROWTH = 10
 """Pages, in each half."""
@@ -52,10 +52,11 @@ class _HostPace(Struct):
     active_seconds: float = 0.0
     pages_per_s: float = 0.0
     peak: float = 0.0
-    """The highest rate so far."""
+    """The highest of them so far."""
     rested_seconds: float = 0.0
     rests: int = 0
     is_resting: bool = False
+    has_work: bool = True
     counted: int = 0
 
     def update(self, work: HostWork, now: float) -> None:
@@ -66,15 +67,15 @@ class _HostPace(Struct):
         if self.is_resting or resting:
             self.rested_seconds += passed
         begins = not self.counted  # before its first pages end, nodes start and the first requests are under way
-        if not self.is_resting and passed > 0 and not begins:
+        was_idle = not (pages or self.has_work)  # nothing left, or all of it paused
+        if not self.is_resting and passed > 0 and not begins and not was_idle:
             self.active_seconds += passed
             # the mean at first, later the last seconds count most
             weight = max(passed / self.active_seconds, min(1.0, passed / _SMOOTHING_SECONDS))
             self.pages_per_s += (pages / passed - self.pages_per_s) * weight
-        if passed > 0:
-            self.peak = max(self.peak, pages / passed)
+            self.peak = max(self.peak, self.pages_per_s)
         self.counted += pages
-        self.ended, self.at, self.is_resting = work.ended, now, resting
+        self.ended, self.at, self.is_resting, self.has_work = work.ended, now, resting, work.left > 0
 
     def seconds_for(self, work: HostWork, now: float) -> float | None:
         """Seconds until its pages have ended; None without a measurement."""
@@ -119,8 +120,8 @@ class Forecast:
         self._moments: deque[_Moment] = deque()
         self.queue_per_s = 0.0
         """By how much the queue grows; negative: it shrinks."""
-        self._growths: dict[float, float] = {}
-        """By the time in which new pages are found faster than pages end: by how much the queue grows."""
+        self.growth_per_s = 0.0
+        """The same if new pages are found faster than pages end; 0: they are not."""
         self._seeds = True
         self._finds: dict[int, _Finds] = {}
         self.growing: tuple[int, ...] = ()
@@ -179,6 +180,8 @@ class Forecast:
         else:
             least = {id_: self._paces[id_].least_seconds(host, now) for id_, host in busy.items()}
             seconds, bound_by, reason = _find_last(least, busy, now)
+            if self.host_etas and seconds:  # by name the one that is slowest by its own estimate
+                _, bound_by, reason = _find_last(self.host_etas, busy, now)
             together, exact = self._run_pace.least_seconds(whole, now), False
         if work.run_room is not None and work.run_room < left and together:
             share = together * work.run_room / left
@@ -229,37 +232,29 @@ class Forecast:
         """Take the next counts; whether no new page has appeared for a while."""
         moments = self._moments
         moments.append(now)
-        while len(moments) > 2 and now.at - moments[1].at >= _GROWTHS[-1][0] and _has_passed(moments[1], now):
+        while len(moments) > 2 and now.at - moments[1].at >= _GROWTH_SECONDS and _has_passed(moments[1], now):
             moments.popleft()
         if len(moments) > _MAX_MOMENTS:  # no page ends
-            recent_at = now.at - _GROWTHS[-1][0]
+            recent_at = now.at - _GROWTH_SECONDS
             kept = [moment for number, moment in enumerate(moments) if not number % 2 or moment.at >= recent_at]
             self._moments = moments = deque(kept)
-        self._growths = {seconds: rate for seconds, share in _GROWTHS if (rate := self._measure_growth(seconds, share))}
-        first = next(moment for moment in moments if moment is now or now.at - moment.at <= _GROWTHS[0][0])
-        self.queue_per_s = (now.waiting - first.waiting) / max(1.0, now.at - first.at)
+        self._measure_growth()
         recent = [moment for moment in moments if now.at - moment.at >= _SETTLED_SECONDS and _has_passed(moment, now)]
         return now.total == (recent[-1] if recent else moments[0]).total
 
-    @property
-    def growth_per_s(self) -> float:
-        """By how much the queue grows because new pages are found faster than pages end; 0: they are not."""
-        return max(self._growths.values(), default=0.0)
-
-    def _measure_growth(self, seconds: float, share: float) -> float:
-        """By how much the queue grows in this time; 0: new pages are not found faster than pages end."""
+    def _measure_growth(self) -> None:
+        """Measure by how much the queue grows, and whether new pages are found faster than pages end."""
         last = self._moments[-1]
-        older = [moment for moment in self._moments if last.at - moment.at >= seconds]
-        if not older:
-            return 0.0
-        first = older[-1]
-        middle = next(moment for moment in self._moments if last.at - moment.at <= seconds / 2)
+        older = [moment for moment in self._moments if last.at - moment.at >= _GROWTH_SECONDS]
+        first = older[-1] if older else self._moments[0]
+        self.queue_per_s = (last.waiting - first.waiting) / max(1.0, last.at - first.at)
+        middle = next(moment for moment in self._moments if last.at - moment.at <= _GROWTH_SECONDS / 2)
         begins = all(
-            end.waiting - begin.waiting >= max(_MIN_GROWTH, share * (end.ended - begin.ended))
+            end.waiting - begin.waiting >= max(_MIN_GROWTH, _GROWTH_SHARE * (end.ended - begin.ended))
             for begin, end in ((first, middle), (middle, last))
         )
-        grown = (last.waiting - first.waiting) / (last.at - first.at)
-        return grown if begins or (seconds in self._growths and grown > 0) else 0.0
+        grows = bool(older) and self.queue_per_s > 0 and (begins or self.growth_per_s > 0)
+        self.growth_per_s = self.queue_per_s if grows else 0.0
 
 
 class PagesEnded(Struct, frozen=True):

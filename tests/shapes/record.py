@@ -147,7 +147,7 @@ SHAPES = {
     "rest": Shape([(good, 300, "concurrency: 1"), (rests, 200, "concurrency: 1")]),
     "overload": Shape([(good, 300, "concurrency: 1"), (overloaded, 200, "concurrency: 1")]),
     "challenge": Shape([(good, 300, "concurrency: 1"), (challenges, 100, "concurrency: 1")]),
-    "endless": Shape([(endless, 1, "concurrency: 2")], ("--max-time", "25")),
+    "endless": Shape([(endless, 1, "concurrency: 2")], ("--max-time", "75")),
     "tree": Shape([(tree, 1, "concurrency: 2")]),
     "pause": Shape([(good, 300, "concurrency: 2")], orders=[(5.0, ("pause",)), (12.0, ("resume",))]),
     "page-limit": Shape([(good, 900, "concurrency: 2")], ("--max-pages", "400")),

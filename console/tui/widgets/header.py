@@ -30,6 +30,8 @@ class Header(Canvas):
     """Those that are not acknowledged."""
     jump_key = ""
     """The key that goes to the next trouble."""
+    pause_key = ""
+    """The key that pauses the host that is chosen there; empty: orders are not taken."""
 
     def paint(self, width: int, height: int) -> list[Line]:
         """All three lines; in low windows the run and its health."""
@@ -49,7 +51,9 @@ class Header(Canvas):
         ended = end_span(self.last_poll) if self.last_poll is not None else None
         end = [(f" {shorten_end(ended[0], width - len(jump) - 3)} ", ended[1])] if ended is not None else []
         hosts = run.judgement.hosts if run is not None else ()
-        spans = [*end, *health_spans(hosts, self.open_alarms, width - len(jump) - 1 - length(end))]
+        room = width - len(jump) - 1 - length(end)
+        remedy = f"{self.jump_key} {self.pause_key} pauses it" if jump and self.pause_key else ""
+        spans = [*end, *health_spans(hosts, self.open_alarms, room, remedy=remedy)]
         return [*spans, (" " * max(1, width - length(spans) - len(jump)), ""), (jump, "dim")]
 
     def _run_parts(self, width: int) -> list[Part]:

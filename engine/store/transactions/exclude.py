@@ -14,7 +14,7 @@ from engine.store.db.retry_busy import retry_busy
 from engine.store.read import browse
 from engine.store.tables.job import jobs
 from engine.store.tables.run import checkpoints, commands
-from engine.store.transactions.retry import ensure_accepting
+from engine.store.transactions.retry import close_reopened, ensure_accepting
 
 _EXCLUDED = "excluded by an operator"
 _BATCH = 2000
@@ -111,12 +111,14 @@ def list_ended(db: Database, ids: Sequence[int]) -> list[EndedJob]:
 def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: float, given_by: str | None = None) -> int:
     """Take back a retry for the jobs that no node has taken since; returns how many.
 
-    `retried_at`: wall-clock seconds after the retry. A run that the retry reopened stays open: its next start ends it.
+    `retried_at`: wall-clock seconds after the retry. A run that the retry reopened is DONE again if nothing is left.
     """
 
     def work(part: Sequence[EndedJob]) -> int:
         ids = {int(row[0]) for row in db.execute_values(_END_AGAIN, part, leading=(retried_at,))}
         jobs.move(db, [(job.id, job.sequence) for job in part if job.id in ids])
+        if ids:
+            close_reopened(db, run)
         return len(ids)
 
     count = _in_batches(db, ended, work)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from engine import urls
 from engine.errors import UsageError, plural
-from engine.model.job import document_key
+from engine.model.job import JobKind, document_key
 from engine.model.run import RunState, Stage
 from engine.store.db.connector import Database, id_list, placeholders
 from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
@@ -20,7 +20,7 @@ from engine.store.db.retry_busy import retry_busy
 from engine.store.pages import documents
 from engine.store.read import browse
 from engine.store.read.sent_request import SentRequest
-from engine.store.tables.job import jobs, results, step_values
+from engine.store.tables.job import jobs, results, sequences, step_values
 from engine.store.tables.run import checkpoints, commands, landings, runs, supervisors
 from engine.store.tables.run.runs import Run
 from engine.store.transactions import logins, robots, statistics, supersede
@@ -42,6 +42,7 @@ SELECT EXISTS (
     SELECT 1 FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value CROSS JOIN sequences s ON s.id = j.sequence
     WHERE j.state = 'DONE' AND s.kind = 'page' AND NOT EXISTS (SELECT 1 FROM documents WHERE id = j.document))
 """
+_REOPENED = "jobs were retried"
 _ACCEPTING_STAGES = {Stage.INIT, Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING}
 
 
@@ -159,7 +160,21 @@ def ensure_accepting(db: Database, run: int) -> None:
             )
         return
     if current.state in (RunState.DONE, RunState.DRAINING):
-        runs.set_state(db, run, RunState.READY, "jobs were retried")
+        runs.set_state(db, run, RunState.READY, _REOPENED)
+
+
+def close_reopened(db: Database, run: int) -> None:
+    """End a run again that a retry reopened and whose retried jobs have ended, in the open transaction."""
+    current, supervisor = runs.get(db, run), supervisors.current(db)
+    if current.state is not RunState.READY or current.exit_code is None or current.reason != _REOPENED:
+        return
+    kinds = (JobKind.PAGE, JobKind.FILE, JobKind.SITEMAP, JobKind.EXTRACT)  # the others only serve these
+    open_jobs = sum(sequences.count(db, run, "ready", "delayed", "taken", kind=kind) for kind in kinds)
+    if open_jobs or (supervisor is not None and supervisor.is_alive):
+        return
+    runs.set_state(db, run, RunState.DRAINING)
+    runs.set_state(db, run, RunState.DONE)
+    checkpoints.close_again(db, run)
 
 
 def _check_latest(db: Database, run: int) -> Run:

@@ -93,10 +93,14 @@ def test_a_host_that_rests_is_a_lower_bound_or_none(reason: str, strikes: int, k
 
 def test_a_queue_that_grows_faster_than_it_drains_is_said() -> None:
     crawl = Crawl(host("a", 485))
-    eta, alarms = crawl.run(30, lambda crawl: crawl.end(0, 10, found=150))
+    assert crawl.run(59, lambda crawl: crawl.end(0, 10, found=150))[1] == [], "a start is no trouble"
+    eta, alarms = crawl.run(5, lambda crawl: crawl.end(0, 10, found=150))
     assert eta == Eta(None, None, False, "the queue grows by 140 pages/s")
     assert alarms == ["queue-grows"]
-    eta, alarms = crawl.run(15, lambda crawl: crawl.end(0, 100))
+    assert crawl.forecast.queue_per_s == crawl.forecast.growth_per_s == 140, "one window for both"
+    for _ in range(60):
+        eta, alarms = crawl.run(1, lambda crawl: crawl.end(0, 130))
+        assert bool(alarms) == (crawl.forecast.queue_per_s > 0)
     assert alarms == []
     assert eta.exact
 

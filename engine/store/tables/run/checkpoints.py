@@ -37,6 +37,11 @@ UPDATE checkpoints SET completed = 0, completed_at = NULL, validation_status = '
 WHERE run = ? AND completed = 1 AND NOT (task = '' AND step_name = 'seeder') AND grp IN (
     SELECT grp FROM sequences WHERE run = checkpoints.run AND ready + delayed + taken + incomplete > 0)
 """
+_CLOSE_AGAIN = """
+UPDATE checkpoints SET completed = 1, completed_at = (SELECT ended_at FROM runs WHERE seq = checkpoints.run),
+    validation_status = CASE WHEN kept > 0 THEN 'provisional' ELSE 'valid' END, reason = NULL
+WHERE run = ? AND completed = 0 AND reason = ?
+"""
 
 REOPENED_REASON = "there is work again"
 GROUP_STEPS = frozenset({"seeder", "loader"})
@@ -113,6 +118,11 @@ def delete(db: Database, run: int, removed: Sequence[Checkpoint]) -> None:
 def reopen(db: Database, run: int) -> None:
     """After a retry without a supervisor: the steps of groups with open jobs are no longer complete."""
     db.execute(_REOPEN, (REOPENED_REASON, run))
+
+
+def close_again(db: Database, run: int) -> None:
+    """The work of a retry is taken back: what `reopen` reopened is complete as it was when the run ended."""
+    db.execute(_CLOSE_AGAIN, (run, REOPENED_REASON))
 
 
 def is_complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool | None:

@@ -6,9 +6,12 @@ import pytest
 
 from console.filter_syntax import parse
 from engine.errors import UsageError
+from engine.model.run import RunState
 from engine.store.read import browse
 from engine.store.read.failures import FailureGroup, group_failures, list_failure_times, read_host_errors
 from engine.store.tables.job import sequences
+from engine.store.tables.run import checkpoints, runs, supervisors
+from engine.store.tables.run.checkpoints import Checkpoint
 from engine.store.tables.run.events import Event
 from engine.store.transactions import exclude, retry
 from tests.contract.store.harness import StoreHarness, failed
@@ -103,3 +106,25 @@ def test_failures_are_counted_by_reason_and_host(store: StoreHarness) -> None:
     assert [line.text for _, line in errors.events] == ["FAILED: HTTP 500  http://b/1"]
     store.db.execute("DELETE FROM jobs WHERE id = ?", (one.id,))
     assert group_failures(store.db, store.run, 1) == [FailureGroup("a:80", "HTTP 500", 1, ("g",))]
+
+
+def test_a_run_whose_retry_is_taken_back_is_done_as_before(store: StoreHarness) -> None:
+    store.seed("http://a/1", "http://a/2")
+    one, two = store.take("http://a/")
+    store.commit(failed(one, "HTTP 500"), failed(two, "HTTP 500"))
+    with store.db.transaction():
+        store.db.execute("UPDATE runs SET stage = 'SHUTDOWN_COMPLETE'")
+        runs.set_state(store.db, store.run, RunState.DRAINING)
+        runs.set_state(store.db, store.run, RunState.DONE)
+        runs.end(store.db, store.run, 9.0, 1, None)
+        supervisors.end(store.db, store.supervisor, 9.0)
+        step = Checkpoint(step="loader", group="g", completed_at=9.0, status="valid", content_hash="x")
+        checkpoints.write(store.db, store.run, [step])
+    before = runs.get(store.db, store.run), checkpoints.list_checkpoints(store.db, store.run)
+    ended = exclude.list_ended(store.db, [one.id, two.id])
+    assert retry.retry_jobs(store.db, store.run, [one.id, two.id]) == 2
+    assert runs.get(store.db, store.run).state is RunState.READY
+    assert exclude.end_again(store.db, store.run, ended[:1], time.time()) == 1
+    assert runs.get(store.db, store.run).state is RunState.READY, "one is still to be done"
+    assert exclude.end_again(store.db, store.run, ended[1:], time.time()) == 1
+    assert (runs.get(store.db, store.run), checkpoints.list_checkpoints(store.db, store.run)) == before
