@@ -49,7 +49,7 @@ async def test_screens_match_the_golden_files(tmp_path, monkeypatch, size):
     source = FakeSource()
     source.samples_ = samples()
     async with open_console(tmp_path, size=size, source=source) as console:
-        await console.until(lambda: "shop.example ×2 ok" in console.screen())
+        await console.until(lambda: "shop.example last 2 ok" in console.screen())
         for number, name in enumerate(SCREENS, 1):
             await console.press(str(number))
             await console.settle()
@@ -61,7 +61,7 @@ async def test_browsers_below_their_nodes_match_the_golden_files(tmp_path, size)
     source = FakeSource()
     source.current = browsing()
     async with open_console(tmp_path, size=size, source=source) as console:
-        await console.until(lambda: "shop.example ×2 ok" in console.screen())
+        await console.until(lambda: "shop.example last 2 ok" in console.screen())
         await compare(console, f"browsers-{size[0]}x{size[1]}")
 
 

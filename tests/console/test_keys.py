@@ -215,9 +215,9 @@ async def test_the_log_of_several_nodes(tmp_path):
     async with open_console(tmp_path) as console:
         await console.press("down", "space", "down", "space", "l")
         await console.until(lambda: "trouble of n1, n3" in console.screen())
-        assert "shop.example ×1 ok" in console.screen()
+        assert "shop.example last 1 ok" in console.screen()
         await console.press("l")
-        await console.until(lambda: "shop.example ×2 ok" in console.screen())
+        await console.until(lambda: "shop.example last 2 ok" in console.screen())
 
 
 async def test_the_palette_has_commands_for_current_nodes_and_hosts(tmp_path):

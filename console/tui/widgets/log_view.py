@@ -175,7 +175,7 @@ class LogPane(ScrollPane):
         spans: list[Span] = []
         for host, pages in reversed(self._folded.pages.items()):
             p50 = f"  p50 {format_latency(median(pages.seconds))}" if pages.seconds else ""
-            text = f"{'   ·   ' if spans else ''}{host} ×{pages.count:,} ok{p50}"
+            text = f"{'   ·   ' if spans else ''}{host} last {pages.count:,} ok{p50}"
             width -= len(text)
             if spans and width < 0:
                 break

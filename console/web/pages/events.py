@@ -53,7 +53,7 @@ def log_lines(events: Iterable[EventLine], *, fold: bool = True, fold_pages: boo
             }
         )  # fmt: skip
     went_well = [
-        f"{host} ×{pages.count:,} ok" + (f", p50 {format_latency(median(pages.seconds))}" if pages.seconds else "")
+        f"{host} last {pages.count:,} ok" + (f", p50 {format_latency(median(pages.seconds))}" if pages.seconds else "")
         for host, pages in reversed(folded.pages.items())
     ]
     return ShownLines(lines, went_well)

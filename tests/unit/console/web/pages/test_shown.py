@@ -95,7 +95,7 @@ def test_the_log_is_folded_as_in_the_console_and_has_buttons_for_levels() -> Non
     folded = served.get("/crawl/log")
     assert folded.count("<li data-key") == 2, "the needle, and all warnings of a host"
     assert "×39" in folded
-    assert "shop.example ×359 ok, p50 84ms" in folded
+    assert "shop.example last 359 ok, p50 84ms" in folded
     for name, count in (("error", 1), ("warning", 2)):
         assert f"level={name}" in folded
         assert served.get(f"/crawl/log?level={name}").count("<li data-key") == count
