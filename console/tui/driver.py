@@ -17,6 +17,20 @@ class TerminalDriver(LinuxDriver):
         super().__init__(*arguments, **options)
         self._file = cast(Any, _DroppingFile(cast(TextIO, self._file)))
 
+    def _sigcont_application(self, *arguments: Any) -> None:
+        """Return after ^z; after SIGSTOP, which leaves all modes on, draw everything over what a shell wrote.
+
+        Textual would start the threads that read and write a second time.
+        """
+        if self._must_signal_resume or not self._auto_restart:
+            super()._sigcont_application(*arguments)
+        else:
+            self._app.call_later(self._draw_again)
+
+    def _draw_again(self) -> None:
+        self.write("\x1b[?1049h\x1b[2J")
+        self._app.refresh(layout=True)
+
 
 class _DroppingFile:
     """A text file whose writes do not fail."""

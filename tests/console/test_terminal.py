@@ -187,6 +187,28 @@ def test_a_suspended_console_is_redrawn(folder):
         shown.end()
 
 
+def test_a_console_that_was_stopped_from_outside_is_redrawn_whole(folder):
+    shown = console(folder, "run", "--read-only")
+    try:
+        shown.until("no run yet")
+        threads = len(os.listdir(f"/proc/{shown.pid}/task")) if sys.platform == "linux" else 0
+        os.kill(shown.pid, signal.SIGSTOP)
+        os.waitpid(shown.pid, os.WUNTRACED)
+        shown.read(0.2)
+        shown.cells = [["~"] * width for width in [80] * 24]  # what a shell wrote over it
+        os.kill(shown.pid, signal.SIGCONT)
+        shown.until("crawl-console")
+        shown.until("[1 Nodes]")
+        shown.until("q quit")
+        shown.until(lambda text: "~" not in text)
+        if sys.platform == "linux":
+            assert len(os.listdir(f"/proc/{shown.pid}/task")) <= threads, "no second one reads the keys"
+        shown.press("q")
+        assert shown.wait() == 0
+    finally:
+        shown.end()
+
+
 def test_the_editor_gets_the_terminal_and_returns_it(folder):
     (folder / "defs").mkdir()
     (folder / "defs" / "a.yml").write_text("hosts: {}\n")
