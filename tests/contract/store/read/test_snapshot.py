@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 
 from console.client import end_orphans
 from console.crawl.status import status_as_dict
+from engine.judge import summary
 from engine.judge.rates import speed_of
 from engine.model.host import HostState
 from engine.model.job import JobState
@@ -186,7 +187,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) 
     assert asdict(result) == {
         "name": "rows/book", "type": "csv", "rows": 1, "bytes": 20, "path": "/x/book.csv", "backlog": 1,
         "rebuilding": False, "pid": 99, "beat_age": None, "flush_ms": None, "error": None,
-        "rows_per_s": 0.0, "bytes_per_s": 0.0, "cursor": 1,
+        "rows_per_s": 0.0, "bytes_per_s": 0.0, "cursor": 1, "added": 1,
     }  # fmt: skip
     with store.db.transaction():
         nodes.end_appender(store.db, epoch, NodeState.DEAD, 1.0)
@@ -240,7 +241,7 @@ def test_paused_sequences_are_counted_until_the_run_is_done(new_store: NewStore)
 
 
 def test_the_printed_object_has_the_names_scripts_read(new_store: NewStore) -> None:
-    result = snapshot.build_report(snapshot.read(_busy(new_store).db), exit_code=0)
+    result = summary.build_report(snapshot.read(_busy(new_store).db), exit_code=0)
     assert list(result)[:10] == [
         "run", "state", "exit_code", "seconds", "pages_per_s", "jobs", "rows", "appenders", "nodes", "defs_version",
     ]  # fmt: skip
@@ -257,11 +258,11 @@ def test_without_a_run_the_object_is_whole_and_empty(new_store: NewStore) -> Non
         store.db.execute("DELETE FROM runs")
     look = snapshot.read(store.db)
     assert look == snapshot.EMPTY_SNAPSHOT
-    result = snapshot.build_report(look, exit_code=None)
+    result = summary.build_report(look, exit_code=None)
     assert result["state"] is result["run"] is result["exit_code"] is result["defs_version"] is None
     assert (result["appenders"], result["nodes"], result["rows"]) == ([], [], {})
     assert result["jobs"] == {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
-    full = set(snapshot.build_report(snapshot.read(_busy(new_store).db), exit_code=0))
+    full = set(summary.build_report(snapshot.read(_busy(new_store).db), exit_code=0))
     assert set(result) == full
 
 
@@ -270,9 +271,9 @@ def test_pages_per_second_are_those_of_the_time_under_a_supervisor(store: StoreH
     store.finish_all("http://a/")
     with store.db.transaction():
         runs.add_time(store.db, store.run, 4.0, Judgement(2.0), NO_ETA)
-    result = snapshot.build_report(snapshot.read(store.db), exit_code=0)
+    result = summary.build_report(snapshot.read(store.db), exit_code=0)
     assert (result["seconds"], result["pages_per_s"]) == (4.0, 1.5)
-    assert snapshot.build_report(snapshot.EMPTY_SNAPSHOT, exit_code=None)["pages_per_s"] == 0.0
+    assert summary.build_report(snapshot.EMPTY_SNAPSHOT, exit_code=None)["pages_per_s"] == 0.0
 
 
 def test_rates_are_those_that_were_judged_and_the_dead_have_none(new_store: NewStore) -> None:

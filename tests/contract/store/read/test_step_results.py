@@ -3,6 +3,7 @@
 import pytest
 
 from console.filter_syntax import parse
+from engine.judge import summary
 from engine.model.job import JobState
 from engine.model.step import StepResult
 from engine.store.read import browse, job_range, snapshot, step_results
@@ -121,7 +122,7 @@ def test_the_snapshot_has_the_counts_of_its_run(store: StoreHarness, pages: dict
     }
     view = snapshot.read(store.db)
     assert view.results == counts
-    assert snapshot.build_report(view, exit_code=0)["results"] == counts
+    assert summary.build_report(view, exit_code=0)["results"] == counts
     with store.db.transaction():
         newer = runs.create(store.db, None, 2.0).seq
     assert snapshot.read(store.db, run=newer).results == {}
