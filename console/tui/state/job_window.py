@@ -16,6 +16,8 @@ from engine.store.read.browse import Cursor, JobLine
 _MAX_LINES, _TRIM_LINES = 4_000, 1_000
 _REST_FACTOR = 15
 """A query that took 10 ms runs again after 150 ms at the earliest."""
+_MAX_REST = 3.0
+"""A query that a lock, a busy machine or a stopped console held up says nothing of how slow the list is to query."""
 
 
 class WindowPage(Struct, frozen=True):
@@ -115,7 +117,7 @@ class JobWindow(Struct):
         """Merge a result; returns by how many lines the window moved down (negative: up), so the cursor can follow."""
         if page.generation != self.generation or page.position > len(self.lines):
             return 0
-        self._next_read_at = time.monotonic() + page.duration * _REST_FACTOR
+        self._next_read_at = time.monotonic() + min(page.duration * _REST_FACTOR, _MAX_REST)
         if page.position == -2:
             self.lines, self.has_start, self.has_end = list(reversed(page.lines)), page.next_cursor is None, True
             self._end_requested, self.searching, self._resume_cursor, self.dropped_lines = False, False, None, 0

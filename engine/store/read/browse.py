@@ -71,7 +71,7 @@ WHERE q.run = {run} AND q.ready > 0 AND d.state = 'READY' AND d.not_before IS NU
 _SUM_COUNTERS = """
 SELECT {sums} FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ?{conditions}
 """
-_LINES_BY_ID = f"SELECT {_LINE_COLUMNS} FROM jobs j {_JOINS} WHERE j.id IN ({{ids}})"
+_LINES_BY_ID = f"SELECT {_LINE_COLUMNS} FROM jobs j {_JOINS} WHERE j.id IN ({{ids}}){{conditions}}"
 _JOB_DETAIL = f"""
 SELECT {_LINE_COLUMNS}, j.run, j.document, j.defs, l.name AS locator, l.request AS locator_request, j.root,
     j.link_request, j.carried
@@ -374,11 +374,13 @@ def _matching_ids(job_filter: JobFilter, jobs: Sequence[_SearchedJob]) -> list[i
 
 
 def _load_matches(db: Database, job_filter: JobFilter, jobs: Sequence[_SearchedJob], limit: int) -> list[_JobRow]:
-    """The first matching ones in full, in the same order."""
+    """The first matching ones in full, in the same order; without those that left the filter since they were found."""
     chosen = _matching_ids(job_filter, jobs)[:limit]
     if not chosen:
         return []
-    full = {row.id: row for row in db.rows(_JobRow, _LINES_BY_ID.format(ids=placeholders(chosen)), chosen)}
+    conditions, values = join_conditions(job_conditions(job_filter, time.time()))
+    sql = _LINES_BY_ID.format(ids=placeholders(chosen), conditions=conditions)
+    full = {row.id: row for row in db.rows(_JobRow, sql, [*chosen, *values])}
     return [full[id_] for id_ in chosen if id_ in full]
 
 

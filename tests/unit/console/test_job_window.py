@@ -76,3 +76,18 @@ def test_a_query_that_was_made_before_lines_came_in_front_changes_nothing(first_
     ids = [line.id for line in made.lines]
     assert ids == list(range(ids[0], ids[-1] + 1))
     assert (ids[0], ids[-1]) == (281, 360)
+
+
+@pytest.mark.parametrize(("took", "rests"), [(0.01, 0.15), (0.1, 1.5), (60.0, 3.0)])
+def test_a_query_that_was_held_up_is_asked_again_soon(
+    monkeypatch: pytest.MonkeyPatch, took: float, rests: float
+) -> None:
+    """A console that was stopped for a minute while it read kept jobs that had left the filter for a quarter hour."""
+    now = 1_000.0
+    monkeypatch.setattr("console.tui.state.job_window.time.monotonic", lambda: now)
+    made = window("state:ready", READY[:80], READY[0])
+    made.apply(WindowPage(0, tuple(READY[:80]), READY[79].cursor, took, made.generation))
+    now += rests - 0.01
+    assert made.next_query()(Source(), 1) is None
+    now += 0.02
+    assert made.next_query()(Source(), 1) is not None

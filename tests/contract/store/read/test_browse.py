@@ -1,13 +1,14 @@
 """Lists of jobs, read by index and never by counting; the newest failure first; one job in full."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from console.filter_syntax import job_filter, parse
 from engine.errors import UsageError
 from engine.store.db.connector import connect
+from engine.store.db.filter import JobFilter
 from engine.store.db.schema import PAGES
 from engine.store.pages.page_store import PageStore
 from engine.store.read import browse, job_range
@@ -102,6 +103,25 @@ def test_the_newest_failure_comes_first(store: StoreHarness) -> None:
     assert listed(store, "state:failed", limit=2) == expected
     assert listed(store, "state:failed", limit=2, backwards=True) == expected[::-1]
     assert listed(store, "state:failed broke", limit=4) == expected
+
+
+@pytest.mark.parametrize("text", ["state:ready", "state:ready a/", "state:ready b/|a/"])
+def test_a_job_that_is_taken_while_the_list_is_read_is_not_listed_as_ready(
+    store: StoreHarness, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """A search finds the ids first and reads the lines of these after it."""
+    store.seed(*(f"http://a/{n}" for n in range(4)))
+    find = browse._matching_ids
+
+    def find_while_a_node_takes(job_filter: JobFilter, jobs: Sequence[browse._SearchedJob]) -> list[int]:
+        found = find(job_filter, jobs)
+        store.take("http://a/", free=2)
+        return found
+
+    monkeypatch.setattr(browse, "_matching_ids", find_while_a_node_takes)
+    lines = browse.list_jobs(store.db, store.run, parse(text)).lines
+    assert {line.state for line in lines} == {"READY"}
+    assert [line.id for line in lines] == states(store, "READY")
 
 
 def test_a_line_has_all_columns(mixed: StoreHarness) -> None:
