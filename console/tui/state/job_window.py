@@ -1,7 +1,7 @@
 """A window onto a long job list: holds the lines around the cursor, rereads the visible ones.
 
-Lines above the visible ones are kept as read; the visible ones and some below are read again at each poll. A list that
-is slow to query is polled less often.
+The visible lines and a page above and below them are read again at each poll: lines from above take the place of
+visible ones that left the list. Those further up are kept as read. A list that is slow to query is polled less often.
 """
 
 import time
@@ -95,7 +95,7 @@ class JobWindow(Struct):
             return self._make_query(self._resume_cursor, len(self.lines))
         if not self.has_start and self.lines and self.first_visible < self.page_size:
             return self._make_query(self.lines[0].cursor, -1, backwards=True)
-        position = min(self.first_visible, len(self.lines))
+        position = max(0, min(self.first_visible, len(self.lines)) - self.page_size)
         after = self.lines[position - 1].cursor if position else None
         if not position and not self.has_start and self.lines:
             position, after = 1, self.lines[0].cursor
@@ -104,7 +104,7 @@ class JobWindow(Struct):
     def _make_query(
         self, after: Cursor | None, position: int, *, backwards: bool = False
     ) -> Callable[[DataSource, int], WindowPage]:
-        job_filter, limit, generation = self.job_filter, self.page_size * 2, self.generation
+        job_filter, limit, generation = self.job_filter, self.page_size * (2 if backwards else 3), self.generation
 
         def read(source: DataSource, run: int) -> WindowPage:
             started = time.monotonic()
@@ -130,6 +130,9 @@ class JobWindow(Struct):
             self.dropped_lines = max(0, self.dropped_lines - len(page.lines))
             self.generation += 1
             return len(page.lines)
+        if 0 < page.position < len(self.lines) and not page.lines and page.next_cursor is None:
+            self.jump_to_end()  # all lines in view have left the list, and so may those above them
+            return 0
         del self.lines[page.position :]
         self.lines += page.lines
         self.has_end = page.next_cursor is None

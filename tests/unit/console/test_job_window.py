@@ -91,3 +91,37 @@ def test_a_query_that_was_held_up_is_asked_again_soon(
     assert made.next_query()(Source(), 1) is None
     now += 0.02
     assert made.next_query()(Source(), 1) is not None
+
+
+def test_a_line_above_the_visible_ones_that_left_the_list_does_not_come_down() -> None:
+    """Where visible lines leave, those above them come into view: one a poll was a job that had been taken long ago."""
+    made = window("state:ready", READY[:100], READY[50])
+    made.first_visible, made.page_size = 40, 20
+    left = {line.id for line in READY[21:50]}
+
+    class Rest(Source):
+        def jobs(self, run, job_filter, after, limit, *, backwards):
+            found = [line for line in READY if line.id not in left and line.id > after.id][:limit]
+            return Listing(tuple(found), found[-1].cursor)
+
+    answer = made.next_query()(Rest(), 1)
+    assert answer is not None
+    made.apply(answer)
+    assert not left & {line.id for line in made.lines}
+    assert len(made.lines) >= 60
+
+
+def test_a_list_that_becomes_empty_is_shown_empty_however_far_down_it_was_read() -> None:
+    """The lines above came into view a page a poll."""
+
+    class Empty(Source):
+        def jobs(self, run, job_filter, after, limit, *, backwards):
+            return Listing((), None)
+
+    made = window("state:ready", READY, READY[450])
+    made.first_visible, made.page_size = 440, 20
+    for _ in range(2):
+        answer = made.next_query()(Empty(), 1)
+        assert answer is not None
+        made.apply(answer)
+    assert (made.lines, made.has_start, made.has_end, made.searching) == ([], True, True, False)
