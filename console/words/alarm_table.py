@@ -1,5 +1,9 @@
 """The table of alarms, and of the warnings and errors of a run that are not about single pages."""
 
+import re
+from collections.abc import Iterable
+
+from console.crawl.source import LogLines
 from console.format import format_elapsed
 from console.words.table import Column, Row
 from engine.model.run import Alarm
@@ -8,6 +12,7 @@ from engine.store.tables.run.events import Event
 
 ALARM_HISTORY = EventFilter(levels=GlobFilter(("WARNING", "ERROR")), kinds=GlobFilter((), ("page", "row")))
 ALARM_COLUMNS = (Column("STATE", 14), Column("SINCE", 6, right=True), Column("ALARM", 0))
+_NUMBER = re.compile(r"\d[\d.,:]*")
 NO_ALARM = "✓ no alarms, and nothing in the history of this run"
 
 
@@ -29,3 +34,15 @@ def event_row(id_: int, event: Event, now: float) -> Row:
         (state[0], now - event.at, event.text),
         event,
     )
+
+
+def without_current(history: LogLines, alarms: Iterable[Alarm]) -> LogLines:
+    """The events that no current alarm tells; of those that say the same, with other numbers, the last one."""
+    told = {_NUMBER.sub("#", alarm.text) for alarm in alarms}
+    kept = []
+    for line in reversed(history):
+        shape = _NUMBER.sub("#", line[1].text)
+        if shape not in told:
+            told.add(shape)
+            kept.append(line)
+    return kept[::-1]

@@ -8,7 +8,7 @@ from console.crawl.source import DataSource, LogLines, PollResult
 from console.format import plural
 from console.tui.screens.base import View
 from console.tui.widgets.line_table import LineTable
-from console.words.alarm_table import ALARM_COLUMNS, ALARM_HISTORY, NO_ALARM, alarm_row, event_row
+from console.words.alarm_table import ALARM_COLUMNS, ALARM_HISTORY, NO_ALARM, alarm_row, event_row, without_current
 from engine.model.run import Alarm
 from engine.store.tables.run.events import Event
 
@@ -54,7 +54,8 @@ class AlarmsView(View):
         self._history = self.take_data(poll) or self._history
         book, now = self.console_app.alarm_book, time.time()
         current = [alarm_row(alarm, now - alarm.since) for alarm in book.alarms]
-        self.table.show_filtered([*current, *(event_row(id_, event, now) for id_, event in reversed(self._history))])
+        history = without_current(self._history, book.alarms)
+        self.table.show_filtered([*current, *(event_row(id_, event, now) for id_, event in reversed(history))])
         self.console_app.navigation.refresh_breadcrumbs()
 
     def action_acknowledge(self) -> None:

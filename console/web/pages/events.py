@@ -1,25 +1,21 @@
 """The log as pages show it: folded as in the console, searched until there is a page."""
 
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct
 
-from console.crawl.source import LogLines
 from console.format import format_date_time, format_latency, format_time
 from console.web.watch import Watch
 from console.words.job_lines import LEVEL_ROLES
 from console.words.log_folding import FoldedLines
-from engine.model.run import Alarm
 from engine.store.db.filter import EventFilter
 from engine.store.tables.run.events import EventLine
 
 SEARCH_SECONDS = 5.0
 """How long a list is searched on while it has no page; the link behind it continues."""
 _FOLDED_LINES, _CHUNK, _MAX_EVENTS = 60, 500, 10_000
-_NUMBER = re.compile(r"\d[\d.,:]*")
 
 
 class ShownLines(Struct, frozen=True):
@@ -76,19 +72,3 @@ async def find_lines(watch: Watch, run: int, filter_: EventFilter, before: int, 
         is_full = len(shown.lines) >= _FOLDED_LINES or len(found) >= _MAX_EVENTS if fold else len(found) >= size
         if older is None or is_full or time.monotonic() > deadline:
             return LogPage(shown, older)
-
-
-def without_current(history: LogLines, alarms: Iterable[Alarm]) -> LogLines:
-    """The events that no current alarm tells; of those that say the same, with other numbers, the last one."""
-    told = {_shape(alarm.text) for alarm in alarms}
-    kept = []
-    for line in reversed(history):
-        shape = _shape(line[1].text)
-        if shape not in told:
-            told.add(shape)
-            kept.append(line)
-    return kept[::-1]
-
-
-def _shape(text: str) -> str:
-    return _NUMBER.sub("#", text)

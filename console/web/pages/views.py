@@ -15,12 +15,12 @@ from console.filter_syntax import parse, parse_hosts, quote_value
 from console.format import format_count, format_date_time
 from console.web.answers import crawls_of
 from console.web.pages.charts import draw_charts
-from console.web.pages.events import SEARCH_SECONDS, log_lines, without_current
+from console.web.pages.events import SEARCH_SECONDS, log_lines
 from console.web.pages.frame import TABS, PageHead, frame
 from console.web.pages.grids import Button, Grid, figures, grid, link
 from console.web.render import render
 from console.web.watch import CrawlView, Watch
-from console.words.alarm_table import ALARM_COLUMNS, ALARM_HISTORY, NO_ALARM, alarm_row, event_row
+from console.words.alarm_table import ALARM_COLUMNS, ALARM_HISTORY, NO_ALARM, alarm_row, event_row, without_current
 from console.words.crawl_table import CRAWL_COLUMNS, crawl_row
 from console.words.filters import host_filter, node_filter, sequence_filter
 from console.words.host_spans import host_rank
