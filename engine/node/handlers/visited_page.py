@@ -82,7 +82,7 @@ class VisitedPage(Struct, kw_only=True):
         documents = [effect for effect in (self.document, self.checked) if effect is not None]
         outcome.add(*documents, *self.effects)
         if self.content is not None and outcome.job.kind is JobKind.PAGE:
-            outcome.target = self.target
+            outcome.target = self.target or outcome.job.target  # a stored page is used without a chain
             if self.stored is not None:
                 outcome.page = self.stored.page
         return outcome

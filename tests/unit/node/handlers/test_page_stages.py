@@ -145,6 +145,13 @@ def judge() -> JudgeStatus:
     return JudgeStatus(Mock(**{"recrawl_after.return_value": None}), OUTCOMES)
 
 
+async def test_a_job_that_uses_the_stored_page_of_its_target_keeps_the_target() -> None:
+    job = change(JOB, target="http://a/gone", stored=STORED)
+    page = visited(stored=STORED, content=CONTENT)
+    assert page.complete(JobOutcome(job=job, state=JobState.DONE)).target == "http://a/gone"
+    assert page.complete(JobOutcome(job=JOB, state=JobState.DONE)).target is None
+
+
 @pytest.mark.parametrize(
     ("status", "state", "effects", "attempts"),
     [
