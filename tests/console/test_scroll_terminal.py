@@ -81,6 +81,7 @@ def silence(shown, seconds):
         shown.read(0.1)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("screen", [pytest.param("2", marks=pytest.mark.sweep), "3"])
 def test_a_terminal_scrolls_and_a_quiet_screen_sends_nothing(console, screen):
     console.until("[1 Nodes]")

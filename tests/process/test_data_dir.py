@@ -138,7 +138,6 @@ def test_a_write_protected_database_is_named_and_left_alone(project: Project, si
             project.assert_no_process_left(2)
 
 
-@pytest.mark.quick
 def test_a_data_dir_deleted_or_replaced_under_a_run_ends_it_with_3(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=6, books=8, delay=0.2).defs(concurrency=2))
     running = project.start()

@@ -134,7 +134,6 @@ def test_links_and_permissions_are_kept(project: Project) -> None:
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-@pytest.mark.quick
 def test_a_run_writes_its_rows_to_stdout_while_it_crawls(project: Project, site: Site) -> None:
     """Each page but the first is held until the row before it is out."""
     out = project.folder / "rows"

@@ -109,7 +109,6 @@ def test_a_full_data_dir_pauses_the_run_until_old_runs_are_deleted(project: Proj
     assert sorted(row["path"] for row in project.rows("page")) == sorted(["", *map(str, range(PAGES))])
 
 
-@pytest.mark.quick
 def test_a_limit_that_no_deletion_meets_ends_the_run_and_says_so(project: Project, site: Site) -> None:
     """A job of cron that waited would hold the lock for ever, and the later ones could not start."""
     project.write(DEFS.format(url=site.url("/")))

@@ -18,7 +18,6 @@ def stored_bodies(project: Project) -> int:
     return int(project.query("SELECT count(*) FROM pages WHERE body <> x''", "pages.db")[0][0])
 
 
-@pytest.mark.quick
 def test_pages_that_are_unchanged_are_stored_once_and_pruned(project: Project, site: Site) -> None:
     library, versions = versioned_library(site)
     project.write(library.defs())

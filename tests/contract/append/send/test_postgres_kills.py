@@ -59,6 +59,7 @@ def _spawn(harness: PostgresHarness, db: Database) -> SupervisedProcess:
 CASES = [(seed, key) for seed in range(12) for key in ((), ("title",))]
 
 
+@pytest.mark.extended
 @pytest.mark.sqlite
 @pytest.mark.parametrize(("seed", "key"), sampled(CASES, 1))
 def test_kills_and_crashes_lose_and_double_nothing(
