@@ -52,6 +52,7 @@ def hold_last_item(site: Site, *, delay: float) -> None:
     site["/i/11"] = Page(html("<h1>Item 11</h1><i>11.50</i>"), delay=delay)
 
 
+@pytest.mark.quick
 def test_an_edited_plugin_makes_the_entries_of_its_task_invalid_until_its_pages_are_extracted(
     shop: SteppedShop, project: Project, site: Site
 ) -> None:
