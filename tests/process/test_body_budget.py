@@ -33,6 +33,7 @@ def peak(process: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("encoding", ["gzip", pytest.param("", marks=pytest.mark.sweep)])
 def test_large_bodies_wait_for_their_share_of_memory(project: Project, site: Site, encoding: str) -> None:
     start, words = threading.Event(), random.Random(1).choices(range(10**6), k=9_000_000 // 7)
