@@ -259,7 +259,7 @@ def test_a_json_selector_on_html_is_said_once(project: Project, site: Site) -> N
         site[f"/p/{number}"] = html(f"<h1>{number}</h1>" + "<p>x</p>" * (20_000 if number % 2 else 1))
     project.write(defs.format(url=site.url("")))
     project.crawl(nodes=1)
-    query = "SELECT text FROM events WHERE text LIKE '%jmespath%'"
+    query = "SELECT text FROM events WHERE text LIKE '%jmespath:` reads JSON%'"
     ((text,),) = project.query(query)
     assert text.startswith("d.price: `jmespath:` reads JSON, and this page is HTML: http://127.0.0.1")
     assert project.count_rows("d").total() == 6
