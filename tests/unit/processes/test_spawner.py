@@ -74,7 +74,7 @@ def until(spawner: Spawner, condition: Callable[[], object]) -> None:
 def spawn(spawner: Spawner, folder: Path, text: str = "hello", *, forks: bool = False) -> tuple[Child, Path]:
     log = folder / "logs" / f"{text}.log"
     child = spawner.spawn("kind:main", "test", {"text": text, "forks": forks}, log=log)
-    until(spawner, lambda: child.pid is not None and log.read_text())
+    until(spawner, lambda: child.pid is not None and log.read_text().endswith("\n"))
     return child, log
 
 
