@@ -89,19 +89,24 @@ WHERE p.id = changed.value AND p.state = 'SKIPPED' AND jobs.parent = p.id
 RETURNING jobs.id, jobs.state = 'DONE'
 """
 _KEEP_CANONICAL = f"""
-WITH k (run, key, link_request) AS ({{values}})
+WITH k (run, key, parent, link_request) AS ({{values}})
 UPDATE jobs SET link_request = k.link_request,
-    reason = CASE WHEN state = 'SKIPPED' THEN NULL ELSE reason END,
-    hops = CASE WHEN state = 'SKIPPED' THEN 0 ELSE hops END,
-    target = CASE WHEN state = 'SKIPPED' THEN NULL ELSE target END,
-    state = CASE WHEN state = 'SKIPPED' THEN 'READY' ELSE state END
-FROM k
-WHERE jobs.run = k.run AND (jobs.identity = k.key OR jobs.page_key = k.key)
+    reason = CASE WHEN jobs.state = 'SKIPPED' THEN NULL ELSE jobs.reason END,
+    hops = CASE WHEN jobs.state = 'SKIPPED' THEN 0 ELSE jobs.hops END,
+    target = CASE WHEN jobs.state = 'SKIPPED' THEN NULL ELSE jobs.target END,
+    state = CASE WHEN jobs.state = 'SKIPPED' THEN 'READY' ELSE jobs.state END
+FROM k CROSS JOIN jobs p
+WHERE p.id = k.parent AND jobs.run = k.run AND (jobs.identity = k.key OR jobs.page_key = k.key)
     AND (jobs.link_request IS NULL OR (jobs.link_request ->> '{COOKIES_PATH}' IS NOT NULL
         AND jobs.link_request ->> '{RELATION_PATH}' = 'link'))
     AND (jobs.state IN ('READY', 'TAKEN') OR (jobs.state = 'SKIPPED' AND jobs.reason GLOB 'its canonical URL is *'))
+    AND (jobs.id <= p.id OR NOT EXISTS (
+        SELECT 1 FROM k other WHERE other.parent = jobs.id AND (other.key = p.identity OR other.key = p.page_key)))
 """
-"""A page that another names as its canonical one is kept, whatever it names itself: else both would be skipped."""
+"""A page that another names as its canonical one is kept, whatever it names itself: else both would be skipped.
+
+Of two that name each other in the same transaction, the older job is kept.
+"""
 _OTHERWISE_CARRIED = """
 WITH page (id, carried) AS ({values})
 SELECT j.id FROM page CROSS JOIN jobs j ON j.id = page.id WHERE j.carried IS NOT page.carried
@@ -215,7 +220,7 @@ def add_taken(db: Database, page: NewLink, *, origin: JobOrigin, lease: int, nod
 
 def keep_canonical(db: Database, links: Sequence[NewLink]) -> None:
     """Mark the jobs that pages name as their canonical ones; those that were skipped in favour of others are READY."""
-    db.execute_values(_KEEP_CANONICAL, [(link.run, link.identity, link.request) for link in links])
+    db.execute_values(_KEEP_CANONICAL, [(link.run, link.identity, link.parent, link.request) for link in links])
 
 
 def carry(db: Database, links: Sequence[NewLink]) -> list[int]:

@@ -5,13 +5,14 @@ from msgspec.structs import replace
 
 from engine.errors import Fenced
 from engine.model.definition import TaskGroup
-from engine.model.job import LeasedJob
+from engine.model.job import JobState, LeasedJob
+from engine.model.link import LinkRequest
 from engine.store.tables.job import jobs
 from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import runs, versions
 from engine.store.transactions.children import ChildrenResult, commit_children
-from tests.contract.store.harness import DEFS, Page, StoreHarness
+from tests.contract.store.harness import DEFS, Page, StoreHarness, child
 
 PAGES = [Page(f"http://a/{number}") for number in range(10)]
 
@@ -128,3 +129,29 @@ def test_links_into_groups_that_the_defs_lost_are_dropped_and_remembered(store: 
     store.commit(outcome)
     assert outcome.links_dropped, "the page is re-extracted for its links if the group comes back"
     assert store.jobs("defs")[0] == (None,)
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_pages_that_name_each_other_as_canonical_one_is_kept(
+    store: StoreHarness, first: int, *, together: bool
+) -> None:
+    store.seed("http://a/0", "http://a/1")
+    leased = store.take("http://a/")
+    request = LinkRequest(relation="canonical").to_json()
+    skipped = [
+        JobOutcome(
+            job=job,
+            state=JobState.SKIPPED,
+            reason=f"its canonical URL is {other.url}",
+            effects=(Children((child(Page(other.url))._replace(request=request),)),),
+        )
+        for job, other in zip(leased, reversed(leased), strict=True)
+    ]
+    ordered = [skipped[first], skipped[1 - first]]
+    for outcomes in [ordered] if together else [ordered[:1], ordered[1:]]:
+        store.commit(*outcomes)
+    assert sorted(state for (state,) in store.jobs("state")) == ["READY", "SKIPPED"]
+    (kept,) = store.take("http://a/")
+    assert kept.lineage.link.relation == "canonical"
+    store.check_counters()
