@@ -99,10 +99,9 @@ def start_guard(folder: str, limit: int) -> None:
     root = os.getpid()
     if not _list_all():
         return  # without /proc nothing could be found
-    reader, writer = os.pipe()
+    reader, _ = os.pipe()  # the other end stays open until this process ends
     if os.fork():
         os.close(reader)
-        os.set_inheritable(writer, False)
         return
     try:
         os.setsid()
@@ -111,7 +110,6 @@ def start_guard(folder: str, limit: int) -> None:
             signal.signal(number, signal.SIG_IGN)
         set_process_name("browser-guard")
         close_inherited_files({reader})
-        os.set_blocking(reader, True)
         watch = MemoryWatch(root, limit)
         while not select.select([reader], [], [], _LOOK_SECONDS)[0] or os.read(reader, 1):
             watch.look()
@@ -137,7 +135,8 @@ def _end_all(sessions: set[int], folder: str) -> None:
 
 def _works_in(pid: int, folder: str) -> bool:
     with contextlib.suppress(OSError):
-        return str(Path(f"/proc/{pid}/cwd").readlink()).startswith(folder)
+        cwd = str(Path(f"/proc/{pid}/cwd").readlink()).removesuffix(" (deleted)")
+        return f"{cwd}/".startswith(f"{folder}/")
     return False
 
 
