@@ -18,6 +18,7 @@ from console.schedule.schedule import (
     read_mark,
 )
 from engine.errors import StorageError, UsageError
+from engine.runtime.private_file import open_private
 from engine.runtime.user_folder import state_folder
 
 SEARCH_PATH = "/usr/bin:/bin"
@@ -70,8 +71,7 @@ def _keep(text: str) -> Path:
     try:
         path = state_folder() / "crontab.before"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(open_private(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
             file.write(os.fsencode(text))
     except OSError as error:
         raise StorageError(
