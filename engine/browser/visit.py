@@ -148,9 +148,7 @@ class PageVisit:
             accept_downloads=False,
             proxy={"server": visit.proxy, "username": visit.key, "password": "-", "bypass": "<-loopback>"},
         )
-        context.set_default_timeout(
-            0
-        )  # the clock of the visit limits all: it stands while a document waits for its turn
+        context.set_default_timeout(0)  # the clock of the visit limits all
         if visit.cookies:
             await context.add_cookies([to_playwright(cookie) for cookie in visit.cookies])
         return context
@@ -189,6 +187,7 @@ class PageVisit:
             kept.append(await self._read_kept(context, page))
             if kept[-1] == kept[-2]:
                 return await self._left(context)
+            await page.goto("about:blank")  # from itself, a URL with a fragment is no further load
             self._traffic.go_again()
         self._stage = "its scripts let nothing else run"
         body = await write_document(devtools, self._captures, self._states, frames=self._visit.rule.frames)

@@ -80,7 +80,7 @@ class PageLoads:
         async def admit() -> None:
             pass
 
-        request = build_request(url, Request(), {}, {}, from_defs=False)
+        request = build_request(url, Request(in_browser=True), {}, {}, from_defs=False)
         share = self._budget.open_share()
         try:
             return await self._loader.load(rule, url, request, share, admit=admit, rules=rules, sends_cookies=True)

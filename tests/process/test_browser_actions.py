@@ -228,10 +228,14 @@ def test_a_page_that_sets_a_cookie_and_reloads_is_loaded_again(
         assert loaded.location == shop.url("/wall/9"), "the node takes it for a redirect, and ends the loop"
 
 
-@pytest.mark.parametrize("storage", ["localStorage", "sessionStorage"])
-def test_a_page_that_stores_something_and_reloads_is_loaded_again(pages: PageLoads, shop: Site, storage: str) -> None:
+@pytest.mark.parametrize(
+    ("storage", "route"), [("localStorage", ""), ("sessionStorage", ""), ("localStorage", "#/tea/1")]
+)
+def test_a_page_that_stores_something_and_reloads_is_loaded_again(
+    pages: PageLoads, shop: Site, storage: str, route: str
+) -> None:
     shop["/stored"] = html(wall(f"{storage}.a = 1", once=f"if ({storage}.a) document.write('<h1>inside</h1>'); else "))
-    assert "<h1>inside</h1>" in act(pages, shop.url("/stored"), wait="h1")
+    assert "<h1>inside</h1>" in act(pages, shop.url(f"/stored{route}"), wait="h1")
 
 
 def test_a_page_that_reloads_without_a_reason_is_a_loop(pages: PageLoads, shop: Site) -> None:
