@@ -11,13 +11,15 @@ euro euros eur eurot евро євро ευρώ evro euró usd gbp chf dollar do
 доллар доллара долларов pound pounds pfund libra libras livres sterling franken franc francs franco franchi rupee rupees
 rupien रुपये रुपए रुपया zloty złoty złote złotych zlotych krone kronen kroner kronor koruna koruny korun forint lei lire
 lira peso pesos real reais yen yens yuan won rubel rubli rubles roubles рубль рубля рублей гривня гривні гривень гривен
-dinar dinars dirham dirhams baht บาท tenge лева kuna kune đồng dong rupiah
+dinar dinars dirham dirhams baht บาท tenge лева kuna kune đồng dong rupiah sfr
 """
 """Names of currencies in lower case: an amount beside one has a currency."""
 _SIGNS_OF_NAMES = {
     **dict.fromkeys(("euros",), "euro"),
     **dict.fromkeys(("рубль", "рубля", "рублей"), "руб"),
     **dict.fromkeys(("kroner", "kronor"), "kr"),
+    **dict.fromkeys(("złoty", "złote", "złotych"), "zł"),
+    "sfr": "Fr.",
 }
 """The part of a name that is a sign; other names have none."""
 _LONGEST = 10

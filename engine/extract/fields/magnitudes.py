@@ -68,6 +68,8 @@ _LETTERS: Mapping[str, int] = {"k": 3, "m": 6, "mm": 6, "md": 9, "mds": 9, "b": 
 """Short words, which count beside a currency alone."""
 _RUPEES = frozenset(("₹", "Rs", "INR", "₨", "৳", "NPR", "PKR", "NPRs", "PKRs", "BDT", "Tk", "LKR", "रु", "र"))
 _REAIS = frozenset(("R$", "BRL"))
+DOUBTFUL = ("m", "b", "t")
+"""Letters that are units where they stand apart, or sizes and the like as capitals before a word: `$25 M shirt`."""
 _LETTERS_OF_FEW: Mapping[str, tuple[int, frozenset[str], str]] = {
     "l": (5, _RUPEES, ""),
     "cr": (7, _RUPEES, ""),
@@ -79,27 +81,25 @@ _LETTERS_OF_FEW: Mapping[str, tuple[int, frozenset[str], str]] = {
     "bin": (3, frozenset(("TL", "₺", "TRY")), "tr"),
 }
 """Those of some currencies or of one language: elsewhere they are units, or other words."""
-_COMBINED = late_regex(
-    r"([^\W\d_]+?)\.?(?=(?:[€$£₹₽¥円]|R\$|EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|kr|DM|zł|Kč|руб|Rs|Ft)"
-    r"(?![^\W\d_])| ?р(?:\.|\b|уб))"
-)
+_SIGN = r"(?:[€$£₹₽¥円]|R\$|EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|kr|DM|zł|Kč|руб|Rs|Ft)"
+_COMBINED = late_regex(rf"([^\W\d_]+?)\.?(?={_SIGN}(?![^\W\d_])| ?р(?:\.|\b|уб)| Ft\b)")
 _COMBINED_LETTERS: Mapping[str, tuple[str, int]] = {"t": ("", 3), "т": ("", 3), "e": ("Ft", 3), "g": ("€", 9)}
 """Letters that are magnitudes nowhere else, some with one currency: `E£` and `G$` are signs."""
 """A word that is written together with its currency: `M€`, `TEUR`, `mkr`."""
 _BEFORE = late_regex(
-    r"(?:\b(?:Mio|Mrd|Tsd|mln|mld|млн|млрд|тыс|tys|mil|tis)\.? ?(?:[$€£₹₽]|[A-Z]{3}|zł|Kč|kr)"
-    r"|(?<![^\W\d_])[TMkK](?:€|EUR|USD|GBP|CHF|SEK|NOK|DKK|kr|DM))\.?:? ?$"
+    rf"(?:(?<![^\W\d_])|(?=[$€£]))(?:(?![TM]\$)[TMKtmk]{_SIGN}|[€$£][KMkm]|{_SIGN}\.? ?(?P<last>[^\W\d_]+)"
+    r"|(?P<first>[^\W\d_]+)\.? ?(?:[$€£₹₽]|[A-Z]{3}|zł|Kč|kr))\.?:? ?$"
 )
-"""A word of magnitude before the amount, with its currency: `TEUR 450`."""
+"""A word of magnitude before the amount, with its currency: `TEUR 450`, `EUR mln 5`."""
 _DOLLARS = ("$", "£", "USD", "GBP")
-_JOINED = late_regex(r"[-/]")
-"""Behind a unit that stands apart: `5 m/s`."""
+_JOINED = late_regex(r"[-/&]|\.[^\W\d_]")
+"""Behind a unit, or the first letter of an abbreviation, that stands apart: `5 m/s`, `k.k.`."""
 _BEHIND = late_regex(
     r"( ?)(-?)(?:([十百千万萬億亿兆십백천만억조]|พัน|หมื่น|แสน|ล้าน)"
     r"|([^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u0900-\u0dff])*)(\.?)(?![0-9²³]))"
 )
 """The next word; scripts of India write vowels as marks."""
-_ENDS_THIN = late_regex(r"[円元원圓块塊]|บาท|(?![^\W\d_a-zA-Zа-яА-Яł])")
+_ENDS_THIN = late_regex(r"[十百千万萬億亿兆]*(?:[円元원圓块塊]|บาท|(?![^\W\d_a-zA-Zа-яА-Яł]))")
 """Behind a word of such a script that stands apart: another one may begin with the same character."""
 
 
@@ -145,8 +145,12 @@ def find_magnitude(text: str, at: int, languages: Collection[str] = ()) -> Magni
 
 def find_magnitude_before(text: str, start: int) -> str | None:
     """A word of magnitude and a currency before the number that begins at `start`, which cannot be told from others."""
-    found = _BEFORE.search(text, max(0, start - 12), start) if start > 3 else None
-    return None if found is None else found[0].strip()
+    found = _BEFORE.search(text, max(0, start - 20), start) if start > 1 else None
+    if found is None:
+        return None
+    word = found["first"] or found["last"]
+    is_known = word is None or (name := _normalize(word)) in _words() or name in _DIFFERENT
+    return found[0].strip() if is_known else None
 
 
 def languages_of(currency: str | None) -> Collection[str]:
@@ -171,7 +175,7 @@ def count_exponent(magnitude: Magnitude, languages: Collection[str]) -> int | No
     letter = magnitude.letter
     if not letter:
         return magnitude.exponent
-    if (letter == "m" and magnitude.is_apart) or (len(letter) > 1 and letter.lower() in _LETTERS):
+    if (letter in DOUBTFUL and magnitude.is_apart) or (len(letter) > 1 and letter.lower() in _LETTERS):
         return None
     return letter_exponent(letter, "$", languages)
 
@@ -200,8 +204,9 @@ def _find_combined(text: str, at: int) -> Magnitude | None:
     power = _words().get(name) or _LETTERS.get(name)
     if power is None and name in _COMBINED_LETTERS and not currency.startswith(_DOLLARS):
         sign, exponent = _COMBINED_LETTERS[name]
-        power = exponent if currency.startswith(sign) else None
-    return None if power is None or (currency.startswith(" ") and name != "т") else Magnitude(power, found.end())
+        power = exponent if currency.lstrip().startswith(sign) else None
+    is_apart = currency.startswith(" ") and name not in ("т", "e")
+    return None if power is None or is_apart else Magnitude(power, found.end())
 
 
 def _power_among(name: str, rest: str, languages: Collection[str]) -> int | None:

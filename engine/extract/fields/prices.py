@@ -12,6 +12,7 @@ from msgspec import Struct
 from engine.errors import quote_text
 from engine.extract.fields.currencies import Currency, currency_finder
 from engine.extract.fields.magnitudes import (
+    DOUBTFUL,
     Magnitude,
     find_magnitude,
     find_magnitude_before,
@@ -69,7 +70,7 @@ _GUESSED_RANGE = (
     "guessed-magnitude",
     "the magnitude behind the range may be its, too; pick out the price with `match`",
 )
-_UNREAD_MAGNITUDE = ("guessed-magnitude", "`m` may mean millions; pick out the price with `match`")
+_UNREAD_MAGNITUDE = ("guessed-magnitude", "its letter may be a magnitude; pick out the price with `match`")
 _RANGE = late_regex(
     r" ?(?:[-~/]|(?:to|or|and|through|bis|und|oder|à|a|al|et|ou|o|y|e|hasta|até|do|lub|až|tot|en|till|til|och|og|до|и"
     r"|или|से) ) ?"
@@ -156,8 +157,7 @@ class PriceReader:
             advice = _NO_NUMBER if _MORE.search(plain) is None else _NO_PRICE
             raise ValueError(f"{quote_text(text)} has no price{self._with_marks}; {advice}")
         end = number.end()
-        if (word := find_magnitude_before(plain, number.start())) is not None:
-            raise ValueError(f"{quote_text(text)}: {quote_text(word)} before the number is not read; use `replace`")
+        _check_before(text, plain, number)
         if _MORE.search(plain, end) or (_LETTER.match(plain, end) and find_magnitude(plain, end, languages)):
             return self._read_beside(text, plain, number, languages)
         whole, decimals, is_guess = self._digits_of(number)
@@ -170,6 +170,8 @@ class PriceReader:
         amounts = self._examine_all(plain, first, languages)
         at, doubts = _choose(plain, amounts)
         chosen = amounts[at]
+        for other in amounts[1:] if chosen.currency is None else amounts[at : at + 1]:
+            _check_before(text, plain, other.number)
         following = amounts[at + 1] if at + 1 < len(amounts) else None
         last = following if following is not None and _is_range(plain, chosen, following) else None
         currency_beside = chosen.currency or (None if last is None else last.currency)
@@ -202,8 +204,9 @@ class PriceReader:
         """The amounts of a text to the first beside a currency, and the one behind that."""
         amounts: list[_Amount] = []
         while number is not None and len(amounts) < _MAX_AMOUNTS:
-            amounts.append(self._examine(plain, number, languages))
-            if len(amounts) > 1 and amounts[-2].currency is not None:
+            known = amounts[-1].currency if amounts else None
+            amounts.append(self._examine(plain, number, languages or languages_of(known and known.sign)))
+            if known is not None:
                 break
             number = self._find_number(plain, amounts[-1].end)
         return amounts
@@ -254,6 +257,12 @@ class PriceReader:
             whole, _, decimals = whole.partition(mark)
             is_guess = False
         return re.sub("[^0-9]", "", whole) or "0", decimals, is_guess
+
+
+def _check_before(text: str, plain: str, number: "regex.Match[str]") -> None:
+    """Raises `ValueError` if a word of magnitude stands before a number."""
+    if (word := find_magnitude_before(plain, number.start())) is not None:
+        raise ValueError(f"{quote_text(text)}: {quote_text(word)} before the number is not read; use `replace`")
 
 
 def _choose(plain: str, amounts: list[_Amount]) -> tuple[int, list[tuple[str, str]]]:
@@ -320,9 +329,11 @@ def _magnify(
         raise ValueError(f"{quote_text(text)}: {magnitude.problem}")
     power = _power(magnitude, currency, languages)
     if power:
-        is_doubtful = letter == "m" and magnitude.is_apart
-        if is_doubtful and amount.behind is None and re.match(r" ?\w", plain[magnitude.end :]):
+        precedes_word = amount.behind is None and re.match(r" ?\w", plain[magnitude.end :]) is not None
+        is_unit = letter in DOUBTFUL and magnitude.is_apart
+        if is_unit and precedes_word:
             return 0, end, _UNREAD_MAGNITUDE
+        is_doubtful = is_unit or (precedes_word and magnitude.is_apart and letter.lower() in DOUBTFUL)
         return power, amount.end, _GUESSED_MAGNITUDE if is_doubtful else None
     if letter not in _LOST or currency is not None:
         return 0, end, None

@@ -19,12 +19,14 @@ SUMS: dict[str, list[tuple[str, int | Decimal | None]]] = {
         ("$5MM", 5_000_000), ("$1.2345678K", Decimal("1234.5678")), ("£12 thousand", 12_000),
         ("$1.5-million", 1_500_000), ("$5-7K", 5_000), ("$80K/year", 80_000),
         ("$80K-$100K", 80_000), ("80K-100K USD", 80_000), ("1-2M", REJECTED), ("from $1 to 2 million", 1_000_000),
-        ("€3.4 billion", REJECTED), ("$1.2T", 1_200_000_000_000),
+        ("€3.4 billion", REJECTED), ("$1.2T", 1_200_000_000_000), ("$10.5–12.5 billion", 10_500_000_000),
+        ("US$ mn 5", REJECTED), ("$ million 5", REJECTED), ("€m 5", REJECTED), ("K€5", REJECTED),
     ],
     "de": [
         ("2,3 Mrd. €", 2_300_000_000), ("1,5 Mio. €", 1_500_000), ("3 Millionen Euro", 3_000_000),
         ("450 Tsd. EUR", 450_000), ("12 T€", 12_000), ("5 MEUR", 5_000_000), ("2 Milliarden CHF", 2_000_000_000),
         ("TEUR 450", REJECTED), ("5-9 Mio. €", 5_000_000), ("Mio. € 2,3", REJECTED), ("2 Billion €", REJECTED),
+        ("T€ 10", REJECTED), ("EUR mln 5", REJECTED), ("2024: TEUR 450", REJECTED),
     ],
     "fr": [
         ("2,3 Md€", 2_300_000_000), ("150 k€", 150_000), ("1,2 M€", 1_200_000), ("2 millions d'euros", 2_000_000),
@@ -50,13 +52,14 @@ SUMS: dict[str, list[tuple[str, int | Decimal | None]]] = {
     ],
     "ja": [
         ("¥3.4万", 34_000), ("3億円", 300_000_000), ("1億2,000万円", 120_000_000), ("1万5000円", 15_000),
-        ("25百万円", 25_000_000), ("3万9,800円", 39_800), ("100万~200万円", 1_000_000),
+        ("25百万円", 25_000_000), ("25 百万円", 25_000_000), ("3万9,800円", 39_800), ("100万~200万円", 1_000_000),
     ],
     "ru": [
         ("300 тыс. руб.", 300_000), ("1,5 млн ₽", 1_500_000), ("2 миллиарда рублей", 2_000_000_000),
         ("450 т.р.", 450_000),
     ],
     "sv": [("12,5 mkr", 12_500_000), ("5 MSEK", 5_000_000), ("5 t.kr.", 5_000), ("3 miljoner kr", 3_000_000)],
+    "hu": [("12 millió Ft", 12_000_000), ("12 e Ft", 12_000), ("12E Ft", 12_000), ("12 M Ft", 12_000_000)],
     "ko": [("5만원", 50_000), ("2억 3천만원", 230_000_000)],
 }  # fmt: skip
 """By language, sums as pages write them; None of those that are rejected."""
@@ -74,6 +77,8 @@ UNCHANGED = [
     ("5 € 12 M", 5), ("450 kr", 450), ("12 Kč", 12), ("5 million-seller €3", 3), ("2 for 5 €", 5),
     ("$500 - $1.2M", 500), ("12 Monate 5 €", 5), ("$5 m/s", 5), ("5 €/100 g", 5), ("4,99 €/m", Decimal("4.99")),
     ("1 T$", 1), ("5 bin €9", 9), ("12 mkb", 12), ("3 Kids 5 €", 5),
+    ("€ 450.000 k.k.", 450_000), ("$1,500.00 M.N.", Decimal("1500.00")),
+    ("$12 B&W print", 12), ("DVD Mia 5 €", 5), ("T$ 5", 5), ("5 千葉", 5),
 ]  # fmt: skip
 """Numbers whose word is a unit, or another word: of before."""
 UNITS = ["1.5 Cr", "5-7 m", "12 M", "12 m", "2 m", "12 k", "12m", "15.5k views", "24K gold", "4K TV", "3.4B"]
@@ -134,7 +139,15 @@ def test_a_lone_letter_without_a_currency_is_rejected_with_the_text(text: str) -
 
 @pytest.mark.parametrize(
     ("text", "amount"),
-    [("1.2K", 1_200), ("15.5k", 15_500), ("2.2M", 2_200_000), ("$5 m", 5_000_000), ("$5 m cable", 5)],
+    [
+        ("1.2K", 1_200),
+        ("15.5k", 15_500),
+        ("2.2M", 2_200_000),
+        ("$5 m", 5_000_000),
+        ("$5 m cable", 5),
+        ("$5 b", 5_000_000_000),
+        ("$25 M Size", 25_000_000),
+    ],
 )
 def test_a_letter_that_may_be_a_unit_is_a_warning(text: str, amount: int) -> None:
     document = page(f"<p>{text}</p>")
@@ -184,6 +197,7 @@ def test_numbers_read_magnitudes_by_a_key(text: str, kind: FieldType, keys: dict
         ("15.5k views", "int", "'15.5k views' is not a number with a word of magnitude"),
         ("15,5k", "int", "'15,5k': '15,5' is not a number with the decimal mark '.'"),
         ("2 m", "int", "'2 m' is not a number with a word of magnitude"),
+        ("5 b", "int", "'5 b' is not a number with a word of magnitude"),
         ("5 mm", "int", "'5 mm' is not a number with a word of magnitude"),
         ("5 l", "int", "'5 l' is not a number with a word of magnitude"),
         ("5 kg", "int", "'5 kg' is not a number with a word of magnitude"),
