@@ -143,9 +143,10 @@ class RecordExtractor:
 
     @cached_property
     def _csv_columns(self) -> frozenset[str]:
-        """The names of columns that its fields and its block read in a CSV document."""
+        """The names of columns that its fields, its block and its links read in a CSV document."""
         fields = [field for field in self._data_def.fields if field.scope is None and field.selector is not None]
         texts = [text for field in fields for text in (field.selector or "", *field.fallbacks)]
+        texts += [link.selector for link in self._data_def.links if link.source is None]
         names = set[str]()
         for text in (self._data_def.block or "", *texts):
             if text.strip().startswith(JMESPATH_PREFIX):
@@ -154,15 +155,20 @@ class RecordExtractor:
         return frozenset(name for name in names if not _NUMBERED_COLUMN.fullmatch(name))
 
     def _read_csv(self, page: Page, budget: Budget) -> None:
-        """Find the header of a CSV document by the columns that the fields name."""
+        """Find the header of a CSV document by the columns that its parts name."""
         line, wanted = self._data_def.header_line, self._csv_columns
-        columns = page.read_csv(line, wanted).columns
-        if not wanted.isdisjoint(columns) or not (wanted or line):
+        table = page.read_csv(line, wanted)
+        if not wanted.isdisjoint(table.columns) or (not wanted and (table.columns or line is None)):
             return
         begins = "its header" if line is None else f"line {line}"
-        has = f"{begins} is {', '.join(map(quote_text, columns[:_SHOWN_COLUMNS]))}" if columns else f"{begins} is blank"
-        names = ", ".join(sorted(wanted)[:_SHOWN_COLUMNS])
-        text = f"{self.name}: the CSV has none of the columns that the fields name ({names}): {has}"
+        if table.columns:
+            has = f"{begins} is {', '.join(map(quote_text, table.columns[:_SHOWN_COLUMNS]))}"
+        elif table.faulty:
+            has = f"{begins} has {table.faulty:,} cells"
+        else:
+            has = "it is empty" if line is None else f"{begins} is blank"
+        lacks = f"none of the columns that the fields name ({', '.join(sorted(wanted)[:_SHOWN_COLUMNS])})"
+        text = f"{self.name}: the CSV has {lacks if wanted else 'no columns'}: {has}"
         budget.warn("", "no-columns", f"{text}; `header: N` in `query` gives its line")
 
     @property

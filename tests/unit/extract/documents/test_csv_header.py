@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.defs.loader import load
 from engine.extract.documents.csv_table import read_csv
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
-from engine.model.link import TextSource
+from engine.model.link import Link, TextSource
 from tests.unit.defs.language.test_strictness import load_problems, write_defs
 from tests.unit.extract.pages import CONTEXT, extract, page
 
@@ -59,7 +60,8 @@ def test_columns_by_number_have_the_first_line_as_before() -> None:
     ("text", "line", "has"),
     [
         ("A-1;Sencha\n", None, "its header is 'A-1', 'Sencha'"),
-        ("", None, "its header is blank"),
+        ("", None, "it is empty"),
+        (f"{';' * 10_000}x\n", None, "its header has 10,001 cells"),
         (REPORT, 2, "line 2 is 'Reporting period', '2026-01-01 to 2026-01-31', 'column3'"),
         (REPORT, 9, "line 9 is blank"),
     ],
@@ -68,6 +70,18 @@ def test_fields_without_a_column_are_a_warning(text: str, line: int | None, has:
     found = read(text, DataDef(name="item", block="jmespath: @", header_line=line, fields=FIELDS))[1]
     message = f"item: the CSV has none of the columns that the fields name (Price, SKU): {has}"
     assert found[0] == ("no-columns", f"{message}; `header: N` in `query` gives its line")
+
+
+def test_a_line_without_named_columns_is_no_warning_unless_it_is_blank() -> None:
+    data_def = DataDef(name="item", block="jmespath: @", fields=(Field(name="name", selector="jmespath: column3"),))
+    assert read(REPORT.replace("Name", ""), replace(data_def, header_line=4))[1] == []
+    assert "the CSV has no columns: line 9 is blank" in read(REPORT, replace(data_def, header_line=9))[1][0][1]
+
+
+def test_the_columns_of_links_count_too() -> None:
+    data_def = DataDef(name="item", links=(Link(group="teas", selector="jmespath: [*].Page"),))
+    links = extract(data_def, "Teas\nas of 1 May\nSKU;Page\nA-1;/a\n", kind="csv").links
+    assert [link.url for link in links] == ["https://shop.example/a"]
 
 
 def test_a_header_may_stand_at_a_line() -> None:
