@@ -47,7 +47,7 @@ def parse(text: str, file: str, problems: Problems) -> YamlNode | None:
     except _ParseAborted:
         return None
     except yaml.YAMLError as error:
-        lost = _find_comment(error, builder.lines)
+        lost = _find_comment(error, builder.lines) if isinstance(error, yaml.MarkedYAMLError) else None
         if lost is not None:
             place, message = SourcePosition(file, lost[0] + 1, lost[1].start(1) + 1), _quote_hash(lost[1][1])
         else:
@@ -206,18 +206,23 @@ class _TreeBuilder(Struct):
         raise _ParseAborted
 
 
-def _describe_indent(problem: str, number: int, lines: list[str]) -> str:
-    """What is wrong with the indent of a line; empty if that is not what is wrong."""
-    indents = [_indent(line) for line in lines[:number] if line.strip() and not line.lstrip().startswith("#")]
+def _describe_indent(problem: str, number: int, column: int, lines: list[str]) -> str:
+    """What is wrong with the indent of a line; empty if that is not what is wrong. `column`: of the problem."""
+    indents = [_indent(line) for line in lines[:number] if _has_text(line)]
     here = _indent(lines[number]) if number < len(lines) else 0
     if not indents or not lines[number : number + 1] or not lines[number].strip():
         return ""
-    if "mapping values are not allowed" in problem and here > indents[-1]:
+    is_odd_key = "did not find expected key" in problem
+    if here > indents[-1] and ("mapping values are not allowed" in problem or (is_odd_key and column == here)):
         return f"wrong indent: {here} spaces, and the line above, which is complete, has {indents[-1]}"
-    if "did not find expected key" in problem and here < indents[-1] and here not in indents:
+    if is_odd_key and here < indents[-1] and here not in indents:
         outer = max((one for one in indents if one < here), default=0)
         return f"wrong indent: {here} spaces; the lines above have {outer} and {min(i for i in indents if i > here)}"
     return ""
+
+
+def _has_text(line: str) -> bool:
+    return line.strip() != "" and not line.lstrip().startswith("#")
 
 
 def _indent(line: str) -> int:
@@ -233,12 +238,15 @@ def _to_place(mark: Any, file: str) -> SourcePosition:
     return SourcePosition(file, 1, 1) if mark is None else SourcePosition(file, mark.line + 1, mark.column + 1)
 
 
-def _find_comment(error: yaml.YAMLError, lines: list[str]) -> tuple[int, re.Match[str]] | None:
+def _find_comment(error: yaml.MarkedYAMLError, lines: list[str]) -> tuple[int, re.Match[str]] | None:
     """The number of a line of an open `{…}` or `[…]` that ends in a comment, such as `{selector: #id}`."""
-    opened, mark = getattr(error, "context_mark", None), getattr(error, "problem_mark", None)
-    if opened is None or mark is None or "flow" not in (getattr(error, "context", None) or ""):
+    opened, mark, context = error.context_mark, error.problem_mark, error.context or ""
+    if opened is None or mark is None or "flow" not in context:
         return None
-    found = ((at, _LOST_TEXT.search(lines[at])) for at in range(opened.line, min(mark.line + 1, len(lines))))
+    first: int = opened.line
+    if "node" in context:  # this is where the text was to begin: behind the line of the comment
+        first = next((at for at in reversed(range(min(first, len(lines)))) if _has_text(lines[at])), first)
+    found = ((at, _LOST_TEXT.search(lines[at])) for at in range(first, min(mark.line + 1, len(lines))))
     return next(((at, comment) for at, comment in found if comment is not None), None)
 
 
@@ -257,7 +265,7 @@ def _error_message(error: yaml.YAMLError, lines: list[str]) -> str:
     if mark is not None and error.context in ("while scanning an alias", "while scanning an anchor"):
         sign = at[mark.column - 1 : mark.column] or "*"
         return f"a text may not begin with {sign}; quote it: '{sign}'"
-    if mark is not None and (indent := _describe_indent(problem, mark.line, lines)):
+    if mark is not None and (indent := _describe_indent(problem, mark.line, mark.column, lines)):
         return indent
     if "mapping values are not allowed" in problem:
         return f"{problem}; quote a text that contains `: `"
@@ -269,6 +277,9 @@ def _error_message(error: yaml.YAMLError, lines: list[str]) -> str:
         return f"{problem}; quote a URL that contains braces"
     if re.search(r"\{(dataDef|run\.[a-z]+)\}", at):
         return f"{problem}; quote a path that contains braces"
+    sign = "" if mark is None else at[mark.column : mark.column + 1]
+    if "did not find expected ',' or" in problem and sign in ("[", "{", ":"):
+        return f"{problem}; quote a text that contains {sign}"
     opened = error.context_mark
     where = f" that begins in line {opened.line + 1}" if opened is not None and error.context else ""
     return f"{problem}, {error.context}{where}" if error.context else problem

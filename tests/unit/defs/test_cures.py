@@ -34,12 +34,18 @@ FIELD = "dataDefs: {d: {fields: {x: {selector: h1}}}}\n"
         (START + "taskGroups: {a: {dataDef: d}}\n" + FIELD, "write `page: {dataDef: d}`"),
         (START + "taskGroups: {aa: {t: {dataDef: d}}}\n" + FIELD, "did you mean 'aa'?"),
         (START + TASK + "dataDefs:\n  d: {fields: {x: {selector: #id}}}\n  e: 1\n", "quote the text: '#id'"),
+        (START + TASK + "dataDefs:\n  d: {fields: {x: {selector: #id}}}\n\n#\n", "quote the text: '#id'"),
         (START + TASK + "dataDefs:\n  d:\n    fields:\n      x:\n        selector: #id\n", "quote '#id'"),
         (START + TASK + "dataDefs:\n  d:\n    fields:\n      x:\n        selector: a #id\n", "before the comment #id"),
+        (START + TASK + "dataDefs: {d: {fields: {x: {selector: a[href]}}}}", "quote a text that contains ["),
         (START + TASK + "dataDefs: {d: {query: {block: *}, fields: {x: {selector: h1}}}}", "quote it: '*'"),
         (START + TASK + "dataDefs:\n  d:\n    fields:\n      x:\n        selector: h1\n       all: true\n", "7 spaces"),
         (
             START + TASK + "dataDefs:\n  d:\n    fields:\n      x:\n        selector: h1\n         all: true\n",
+            "9 spaces",
+        ),
+        (
+            START + TASK + "dataDefs:\n  d:\n    fields:\n      x: {selector: h1}\n         y: {selector: h2}\n",
             "9 spaces",
         ),
         (START + TASK + FIELD + "hosts: {x.example: {delay: 500ms}}\n", "write 0.5, in seconds"),
