@@ -205,7 +205,7 @@ class PriceReader:
         amounts: list[_Amount] = []
         while number is not None and len(amounts) < _MAX_AMOUNTS:
             known = amounts[-1].currency if amounts else None
-            amounts.append(self._examine(plain, number, languages or languages_of(known and known.sign)))
+            amounts.append(self._examine(plain, number, languages or languages_of(known.sign if known else None)))
             if known is not None:
                 break
             number = self._find_number(plain, amounts[-1].end)
