@@ -83,6 +83,25 @@ def crawl_damaged(project: Project, site: Site, seed: int) -> None:
     project.assert_no_process_left(10)
 
 
+@pytest.mark.extended
+def test_stored_json_that_is_cut_short_is_named(project: Project, site: Site) -> None:
+    finished_crawl(project, site)
+    good = (project.data / "crawl.db").read_bytes()
+    for table, column, command in (
+        ("runs", "baseline", ["status", "--json"]),
+        ("locators", "request", ["runs"]),
+        ("def_versions", "definitions", ["export", "book"]),
+        ("rows", "data", ["export", "book"]),
+    ):
+        (project.data / "crawl.db").write_bytes(good)
+        with sqlite3.connect(project.data / "crawl.db") as db:
+            db.execute(f"UPDATE {table} SET {column} = substr({column}, 1, length({column}) / 2)")
+        db.close()
+        done = project.run_with_data(*command)
+        assert done.code == 3, (table, column, done.err)
+        assert "crawl.db: damaged (a stored value cannot be read: " in done.err
+
+
 @pytest.mark.sweep
 def test_a_database_that_fails_while_jobs_are_leased_ends_the_run(project: Project, site: Site) -> None:
     """Jobs that a node has leased and cannot start must not stay TAKEN for ever."""

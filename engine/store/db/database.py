@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, StrEnum
 from functools import lru_cache
+from json import JSONDecodeError
 from operator import itemgetter
 from pathlib import Path
 from types import NoneType, UnionType
@@ -87,6 +88,14 @@ class Database(ABC):
         """What of the file is damaged, for people; empty: nothing that a check finds."""
         return ""
 
+    @contextlib.contextmanager
+    def explain_json(self) -> Iterator[None]:
+        """Raise StorageError, which names the database, for stored JSON that is none."""
+        try:
+            yield
+        except (JSONDecodeError, DecodeError) as error:
+            raise self._explain_value(error) from error
+
     def _explain_value(self, error: Exception) -> StorageError:
         """The error for a stored value that is none: each was written by a version of this program."""
         return StorageError(f"{self.path}: damaged (a stored value cannot be read: {error})", DAMAGE_REMEDY)
@@ -158,10 +167,11 @@ class Database(ABC):
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator["Database"]:
-        """One consistent read over several statements."""
+        """One consistent read over several statements. Raises StorageError for stored JSON that is none."""
         self._begin_read()
         try:
-            yield self
+            with self.explain_json():
+                yield self
             self._commit()
         except BaseException:
             self._rollback()

@@ -99,7 +99,7 @@ class SqliteDatabase(Database):
                 cached_statements=_CACHED_STATEMENTS,
             )
         except (sqlite3.Error, OSError) as error:
-            reason = reason_of(error)
+            reason = "a folder, and no file" if path.is_dir() else reason_of(error)
             raise StorageError(f"{path}: {reason}", "Check that the folder exists and may be written.") from error
         database = cls(connection, path, busy_seconds, durable)
         if read_only:

@@ -105,8 +105,9 @@ def read_shortfall(db: Database, past: PastRun) -> list[str]:
     """What an ended run lacks; empty for an open one."""
     if RunState(past.state).is_open:
         return []
-    data_defs = health.read(db, past.seq)
-    return _shortfall(db, past, find_warnings(db, runs.get(db, past.seq), data_defs), data_defs)
+    with db.explain_json():
+        data_defs = health.read(db, past.seq)
+        return _shortfall(db, past, find_warnings(db, runs.get(db, past.seq), data_defs), data_defs)
 
 
 def _shortfall(

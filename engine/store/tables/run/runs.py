@@ -157,7 +157,8 @@ def _since_then(eta: Eta, at: float) -> Eta:
 
 def _load(db: Database, seq: int, column: str, kind: Any) -> Any:
     """The value of a column with JSON; None where it is null, or the run was deleted."""
-    return json.decode(db.value(f"SELECT {column} FROM runs WHERE seq = ?", (seq,)) or "null", type=kind)
+    with db.explain_json():
+        return json.decode(db.value(f"SELECT {column} FROM runs WHERE seq = ?", (seq,)) or "null", type=kind)
 
 
 def _store(db: Database, seq: int, column: str, value: Any) -> None:

@@ -33,7 +33,8 @@ def publish(db: Database, defs: Definitions | PreparedDefs, now: float) -> int:
 
 
 def read(db: Database, version: int) -> Definitions:
-    return Definitions.from_json(db.value("SELECT definitions FROM def_versions WHERE version = ?", (version,)))
+    with db.explain_json():
+        return Definitions.from_json(db.value("SELECT definitions FROM def_versions WHERE version = ?", (version,)))
 
 
 def list_expectations(db: Database, version: int) -> tuple[Expectation, ...]:

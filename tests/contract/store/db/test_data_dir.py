@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CrawlError, StorageError, UsageError
-from engine.store.db.connector import DatabaseBusy, connect_postgres
+from engine.store.db.connector import DatabaseBusy, connect, connect_postgres
 from engine.store.db.data_dir import claim_store, has_store
 from engine.store.db.file_header import CRAWL, PAGES, SCHEMA_NUMBER
 from engine.store.db.location import Location, read_location
@@ -71,6 +71,12 @@ def check_unusable(data: Path, url: str, message: str, remedy: str) -> None:
     assert re.search(remedy, refused.value.remedy), refused.value.remedy
     assert "secret" not in str(refused.value)
     assert not data.exists()
+
+
+def test_a_folder_in_the_place_of_a_database_is_named(data: Path) -> None:
+    (data / CRAWL).mkdir(parents=True)
+    with pytest.raises(StorageError, match=r"crawl\.db: a folder, and no file"):
+        connect(data / CRAWL, read_only=True)
 
 
 def test_a_server_that_does_not_take_us_is_named(postgres: PostgresServer, data: Path, database: str) -> None:

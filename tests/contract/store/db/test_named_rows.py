@@ -2,6 +2,7 @@
 
 from typing import Literal, NamedTuple
 
+import orjson
 import pytest
 from msgspec import Struct
 
@@ -65,3 +66,13 @@ def test_a_stored_value_that_cannot_be_read_names_its_database(store: StoreHarne
     with pytest.raises(StorageError, match="damaged"):
         list(store.db.iterate(_Row, select))
     assert store.db.find_damage() == ""
+
+
+def test_stored_json_that_cannot_be_read_names_its_database(store: StoreHarness) -> None:
+    with (
+        pytest.raises(StorageError, match=r"crawl\.db: damaged \(a stored value cannot be read: "),
+        store.db.snapshot(),
+    ):
+        orjson.loads(store.db.value("SELECT '[1'"))
+    with store.db.snapshot():
+        assert orjson.loads(store.db.value("SELECT '[1]'")) == [1]
