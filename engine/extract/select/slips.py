@@ -59,7 +59,11 @@ def explain_selector(text: str, scope: Scope) -> Slip:
     if bare.startswith(JSONLD_PREFIX):
         return _explain_json_ld(bare.removeprefix(JSONLD_PREFIX).strip(), scope.page.root)
     if bare.startswith(EMBEDDED_PREFIX):
-        bare, _ = split_embedded(bare)
+        bare, expression = split_embedded(bare)
+        nodes = compile_selector(f"{EMBEDDED_PREFIX}{bare}): @").all(scope)
+        values = [node.value for node in nodes if isinstance(node, JsonValue)]
+        if values:
+            return _explain_keys(expression, values[0] if len(values) == 1 else values)
     return _explain_markup(bare, scope)
 
 

@@ -59,6 +59,7 @@ def signs_of(extractor: RecordExtractor, markup: str, kind: PageKind = "html") -
         (LIST, "html", None, {"selector": "jsonld: Produkt.name"}, SLIP, "did you mean `Product`?"),
         (LIST, "html", None, {"selector": "jsonld: Product.nam"}, SLIP, "did you mean `name`?"),
         (LIST, "html", None, {"selector": "jmespath(#dat): items"}, SLIP, "did you mean `#data`?"),
+        (LIST, "html", None, {"selector": "jmespath(#data): itms[0].a"}, SLIP, "did you mean `items`?"),
         (XML, "xml", "entry", {"selector": "titel"}, SLIP, "did you mean `title`?"),
         (JSON, "json", "jmespath: items", {"selector": "jmespath: nam"}, SLIP, "did you mean `name`?"),
         (JSON, "json", "jmespath: items", {"selector": "jmespath: offer.amount"}, MISS, "the keys there are `price`"),
