@@ -23,6 +23,7 @@ from engine.extract.select.selector_syntax import (
     split_table,
 )
 from engine.extract.select.selectors import compile_selector
+from engine.extract.select.table_grid import find_table
 from engine.late_regex import late_regex
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ def explain_selector(text: str, scope: Scope) -> Slip:
     bare = text.strip()
     table = split_table(bare)
     if table is not None:
-        nodes = compile_selector(table[0]).all(scope)
+        nodes = [node for node in compile_selector(table[0]).all(scope) if not isinstance(node, str | JsonValue)]
+        if any(find_table(node) is not None for node in nodes):
+            return Slip("its table has nothing beside its headings", is_sure=False)
         return Slip("no table is there", is_sure=True) if nodes else explain_selector(table[0], scope)
     if bare.startswith(JMESPATH_PREFIX):
         return _explain_keys(bare.removeprefix(JMESPATH_PREFIX).strip(), scope.value)

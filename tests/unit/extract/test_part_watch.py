@@ -80,6 +80,7 @@ def test_a_field_that_is_never_filled(
         (LIST, "html", "li.prodct", SLIP, "did you mean `.product`?"),
         (LIST, "html", "table: .zzz", MISS, "no `.zzz` is there"),
         (LIST, "html", "table: h2", SLIP, "no table is there"),
+        ("<table><tr><th>a</table>", "html", "table: table", MISS, "its table has nothing beside its headings"),
         (LIST, "html", "xpath: //li[@class='produkt']", SLIP, "did you mean `product`?"),
         (LIST, "html", "jsonld: Produkt", SLIP, "did you mean `Product`?"),
         (JSON, "json", "jmespath: item", SLIP, "did you mean `items`?"),
