@@ -53,8 +53,8 @@ def explain_selector(text: str, scope: Scope) -> Slip:
     bare = text.strip()
     table = split_table(bare)
     if table is not None:
-        nodes = [node for node in compile_selector(table[0]).all(scope) if not isinstance(node, str | JsonValue)]
-        if any(find_table(node) is not None for node in nodes):
+        nodes = compile_selector(table[0]).all(scope)
+        if any(not isinstance(node, str | JsonValue) and find_table(node) is not None for node in nodes):
             return Slip("its table has nothing beside its headings", is_sure=False)
         return Slip("no table is there", is_sure=True) if nodes else explain_selector(table[0], scope)
     if bare.startswith(JMESPATH_PREFIX):
