@@ -21,6 +21,12 @@ from engine.store.tables.run.runs import Run
 
 _MAX_HOSTS_LISTED = 5
 """More hosts with the same trouble are one alarm."""
+_TOGETHER = {
+    "host-silent": "are silent", "host-refused": "refuse the crawler", "blocked": "refused the crawler",
+    "host-resting": "rest", "failing-requests": "fail",
+}  # fmt: skip
+"""By code, what an alarm of many hosts says of them."""
+_UNPROVEN = "has not answered well since this start"
 _SEVERE_WARNINGS = ("expectation", "all-rejected", "nothing-fetched")
 _OF_SUPERVISOR = (
     "appender-behind", "defs-saved", "disk-low", "host-refused", "host-resting", "host-silent", "node-lost",
@@ -42,7 +48,7 @@ class RunJudge:
         """`earlier`: the alarms that an earlier start of the run left."""
         self._standing: Sequence[Alarm] = [alarm for alarm in earlier if alarm.is_reach]
         """The alarms of the run at work: its start and its stop heal nothing."""
-        self._unproven = {alarm.key: (alarm, -1) for alarm in self._standing}
+        self._unproven = {one.key: (one, -1) for alarm in self._standing for one in alarm.split(_UNPROVEN)}
         """By key: alarms of an earlier start, with the good answers of the host when it was seen first."""
         self.hosts = HostJudge()
         self.forecast = Forecast()
@@ -69,11 +75,13 @@ class RunJudge:
         eta = self.forecast.estimate(situation)
         alarms = [*_run_alarms(situation)]
         if situation.stage is Stage.RUNNING:
-            working = [*_node_alarms(situation), *_appender_alarms(situation, late), *_host_alarms(self.hosts.views)]
+            working = [*_node_alarms(situation), *_appender_alarms(situation, late)]
+            of_hosts = [*_host_alarms(self.hosts.views)]
+            working += _tell_together([*of_hosts, *self._list_unproven({alarm.key for alarm in of_hosts})])
             if (growth := self.forecast.growth_per_s) > 0 and not situation.paused:
                 text = f"{describe_growth(growth)}, to {situation.waiting:,}"
                 working.append(Alarm("queue-grows", f"{text}: new pages are found faster than pages end"))
-            self._standing = [*working, *self._list_unproven({alarm.key for alarm in working})]
+            self._standing = working
         alarms += self._standing
         alarms += _defs_alarms(situation)
         alarms += _data_alarms(situation)
@@ -170,27 +178,33 @@ def _describe_delay(output: OutputRow, age: float) -> str:
 
 
 def _host_alarms(views: Mapping[int, HostView]) -> Iterator[Alarm]:
-    yield from _list_hosts("host-silent", list_troubled(views, HostState.SILENT), "are silent", "bad")
     refusing = list(list_troubled(views, HostState.REFUSED))
     asked = [view for view in refusing if view.work.left and is_refusing(view.work)]
-    yield from _list_hosts("host-refused", asked, "refuse the crawler", "bad")
-    refused = [view for view in refusing if view not in asked]
-    yield from _list_hosts("blocked", refused, "refused the crawler", "bad")
-    yield from _list_hosts("host-resting", list_troubled(views, HostState.RESTING), "rest", "warn")
-    yield from _list_hosts("failing-requests", list_troubled(views, HostState.FAILING), "fail", "warn")
+    yield from _of_each("host-silent", list_troubled(views, HostState.SILENT), "bad")
+    yield from _of_each("host-refused", asked, "bad")
+    yield from _of_each("blocked", [view for view in refusing if view not in asked], "bad")
+    yield from _of_each("host-resting", list_troubled(views, HostState.RESTING))
+    yield from _of_each("failing-requests", list_troubled(views, HostState.FAILING))
     for view in list_troubled(views, HostState.SHAKY):
         if view.last.has_share(view.last.refused, BLOCKED_SHARE):
             yield Alarm("blocked", describe_refusals(view.work.key, view.last), host=view.work.key)
 
 
-def _list_hosts(code: str, views: Iterable[HostView], trouble: str, level: AlarmLevel) -> Iterator[Alarm]:
-    """An alarm for each host, or one for many."""
-    alarms = [Alarm(code, view.text, level, host=view.work.key) for view in views]
-    if len(alarms) > _MAX_HOSTS_LISTED:
-        text, members = f"{len(alarms):,} hosts {trouble}; {alarms[0].text}", tuple(alarm.key for alarm in alarms)
-        yield Alarm(code, text, level, count=len(alarms), members=members)
-    else:
-        yield from alarms
+def _of_each(code: str, views: Iterable[HostView], level: AlarmLevel = "warn") -> Iterator[Alarm]:
+    return (Alarm(code, view.text, level, host=view.work.key) for view in views)
+
+
+def _tell_together(alarms: Iterable[Alarm]) -> Iterator[Alarm]:
+    """An alarm for each host, or one for many with the same code."""
+    by_code: dict[str, list[Alarm]] = {}
+    for alarm in alarms:
+        by_code.setdefault(alarm.code, []).append(alarm)
+    for code, same in by_code.items():
+        if len(same) <= _MAX_HOSTS_LISTED:
+            yield from same
+            continue
+        text, level = f"{len(same):,} hosts {_TOGETHER[code]}; {same[0].text}", min(alarm.level for alarm in same)
+        yield Alarm(code, text, level, count=len(same), members=tuple([alarm.key for alarm in same]))
 
 
 def _defs_alarms(situation: Situation) -> Iterator[Alarm]:

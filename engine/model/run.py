@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.model.host import HostState
 
@@ -217,15 +218,23 @@ class Alarm(Struct, frozen=True):
     count: int = 1
     """Of its hosts, where it is about several."""
     members: tuple[str, ...] = ()
-    """The keys of the alarms that these hosts would have each; they are not stored."""
+    """The keys of the alarms that these hosts would have each; of very many, the first are stored."""
     since: float = 0.0
     """Wall-clock seconds."""
     acknowledged: bool = False
 
     @property
     def is_reach(self) -> bool:
-        """Whether it is about how one host answers."""
-        return self.host is not None and _TROUBLES.get(self.code) == "reach"
+        """Whether it is about how hosts answer."""
+        return _TROUBLES.get(self.code) == "reach"
+
+    def split(self, text: str) -> list["Alarm"]:
+        """That of each of its hosts; the first one has its text, and others the name of the host with this one."""
+        if not self.members:
+            return [self]
+        names = [key.rpartition(" ")[2] for key in self.members]
+        texts = [self.text.partition("; ")[2], *(f"{name} {text}" for name in names[1:])]
+        return [replace(self, text=said, host=name, count=1, members=()) for name, said in zip(names, texts)]
 
     @property
     def key(self) -> str:

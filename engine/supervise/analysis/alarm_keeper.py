@@ -14,6 +14,7 @@ _LOGGED = ("blocked", "failing-requests", "host-refused", "host-silent", "output
 """Alarms without an event of their own."""
 _REMEMBERED_SECONDS = 60.0
 """How long after its end an alarm may come again as the same."""
+_MAX_MEMBERS_STORED = 1_000
 
 
 class AlarmKeeper:
@@ -29,11 +30,11 @@ class AlarmKeeper:
         stored = runs.list_alarms(run.db, run.seq)
         self.alarms: Sequence[Alarm] = [alarm for alarm in stored if alarm.code not in WITHOUT_SUPERVISOR]
         self._stored: list[Alarm] | None = None
-        earlier = {alarm.key: alarm.since for alarm in stored}
+        earlier = {key: alarm.since for alarm in stored for key in (alarm.key, *alarm.members)}
         kept = earlier.keys() | runs.list_acknowledged(run.db, run.seq) - {*WITHOUT_SUPERVISOR}
         self._seen = {key: (earlier.get(key, time.time()), clock()) for key in kept}
         """By key of an alarm: since when it lasts, and when it was found last."""
-        self._members: dict[str, tuple[str, ...]] = {}
+        self._members = {alarm.key: alarm.members for alarm in stored if alarm.members}
         """By key of an alarm of many hosts: the keys of the alarms of these hosts."""
         self._logged = set(earlier)
 
@@ -50,27 +51,27 @@ class AlarmKeeper:
     def record(self) -> None:
         """Store them in the open transaction; a forgotten alarm is no longer acknowledged."""
         acknowledged = runs.list_acknowledged(self._run.db, self._run.seq)
-        stored = {alarm.key for alarm in self._stored or ()}
-        begun = [alarm.key for alarm in self.alarms if alarm.key not in stored]
+        before = {alarm.key for alarm in self._stored or ()}
+        begun = [alarm.key for alarm in self.alarms if alarm.key not in before]
         added = {key for key in begun if self._follows_acknowledged(key, acknowledged)} - acknowledged
         removed = acknowledged - self._seen.keys()
         if added or removed:
             runs.acknowledge(self._run.db, self._run.seq, added, removed)
-        if self._without_members() == self._stored:
+        if (stored := self._to_store()) == self._stored:
             return
-        runs.set_alarms(self._run.db, self._run.seq, self._without_members())
+        runs.set_alarms(self._run.db, self._run.seq, stored)
         for alarm in self.alarms:
             if alarm.code in _LOGGED and alarm.key not in self._logged:
                 self._run.log("WARNING", "host", alarm.text)
 
     def confirm(self) -> None:
         """Call it after the commit of `record`."""
-        self._stored = self._without_members()
+        self._stored = self._to_store()
         shown = {key for alarm in self.alarms for key in (alarm.key, *self._members.get(alarm.key, ()))}
         self._logged = (self._logged & self._seen.keys()) | shown
 
-    def _without_members(self) -> list[Alarm]:
-        return [replace(alarm, members=()) if alarm.members else alarm for alarm in self.alarms]
+    def _to_store(self) -> list[Alarm]:
+        return [replace(alarm, members=alarm.members[:_MAX_MEMBERS_STORED]) for alarm in self.alarms]
 
     def _follows_acknowledged(self, key: str, acknowledged: frozenset[str]) -> bool:
         """Whether all its hosts were acknowledged, or it comes from an acknowledged alarm of many hosts."""

@@ -136,6 +136,16 @@ def test_an_acknowledged_alarm_of_many_hosts_is_quiet_when_it_falls_apart(store:
     assert open_alarms(store) == ["reach b:80", "reach x:80"], "an operator made it loud again"
 
 
+def test_an_alarm_of_many_hosts_is_known_after_a_restart(store: StoreHarness) -> None:
+    record(store, AlarmKeeper(store.context()), *silent("abcdefg"))
+    [stored] = runs.list_alarms(store.db, store.run)
+    assert stored.members == tuple([f"reach {name}:80" for name in "abcdefg"])
+    acknowledge(store, "host-silent")
+    record(store, AlarmKeeper(store.context()), *silent("bcd"))
+    assert open_alarms(store) == [], "it has fallen apart"
+    assert {alarm.since for alarm in runs.list_alarms(store.db, store.run)} == {stored.since}
+
+
 def test_a_changing_text_is_the_same_alarm(store: StoreHarness) -> None:
     keeper = AlarmKeeper(store.context())
     record(store, keeper, RESTING)

@@ -184,6 +184,34 @@ def test_an_alarm_of_an_earlier_start_ends_by_good_answers_of_its_host():
     assert judge_.update(situation(95, 5, at=1_011.0))[1] == []
 
 
+def fleet(good, bad=0, names="abcdef", at=1_000.0):
+    works = [HostWork(5.0, good, f"{name}:80", waiting=5, answers={200: good, 500: bad}, bad=bad) for name in names]
+    return Situation(at, hosts=dict(enumerate(works)))
+
+
+def test_an_alarm_of_many_hosts_is_one_over_a_resume_until_few_are_left():
+    [group] = RunJudge().update(fleet(5, 9))[1]
+    assert (group.key, group.count) == ("failing-requests", 6)
+    again = RunJudge([group])
+    assert again.update(Situation(1_000.0, stage=Stage.START_NODES))[1] == [group]
+    for number in range(100):
+        assert again.update(fleet(9, at=1_001.0 + number))[1] == [group], "no host has answered since"
+    recovers, others = HostWork(5.0, 99, "a:80", waiting=5, answers={200: 99}), fleet(9, at=1_200.0)
+    left = again.update(Situation(1_200.0, hosts={**others.hosts, 0: recovers}))[1]
+    assert [alarm.text for alarm in left] == [f"{name}:80 has not answered well since this start" for name in "bcdef"]
+    assert again.update(fleet(99, at=1_300.0))[1] == []
+
+
+def test_a_host_that_fails_again_stays_in_the_alarm_of_many_hosts():
+    [group] = RunJudge().update(fleet(5, 9))[1]
+    again = RunJudge([group])
+    again.update(fleet(5, 9, "bcdef"))
+    [still] = again.update(fleet(5, 9, "abcdef"))[1]
+    assert (still.key, still.count, sorted(still.members)) == (group.key, 6, sorted(group.members))
+    [fewer] = RunJudge([group]).update(fleet(5, 9, "b"))[1]
+    assert (fewer.key, fewer.count, fewer.members[0]) == (group.key, 6, "reach b:80"), "five of them are not proven"
+
+
 def test_a_stop_heals_nothing():
     judge_ = RunJudge()
     [alarm] = judge_.update(situation(5, 9))[1]
