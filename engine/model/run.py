@@ -232,9 +232,9 @@ class Alarm(Struct, frozen=True):
         """That of each of its hosts; the first one has its text, and others the name of the host with this one."""
         if not self.members:
             return [self]
-        names = [key.rpartition(" ")[2] for key in self.members]
-        texts = [self.text.partition("; ")[2], *(f"{name} {text}" for name in names[1:])]
-        return [replace(self, text=said, host=name, count=1, members=()) for name, said in zip(names, texts)]
+        hosts = [key.rpartition(" ")[2] for key in self.members]
+        alone = [replace(self, text=f"{host} {text}", host=host, count=1, members=()) for host in hosts]
+        return [replace(alone[0], text=self.text.partition("; ")[2]), *alone[1:]]
 
     @property
     def key(self) -> str:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from engine.append.loop.output_dir import LATEST, link_output
 from engine.errors import CrawlError
+from engine.judge.run_verdict import judge_run
 from engine.model.run import RunState, Stage
 from engine.runtime.file_folder import FileFolder
 from engine.store.db.connector import Database
@@ -94,7 +95,8 @@ class RunEnd(Struct, frozen=True, kw_only=True):
             self.stats.log_noindex()
             for one in missed:
                 self.run.log("ERROR", "run", f"expectation missed: {one.text}")
-            self.run.log("INFO" if complete else "WARNING", "run", f"run {self.run.id} {state}")
+            verdict = judge_run(runs.get(self.run.db, run), is_live=False)
+            self.run.log("INFO" if verdict.level == "good" else "WARNING", "run", f"run {self.run.id} {verdict.word}")
             runs.enter_stage(self.run.db, run, Stage.SHUTDOWN_COMPLETE)
             if self.is_last:
                 supervisors.end(self.run.db, self.run.epoch, now)

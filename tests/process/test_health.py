@@ -267,6 +267,8 @@ def test_a_quiet_run_says_in_one_line_why_it_did_not_end_with_0(project: Project
     done = project.crawl("--fresh", "--progress", "quiet", "--min-rows", "99", code=1)
     [line] = done.err.splitlines()
     assert line.endswith(" ENDED, exit 1: 4 rows; expected at least 99 (min_rows)")
+    run = project.status()["run"]["id"]
+    assert f"run {run} ENDED, exit 1" in project.run_with_data("events", "--level", "warning").out
 
 
 @pytest.mark.sweep

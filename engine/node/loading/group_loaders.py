@@ -1,7 +1,7 @@
 """Loads pages through plugin loaders, and turns their results into responses."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 
 from msgspec import Struct
@@ -90,19 +90,28 @@ class GroupLoaders:
 
     async def render(
         self, rule: BrowserRule, job: LeasedJob, url: str, request: OutgoingRequest, share: BodyShare, *,
-        again: bool, on_send: Callable[[], None], rules: PageRules,
+        again: bool, on_send: Callable[[], None], begin_again: Callable[[], Awaitable[None]], rules: PageRules,
     ) -> LoadOutcome:  # fmt: skip
-        """Have a browser load a page, as `load` does. Raises what `rules` raise, too."""
+        """Have a browser load a page, as `load` does.
+
+        `begin_again`: returns when the page may be asked for once more, because its browser ended with others in it.
+        Raises what `begin_again` and `rules` raise, too.
+        """
         async with AsyncExitStack() as approach:
             await approach.enter_async_context(self._host_gates.approach(job))
             must_wait = not self._browser.has_free()
             if must_wait:
                 self._host_gates.exit(job)
 
+            is_sent = False
+
             async def admit() -> None:
-                nonlocal must_wait, again
+                nonlocal is_sent
+                if is_sent:
+                    await begin_again()
+                    return
                 await self._take_turn(job, must_wait=must_wait, again=again)
-                must_wait, again = False, True
+                is_sent = True
                 on_send()
                 await approach.aclose()
 

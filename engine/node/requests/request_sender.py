@@ -221,10 +221,14 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             attempt.sent_at = sent_at = store_time()
             attempt.on_send()
 
+        async def begin_again() -> None:
+            nonlocal sent_at
+            sent_at = await self.begin_turn(job, attempt, further=True)
+
         again = attempt.requests > 0
         if isinstance(loader, BrowserRule):
             outcome = await self.group_loaders.render(
-                loader, job, url, outgoing, attempt.share, again=again, on_send=on_send,
+                loader, job, url, outgoing, attempt.share, again=again, on_send=on_send, begin_again=begin_again,
                 rules=RenderedPage(self, job, attempt),
             )  # fmt: skip
         else:
