@@ -15,6 +15,7 @@ from engine.runtime.file_folder import FileFolder
 from engine.store.db.connector import Database
 from engine.store.pages import temporary
 from engine.store.pages.page_store import PageStore
+from engine.store.read.data_warnings import store_found
 from engine.store.tables.job import jobs, sequences
 from engine.store.tables.run import runs, supervisors
 from engine.store.transactions import release
@@ -86,6 +87,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
                 temporary.mark_ended(self.run.db, run)
             self.checkpoints.close(done=complete, reason=reason)
             runs.set_missed(self.run.db, run, missed)
+            store_found(self.run.db, runs.get(self.run.db, run))
             runs.set_baseline(self.run.db, run, build_baseline(self.run.db, run) if complete else None)
             if complete:
                 warn_of_doubled_keys(self.run.db, run)

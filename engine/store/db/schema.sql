@@ -42,7 +42,8 @@ CREATE TABLE runs (
     alarms           TEXT,                         -- JSON: what is wrong, as the supervisor judged it last
     acknowledged     TEXT,                         -- JSON: the keys of alarms that an operator acknowledged
     exit_code        INTEGER,                      -- of `run`, on each machine; null: it has not ended
-    failed_commands  TEXT                          -- JSON: by setting, why a command of the user failed
+    failed_commands  TEXT,                         -- JSON: by setting, why a command of the user failed
+    found            TEXT                          -- JSON: warnings of its seeds, and those that its end found
 );
 
 CREATE TABLE deleted_runs (                         -- a run leaves `runs` first, then its rows go in batches

@@ -22,7 +22,7 @@ from engine.store.tables.job import sequences
 from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth, PartSigns
 from engine.store.tables.run import landings, page_repeats, runs, versions
-from engine.store.tables.run.runs import Baseline, Run
+from engine.store.tables.run.runs import Baseline, FoundWarning, Run
 from engine.urls import similar_host
 
 _HOSTS = """
@@ -58,14 +58,16 @@ _LOCATED = """
 SELECT j.id, j.url, j.locator FROM jobs j
 WHERE j.id >= :first AND j.id < :end AND +j.run = :run AND j.origin = 'locator' AND j.parent IS NULL
 """
-# a plain link; or the next page of one of two locators of a group, which a plain link would be, too
-_LEADS_ON = f"""
-SELECT EXISTS (SELECT 1 FROM json_each(:jobs) i CROSS JOIN jobs j ON j.parent = i.value WHERE j.link_request IS NULL
-    OR (:same_group = 1 AND j.page_key IS NOT NULL AND j.link_request ->> '{RELATION_PATH}' = 'next'
-        AND j.link_request ->> '{COOKIES_PATH}' IS NULL))
+# by plain links; or by the next page of one of two locators of a group, which a plain link would be, too
+_LEADING_ON = f"""
+SELECT i.value, EXISTS (SELECT 1 FROM jobs j WHERE j.parent = i.value AND j.link_request IS NULL) AS by_links,
+    EXISTS (SELECT 1 FROM jobs j WHERE j.parent = i.value AND j.page_key IS NOT NULL
+        AND j.link_request ->> '{RELATION_PATH}' = 'next' AND j.link_request ->> '{COOKIES_PATH}' IS NULL) AS by_next
+FROM json_each(?) i
 """
 _FIRST_JOBS = 5_000
 """Jobs among which those of locators are compared: they are the first of a run."""
+_AT_END = "end"
 _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
 _MAX_UNUSED = 5
@@ -159,21 +161,35 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         warnings.append(DataWarning("empty-sitemap", text))
     for setting, problem in runs.list_failed_commands(db, run.seq).items():
         warnings.append(DataWarning("failed-command", problem, subject=setting))
+    for finder, found in runs.list_found(db, run.seq).items():
+        if finder != _AT_END or run.state in _ENDED:
+            warnings += [DataWarning(one.code, one.text, subject=one.subject) for one in found]
     if run.state in _ENDED:
-        for page in landings.list_crowded(db, run.seq):
-            text = f"{page.pages:,} pages of the group {page.group} redirect to {page.url}, and have no rows"
-            warnings.append(DataWarning("redirected-pages", text, subject=page.group))
         warnings += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:
         comparable = runs.find_comparable(db, run.seq)
         if comparable is not None:
             warnings += _of_comparison(*comparable)
-        warnings += _of_shared_urls(db, run)
         nothing = [] if sequences.count(db, run.seq, "done") else list(_of_nothing(db, run))
         warnings += nothing or _of_unused_hosts(db, run)
         for (group,) in [] if nothing else db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
             warnings.append(DataWarning("group-without-page", f"no page of the group {group} was done", subject=group))
     return warnings
+
+
+def store_found(db: Database, run: Run) -> None:
+    """Look once, at the end of a run, for what would cost too much in each snapshot."""
+    found = [
+        FoundWarning(
+            "redirected-pages",
+            f"{page.pages:,} pages of the group {page.group} redirect to {page.url}, and have no rows",
+            page.group,
+        )
+        for page in landings.list_crowded(db, run.seq)
+    ]
+    if run.state is RunState.DONE:
+        found += _of_shared_urls(db, run.seq)
+    runs.set_found(db, run.seq, _AT_END, found)
 
 
 def describe_shortfall(
@@ -336,34 +352,37 @@ def _of_nothing(db: Database, run: Run) -> Iterator[DataWarning]:
         yield DataWarning("nothing-fetched", f"no page was fetched: {'; '.join(reasons)}")
 
 
-def _of_shared_urls(db: Database, run: Run) -> Iterator[DataWarning]:
+def _of_shared_urls(db: Database, run: int) -> list[FoundWarning]:
     """URLs that locators asked for with other cookies or headers, and whose links led to pages for all."""
-    asked = {id_: (group, name, orjson.loads(request)) for id_, group, name, request in db.all(_REQUESTS, (run.seq,))}
+    asked = {id_: (group, name, orjson.loads(request)) for id_, group, name, request in db.all(_REQUESTS, (run,))}
     if len({orjson.dumps([request["cookies"], request["headers"]]) for _, _, request in asked.values()}) < 2:
-        return
-    first, _ = find_ids(db, run.seq)
+        return []
+    first, _ = find_ids(db, run)
     by_url: dict[str, list[tuple[int, int]]] = {}
-    for job, url, locator in db.all(_LOCATED, {"run": run.seq, "first": first, "end": first + _FIRST_JOBS}):
+    for job, url, locator in db.all(_LOCATED, {"run": run, "first": first, "end": first + _FIRST_JOBS}):
         if locator in asked:
             by_url.setdefault(url, []).append((job, locator))
+    several = {url: made for url, made in by_url.items() if len(made) > 1}
+    leading = db.all(_LEADING_ON, (id_list(job for made in several.values() for job, _ in made),)) if several else []
+    by_links, by_next = {job for job, links, _ in leading if links}, {job for job, _, next_ in leading if next_}
     found: list[tuple[str, str, str]] = []
-    for url, made in by_url.items():
+    for url, made in several.items():
         senders = [asked[locator] for _, locator in made]
+        same_group = len({group for group, _, _ in senders}) < len(senders)
+        if not any(job in by_links or (same_group and job in by_next) for job, _ in made):
+            continue
         for part in ("cookies", "headers"):
             alone = [request for _, _, request in senders if part == "headers" or "cookie_scope" not in request]
-            sent = {orjson.dumps(sorted(request[part])) for request in alone}
-            groups = {group for group, _, _ in senders}
-            jobs = id_list(job for job, _ in made)
-            if len(sent) > 1 and db.value(_LEADS_ON, {"jobs": jobs, "same_group": int(len(groups) < len(senders))}):
-                names = ", ".join(dict.fromkeys(name for _, name, _ in senders))
-                found.append((url, part, names))
+            if len({orjson.dumps(sorted(request[part])) for request in alone}) > 1:
+                found.append((url, part, ", ".join(dict.fromkeys(name for _, name, _ in senders))))
                 break
-    if found:
-        url, part, names = found[0]
-        others = f" and {plural(len(found) - 1, 'other URL')}" if len(found) > 1 else ""
-        text = f"the locators {names} ask for {url}{others} with other {part}, but the pages that it leads to were"
-        text += f" asked for once, for all of them, without these; {_CURES[part]}"
-        yield DataWarning("shared-url", text, subject=url)
+    if not found:
+        return []
+    url, part, names = found[0]
+    others = f" and {plural(len(found) - 1, 'other URL')}" if len(found) > 1 else ""
+    text = f"the locators {names} ask for {url}{others} with other {part}, but the pages that it leads to were"
+    text += f" asked for once, for all of them, without these; {_CURES[part]}"
+    return [FoundWarning("shared-url", text, url)]
 
 
 def _of_unused_hosts(db: Database, run: Run) -> Iterator[DataWarning]:

@@ -14,10 +14,11 @@ ORDER BY coalesce(changed_at, 0), id LIMIT +?
 """
 _GROUPS = """
 SELECT h.key, f.reason, sum(f.jobs) AS jobs, json_group_array(DISTINCT s.grp)
-FROM sequences s CROSS JOIN failures f ON f.sequence = s.id JOIN hosts h ON h.id = s.host
-WHERE s.run = :run AND s.kind = 'page' AND (CAST(:host AS TEXT) IS NULL OR h.key = :host)
+FROM {first} CROSS JOIN failures f ON f.sequence = s.id WHERE h.run = :run AND s.kind = 'page'
 GROUP BY h.key, f.reason ORDER BY jobs DESC, h.key, f.reason LIMIT +:limit
 """
+_GROUPS_OF_RUN = _GROUPS.format(first="sequences s CROSS JOIN hosts h ON h.id = s.host AND s.run = :run")
+_GROUPS_OF_HOST = _GROUPS.format(first="hosts h CROSS JOIN sequences s ON s.host = h.id AND h.key = :host")
 _TIMES = """
 SELECT j.changed_at FROM hosts h CROSS JOIN sequences s ON s.host = h.id CROSS JOIN jobs j ON j.sequence = s.id
 WHERE h.run = ? AND h.key = ? AND s.kind = 'page' AND j.state = 'FAILED' AND j.reason = ?
@@ -60,7 +61,9 @@ def group_failures(db: Database, run: int, limit: int, host: str | None = None) 
     """
     return [
         FailureGroup(key, reason, jobs, tuple(sorted(orjson.loads(groups))))
-        for key, reason, jobs, groups in db.all(_GROUPS, {"run": run, "limit": limit, "host": host})
+        for key, reason, jobs, groups in db.all(
+            _GROUPS_OF_RUN if host is None else _GROUPS_OF_HOST, {"run": run, "limit": limit, "host": host}
+        )
     ]
 
 

@@ -19,6 +19,8 @@ from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, locators
 from engine.store.tables.job.jobs import NewLocator
 from engine.store.tables.outcome import Placement
+from engine.store.tables.run import runs
+from engine.store.tables.run.runs import FoundWarning
 from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
 
@@ -117,8 +119,22 @@ class SeedJobs:
                 )
             )
         jobs.add_locators(self._db, new)
+        if any(seed.request is not None for seed in batch):
+            self._note_shared(new)
         self._added += len(batch)
         return seeded_hosts
+
+    def _note_shared(self, new: Sequence[NewLocator]) -> None:
+        """Note a seed that has no job, since an earlier one asks for its URL with other cookies or headers."""
+        for url, name, mine, other in jobs.list_shared(self._db, new):
+            sent, asked = orjson.loads(mine), orjson.loads(other)
+            part = next((part for part in ("cookies", "headers") if sent[part] != asked[part]), None)
+            if part is None or (finder := f"seeds of {name}") in runs.list_found(self._db, self._run):
+                continue
+            text = f"seeds of the locator {name} ask for {url} with other {part}, but it was asked for once"
+            text += "; `cookieScope: group` keeps them apart" if part == "cookies" else ""
+            runs.set_found(self._db, self._run, finder, [FoundWarning("shared-url", text, url)])
+            break
 
     def readmit(self, seeded_hosts: set[int]) -> None:
         """Count these hosts as named in the defs: jobs that the address guard skipped on them are requeued."""

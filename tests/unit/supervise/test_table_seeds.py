@@ -9,6 +9,7 @@ import pytest
 from engine.defs.loader import load
 from engine.errors import DefsError, UsageError
 from engine.model.locator import Locator, LocatorGroup, SeedColumns
+from engine.store.tables.run import runs
 
 from .seeding_harness import SeedingHarness, fix_batch_size
 
@@ -134,6 +135,34 @@ def test_a_hundred_columns_of_bad_lines_are_counted(harness: SeedingHarness) -> 
     assert harness.urls() == ["http://a/"]
     assert len(told(harness)) == 11
     assert told(harness)[-1] == "seeds.csv: 30,000 seeds give no job; events tell the first 10"
+
+
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize("part", ["cookies", "headers"])
+def test_a_line_that_asks_for_a_url_in_another_way_has_a_warning_and_changes_no_job(
+    harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch, part: str, size: int
+) -> None:
+    fix_batch_size(monkeypatch, size)
+    lines = "store,url\nnorth,http://a/list\nnorth,http://a/other\nsouth,http://a/list\nsouth,http://a/list\n"
+    harness.seed(table(harness, lines, **{part: {"store": "%{seed.store}"}}))
+    assert harness.urls() == ["http://a/list", "http://a/other"]
+    sent = harness.db.column("SELECT l.request FROM jobs j JOIN locators l ON l.id = j.locator ORDER BY j.id")
+    assert [orjson.loads(text)[part] for text in sent] == [[["store", "north"]]] * 2
+    assert [values["seed.store"] for values in carried(harness)] == ["north", "north"], "as it is asked for"
+    [(code, text, subject)] = runs.list_found(harness.db, harness.run)["seeds of l"]
+    assert (code, subject) == ("shared-url", "http://a/list")
+    assert text.startswith(f"seeds of the locator l ask for http://a/list with other {part}, but it was asked for once")
+    assert text.endswith("`cookieScope: group` keeps them apart") is (part == "cookies")
+
+
+def test_lines_with_the_same_request_have_no_warning(harness: SeedingHarness) -> None:
+    lines = "store,sku,url\nnorth,1,http://a/list\nnorth,2,http://a/list\n"
+    harness.seed(table(harness, lines, cookies={"store": "%{seed.store}"}))
+    harness.seed(table(harness, lines, cookies={"store": "%{seed.store}", "new": "1"}))
+    assert runs.list_found(harness.db, harness.run) == {}
+    scoped = table(harness, lines.replace("north,2", "south,2"), cookies={"s": "%{seed.store}"}, cookie_scope="group")
+    harness.seed(scoped)
+    assert runs.list_found(harness.db, harness.run) == {}
 
 
 DEFS = """

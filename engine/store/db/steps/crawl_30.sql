@@ -11,6 +11,7 @@ CREATE TABLE landings (                             -- done pages at URLs that r
 CREATE INDEX landings_kept ON landings(run, key) WHERE kept = 1;
 CREATE INDEX landings_job ON landings(job);
 ALTER TABLE runs ADD COLUMN failed_commands TEXT;
+ALTER TABLE runs ADD COLUMN found TEXT;
 ALTER TABLE documents ADD COLUMN headers TEXT;
 ALTER TABLE documents ADD COLUMN loader TEXT;
 ALTER TABLE outputs ADD COLUMN added INTEGER NOT NULL DEFAULT 0;

@@ -50,9 +50,17 @@ _ADD_LOCATORS = """
 WITH l (run, sequence, priority, locator, url, page_key, identity, carried) AS ({values})
 INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity, carried)
 SELECT run, sequence, priority, 'locator', locator, url, page_key, identity, carried FROM l WHERE true
-ON CONFLICT (run, identity) DO UPDATE SET locator = excluded.locator WHERE jobs.locator IS NOT excluded.locator
+ON CONFLICT (run, identity) DO UPDATE SET locator = excluded.locator
+WHERE jobs.locator IS NOT excluded.locator AND jobs.carried IS excluded.carried
 """
-"""Another locator of the same identity: its request changed, such as a password."""
+"""Another locator of the same identity: its request changed, such as a password. A seed keeps what its values sent."""
+_SHARED = """
+WITH l (run, identity, locator) AS ({values})
+SELECT j.url, mine.name, mine.request, other.request FROM l
+CROSS JOIN jobs j ON j.run = l.run AND j.identity = l.identity
+CROSS JOIN locators mine ON mine.id = l.locator CROSS JOIN locators other ON other.id = j.locator
+WHERE j.locator <> l.locator
+"""
 _ADD_ROBOTS = """
 INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?, ?)
 ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', reason = NULL WHERE jobs.state = 'SKIPPED'
@@ -202,9 +210,15 @@ def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
             db.execute(_TURN_INTO_LOCATOR, link)
     unique: dict[bytes, NewLocator] = {}
     for locator in locators:
-        known = unique.get(locator.identity)
-        unique[locator.identity] = locator if known is None else known._replace(locator=locator.locator)
+        known = unique.setdefault(locator.identity, locator)
+        if known.carried == locator.carried:
+            unique[locator.identity] = known._replace(locator=locator.locator)
     db.execute_values(_ADD_LOCATORS, list(unique.values()))
+
+
+def list_shared(db: Database, locators: Sequence[NewLocator]) -> list[tuple[str, str, str, str]]:
+    """Of those whose job has the request of another one: URL, name, and both requests."""
+    return list(db.execute_values(_SHARED, [(one.run, one.identity, one.locator) for one in locators]))
 
 
 def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:

@@ -268,6 +268,24 @@ def list_empty_seeds(db: Database, run: int) -> list[tuple[str, str]]:
     return [(group, name) for group, names in by_group.items() for name in names]
 
 
+class FoundWarning(NamedTuple):
+    """A warning that is looked for once: it costs more than counters."""
+
+    code: str
+    text: str
+    subject: str
+
+
+def set_found(db: Database, run: int, finder: str, warnings: list[FoundWarning]) -> None:
+    """Store what `finder` found, in place of what it found before."""
+    _store(db, run, "found", list_found(db, run) | {finder: warnings})
+
+
+def list_found(db: Database, run: int) -> dict[str, list[FoundWarning]]:
+    """By finder."""
+    return _load(db, run, "found", dict[str, list[FoundWarning]] | None) or {}
+
+
 def add_failed_command(db: Database, run: int, setting: str, problem: str) -> None:
     """Record why the command of a setting failed; a later failure replaces it."""
     _store(db, run, "failed_commands", list_failed_commands(db, run) | {setting: problem})

@@ -8,7 +8,7 @@ import pytest
 from engine import urls
 from engine.model.job import link_key, locator_key
 from engine.model.link import LinkRequest
-from engine.store.read.data_warnings import DataWarning, find_warnings
+from engine.store.read.data_warnings import DataWarning, find_warnings, store_found
 from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
@@ -38,6 +38,7 @@ def warn(store: StoreHarness, sent: tuple[dict[str, Any], ...], link: LinkReques
             store.commit(store.done(job, Children(links)))
     with store.db.transaction():
         store.db.execute("UPDATE runs SET state = 'DONE' WHERE seq = ?", (store.run,))
+        store_found(store.db, runs.get(store.db, store.run))
     found = find_warnings(store.db, runs.get(store.db, store.run), {})
     return [one for one in found if one.code == "shared-url"]
 
