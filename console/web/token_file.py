@@ -10,6 +10,7 @@ from pathlib import Path
 
 from engine.errors import CrawlError, StorageError, UsageError
 from engine.runtime.private_file import create_draft
+from engine.supervise.lock import check_private
 
 TOKEN_NAME = "serve.token"
 _TOKEN = re.compile(rb"[!-~]{16,4096}")
@@ -19,46 +20,59 @@ _MAX_BYTES = 10_000
 class TokenFile:
     """A file with a token, read again when it changes. While it holds none, nobody gets in."""
 
-    def __init__(self, path: Path, say: Callable[[str], None] = lambda _: None) -> None:
-        """`say` gets a line when the token changes or is lost. Raises UsageError, StorageError as `load_token`."""
+    def __init__(
+        self, path: Path, say: Callable[[str], None] = lambda _: None, *, waits: bool = False
+    ) -> None:  # fmt: skip
+        """`say` gets a line when the token changes or is lost. Raises UsageError, StorageError as `load_token`.
+
+        `waits`: its data dir does not exist; the file is made once a run has made that.
+        """
         self.path = path
         self._say = say
+        self._waits = waits
         self._stamp = _stamp(path)
-        self._token = _read(path)
+        self._token = "" if waits else _read(path)
 
     def current(self) -> str:
         """The token that the file holds now; empty: it cannot be used. Where its folder is away, it is the last one."""
+        if self._waits and self.path.parent.is_dir():
+            self._waits = False
+            try:
+                _create(self.path)
+            except CrawlError as error:
+                self._refuse(error)
         stamp = _stamp(self.path)
         if stamp != self._stamp and (stamp is not None or self.path.parent.exists()):
             self._stamp, before = stamp, self._token
             try:
                 self._token = _read(self.path)
             except CrawlError as error:
-                self._token = ""
-                self._say(f"nobody gets in: {error.message}. {error.remedy}")
+                self._refuse(error)
             else:
-                self._say(f"token: {self.path} {'has changed: all logins end' if self._token != before else 'is read'}")
+                has_changed = before and self._token != before
+                self._say(f"token: {self.path}{' has changed: all logins end' if has_changed else ''}")
         return self._token
+
+    def _refuse(self, error: CrawlError) -> None:
+        self._token = ""
+        self._say(f"nobody gets in: {error.message}. {error.remedy}")
 
 
 def load_token(
     given: Path | None, folders: Sequence[Path], say: Callable[[str], None] = lambda _: None
 ) -> TokenFile:  # fmt: skip
-    """The given file with a token, else that in a data dir, which is made if there is none.
+    """The given file with a token, else that in a data dir, which is made if there is none, with its data dir or later.
 
-    Raises UsageError if the file cannot be used as a secret, or no data dir exists for one; StorageError if it cannot
-    be read or made.
+    Raises UsageError if the file cannot be used as a secret, StorageError if it cannot be read or made.
     """
     if given is not None:
         return TokenFile(given, say)
     found = next((folder / TOKEN_NAME for folder in folders if (folder / TOKEN_NAME).exists()), None)
     if found is None:
         folder = next((folder for folder in folders if folder.is_dir()), None)
-        if folder is None:
-            raise UsageError(
-                f"{folders[0]}: no such data directory",
-                "A crawl makes it. To serve before the first one, make it by hand, or give --token-file FILE.",
-            )
+        if folder is None:  # none is made: its name may be mistyped
+            say(f"{folders[0]}: no such data directory; nobody gets in until a crawl makes it")
+            return TokenFile(folders[0] / TOKEN_NAME, say, waits=True)
         found = folder / TOKEN_NAME
         _create(found)
     return TokenFile(found, say)
@@ -77,6 +91,7 @@ def _create(path: Path) -> None:
     """Make the file whole or not at all; one that another process made meanwhile stays."""
     draft = path.with_name(f".{path.name}-{os.getpid()}")
     try:
+        check_private(path.parent)
         with os.fdopen(create_draft(draft), "wb") as file:
             file.write(f"{secrets.token_urlsafe(32)}\n".encode())
             file.flush()

@@ -55,7 +55,8 @@ def serve(
             check_private(folder)
         claim_data_dir(folder, assigned)
     token = load_token(token_file, folders, write_stderr)
-    write_stderr(f"token: {token.path}")
+    if token.current():
+        write_stderr(f"token: {token.path}")
     if not is_loopback(bind):
         write_stderr(
             f"{bind} is reached from other machines, and answers are not encrypted: put a proxy with TLS in front of it"

@@ -15,10 +15,28 @@ def loaded(folders):
     return file.current(), file.path
 
 
-def test_no_folder_is_made_for_a_token(tmp_path):
-    with pytest.raises(UsageError, match="tpyo: no such data directory"):
-        loaded([tmp_path / "tpyo"])
-    assert not (tmp_path / "tpyo").exists()
+def test_no_folder_is_made_for_a_token_which_comes_once_a_run_has_made_it(tmp_path):
+    said = []
+    data = tmp_path / "data"
+    file = load_token(None, [data], said.append)
+    assert (file.current(), data.exists()) == ("", False)
+    assert said == [f"{data}: no such data directory; nobody gets in until a crawl makes it"]
+    data.mkdir()
+    token = file.current()
+    assert (len(token) >= 32, token) == (True, (data / "serve.token").read_text().strip())
+    assert (file.current(), said[1:]) == (token, [f"token: {data / 'serve.token'}"])
+    (data / "serve.token").unlink()
+    assert file.current() == "", "one that was taken away is not made again"
+
+
+def test_no_token_is_made_in_a_folder_that_all_users_share(tmp_path):
+    said = []
+    data = tmp_path / "data"
+    file = load_token(None, [data], said.append)
+    data.mkdir()
+    data.chmod(0o1777)
+    assert (file.current(), list(data.iterdir())) == ("", [])
+    assert "a folder that all users share" in said[-1]
 
 
 def test_a_token_is_made_once_for_its_owner_alone(tmp_path):
