@@ -52,7 +52,7 @@ class Grid(Struct, frozen=True):
     has_buttons: bool = False
 
 
-def link(path: str, **parameters: object) -> str:
+def link(path: str, /, **parameters: object) -> str:
     """A path of this server with its query; empty values are left out."""
     given = {key: value for key, value in parameters.items() if value not in ("", None)}
     return f"{path}?{urlencode(given, errors='replace')}" if given else path

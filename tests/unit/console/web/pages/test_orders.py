@@ -113,6 +113,14 @@ def test_an_order_about_an_earlier_run_is_refused(orders: list[Any]) -> None:
     assert orders == []
 
 
+def test_fields_of_any_name_lead_back(orders: list[Any]) -> None:
+    served = Served(situation(), control=True)
+    asked = served.client.post("/orders/kill?data=shop", data={"path": "x", "self": "y"})
+    assert (asked.status_code, asked.url.path) == (200, "/ask/kill")
+    told = served.client.post("/orders/pause?data=shop", data={"back": "/crawl?path=x&data=shop"})
+    assert (told.status_code, told.url.params["path"], len(orders)) == (200, "x", 1)
+
+
 def test_an_order_that_is_refused_is_told_where_it_was_given(orders: list[Any]) -> None:
     served = Served(situation(), control=True)
     answer = served.client.post("/orders/drain?data=shop", data=fields_of(served.get("/crawl"), "drain"))
