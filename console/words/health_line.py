@@ -50,7 +50,7 @@ def health_spans(
 
 
 def _since(alarm: Alarm) -> str:
-    return f" since {format_time(alarm.since)[:5]}" if alarm.since else ""
+    return f" · since {format_time(alarm.since)[:5]}" if alarm.since else ""
 
 
 def _fit_hosts(

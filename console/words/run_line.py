@@ -124,9 +124,9 @@ def run_state_span(poll: PollResult) -> Span:
 
 
 def end_span(poll: PollResult) -> Span | None:
-    """How the run ended, and what is to blame; None: it has not."""
+    """How the run ended, and what is to blame; None: it has not, or its state says it all."""
     run = poll.snapshot.run
-    if run is None or run.state.is_open:
-        return None
     verdict = verdict_of(poll.snapshot, is_live=poll.is_live)
+    if run is None or run.state.is_open or verdict.text == verdict.word:
+        return None
     return verdict.text, verdict.level

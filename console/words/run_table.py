@@ -33,8 +33,12 @@ def compare_runs(run: RunReport, before: RunReport | None) -> Iterator[Span]:
     yield from _compare("failed ", failures[0], failures[1] if before is not None else None, None)
     p95 = [format_latency(one.p95) for one in (run, before) if one is not None]
     yield f"{'latency p95':<28}" + "".join(f"{text:>12}" for text in p95), "text"
+
+
+def end_lines(run: RunReport) -> Iterator[Span]:
+    """How a run ended, where its state does not say it all, and its warnings."""
     verdict = judge_run(run.past, run.shortfall, is_live=False)
-    if not RunState(run.past.state).is_open:
+    if not RunState(run.past.state).is_open and verdict.text != verdict.word:
         yield verdict.text, verdict.level
     for text in run.warnings:
         yield f"! {text}", "warn"

@@ -67,7 +67,7 @@ RESTS = group("resting", 1, "img.example:443")
 async def test_the_health_line_says_how_the_hosts_are_and_the_worst_of_the_rest(tmp_path, groups, alarms, expected):
     acknowledged = frozenset(alarm.key for alarm in alarms if alarm.acknowledged)
     async with open_console(tmp_path, source=troubled(*alarms, groups=groups, acknowledged=acknowledged)) as console:
-        line = re.sub(r"(?: since \d\d:\d\d)?(?: · ! p pauses it)?", "", console.text()[2].strip())
+        line = re.sub(r"(?: · since \d\d:\d\d)?(?: · ! p pauses it)?", "", console.text()[2].strip())
         assert line.startswith(expected)
         assert line.endswith("! jump") == any(not alarm.acknowledged for alarm in alarms)
         quiet = sum(alarm.acknowledged for alarm in alarms)
@@ -326,7 +326,7 @@ def test_a_host_in_trouble_says_since_when_and_what_to_press():
     groups = (group("ok", 6), group("failing", 1, "a:80"))
     since = format_time(AT)[:5]
     text = "".join(part for part, _ in health_spans(groups, [fails], 120, remedy="! p pauses it"))
-    assert f"✗ {fails.text} since {since} · ! p pauses it" in text
+    assert f"✗ {fails.text} · since {since} · ! p pauses it" in text
     narrow = "".join(part for part, _ in health_spans(groups, [fails], 60, remedy="! p pauses it"))
     assert len(narrow) <= 60
     assert "a:80" in narrow

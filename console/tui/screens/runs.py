@@ -7,7 +7,7 @@ from console.format import plural
 from console.tui.screens.base import View
 from console.tui.widgets.line_table import LineTable
 from console.tui.widgets.text_view import TextView
-from console.words.run_table import RUN_COLUMNS, compare_runs, run_row
+from console.words.run_table import RUN_COLUMNS, compare_runs, end_lines, run_row
 from engine.store.read.history import RunReport
 
 
@@ -83,4 +83,4 @@ class RunsView(View):
         run, before = chosen[0], chosen[1] if len(chosen) > 1 else None
         other = f" compared with {before.past.id}" if before is not None else ", the first run here"
         self.details.heading = f"run {run.past.id}{other}"
-        self.details.show(list(compare_runs(run, before)))
+        self.details.show([*compare_runs(run, before), *end_lines(run)])

@@ -6,7 +6,7 @@ from console.crawl.source import PollResult
 from console.format import Span, progress_bar, shorten_end, sparkline
 from console.tui.widgets.line_canvas import Canvas, Line
 from console.words.health_line import health_spans, length
-from console.words.run_line import Part, end_span, progress_parts, run_parts
+from console.words.run_line import Part, end_span, progress_parts, run_parts, run_state_span
 from engine.judge.remaining import progress_of
 from engine.model.run import Alarm
 
@@ -70,9 +70,9 @@ class Header(Canvas):
         if poll is None or poll.snapshot.run is None:
             return []
         cells = next(cells for least, cells in _BARS if width >= least)
-        share, ended = progress_of(poll.snapshot, is_live=poll.is_live).share, end_span(poll)
+        share, level = progress_of(poll.snapshot, is_live=poll.is_live).share, run_state_span(poll)[1]
         parts: list[Part] = [
-            (False, [(" " + progress_bar(share, cells), "good" if ended is None else ended[1])]),
+            (False, [(" " + progress_bar(share, cells), level)]),
             *progress_parts(poll, width - cells - 1, counts_files=width >= _BARS[1][0]),
             (False, [("  " + sparkline(poll.page_rates, 7), "accent")]),
         ]

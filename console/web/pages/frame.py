@@ -87,24 +87,24 @@ def frame(request: Request, watch: Watch, view: CrawlView, title: str, tab: str 
     ]
     ended = end_span(poll)
     share = progress_of(snapshot, is_live=poll.is_live).share
-    state = "cannot be read" if view.error is not None else run_state_span(poll)[0]
+    state = run_state_span(poll)
     return PageHead(
         name=view.name, key=watch.given.new_key(), given=watch.given.find(request.query_params.get(SAID, "")),
         run_id=snapshot.run.id if snapshot.run is not None else "", title=title, url=link(request.url.path, **query),
         events=link("/events", data=view.name), tabs=tabs,
         brief=[] if view.error is not None else [
-            run_state_span(poll),
+            state,
             *([(f" {share:.0%}".replace("%", " %"), "text")] if share is not None else []),
             *([(f" ! {len(loud)}", "warn")] if loud else []),
         ],
         run=_join(run_parts(poll, names_width=_UNLIMITED)) if view.error is None or view.read_at else [],
         end=[ended] if ended is not None else [], dates=_describe_dates(view),
-        level=run_state_span(poll)[1],
+        level=state[1],
         progress=_join(progress_parts(poll, _UNLIMITED)),
         share=share,
         health=health_spans(groups, loud, _UNLIMITED, more_at=" on the overview"),
         alarms=alarms,
-        said=", ".join([state, *(alarm.key for alarm in loud)]),
+        said=", ".join(["cannot be read" if view.error is not None else state[0], *(alarm.key for alarm in loud)]),
         spark=spark_path(list(poll.page_rates)[-_SPARK_VALUES:], SPARK_WIDTH, SPARK_HEIGHT),
         error=view.error, read_at=describe_age(view) if view.error is not None else "",
         is_live=poll.is_live and view.error is None,

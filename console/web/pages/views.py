@@ -37,7 +37,7 @@ from console.words.job_lines import (
 from console.words.job_table import JOB_COLUMNS, job_row, redacted_url
 from console.words.node_table import ENDED_STATES, NODE_COLUMNS, count_runners, node_rows
 from console.words.result_lines import DATA_HEADINGS, OUTPUT_HEADINGS, data_lines, data_spans, output_spans
-from console.words.run_table import RUN_COLUMNS, compare_runs, run_row
+from console.words.run_table import RUN_COLUMNS, compare_runs, end_lines, run_row
 from console.words.sequence_table import SEQUENCE_COLUMNS, sequence_rows
 from console.words.series import TIME_RANGES, find_range
 from console.words.table import Column, Row
@@ -119,8 +119,7 @@ async def crawl_list(request: Request) -> Response:
 @page
 async def overview(request: Request) -> Response:
     """All at a glance; of a data dir that cannot be read now, what was read last."""
-    watch = crawls_of(request).find(request)
-    view = await watch.current()
+    watch, view = await find_view(request, shows_last=True)
     snapshot, name = view.poll.snapshot, view.name
     history: LogLines = ()
     tail: Sequence[EventLine] = ()
@@ -136,7 +135,7 @@ async def overview(request: Request) -> Response:
 
         history, tail = await watch.ask(read)
     top = frame_of(request, view, "Overview")
-    nothing_wrong = NO_ALARM if view.error is None else "not readable"
+    unreadable = "not readable" if view.error is not None else ""
     now = view.read_at if view.error is not None else time.time()
     history = without_current(history, top.alarms)
     alarms = [*(_with_date(alarm_row(alarm, now - alarm.since), alarm.since) for alarm in top.alarms),
@@ -147,7 +146,7 @@ async def overview(request: Request) -> Response:
     is_over = run is not None and not run.state.is_open
     none_yet, no_rows = ("none", "nothing was extracted") if is_over else ("none yet", "nothing yet")
     grids = {
-        "alarms": grid("alarms", "Alarms", ALARM_COLUMNS, alarms, nothing_wrong,
+        "alarms": grid("alarms", "Alarms", ALARM_COLUMNS, alarms, unreadable or NO_ALARM,
                        buttons=_alarm_buttons if control else None),
         "nodes": grid(
             "nodes", "Nodes", NODE_COLUMNS, node_rows(view.poll), "no nodes",
@@ -176,7 +175,7 @@ async def overview(request: Request) -> Response:
         request, "overview.html", top=top, grids=grids, tail=log_lines(tail).lines[:_TAIL_LINES], dropped=dropped,
         more_hosts=max(0, max(snapshot.host_count, len(snapshot.hosts)) - len(hosts)),
         more_sequences=max(0, snapshot.sequence_count - len(sequences)), groups=_group_names(view),
-        runners=count_runners(snapshot.nodes),
+        runners=count_runners(snapshot.nodes), no_lines=unreadable or "nothing here yet",
         hosts_href=link("/crawl/hosts", data=name), jobs_href=link("/crawl/jobs", data=name),
         log_href=link("/crawl/log", data=name),
     )  # fmt: skip
@@ -354,18 +353,22 @@ async def runs(request: Request) -> Response:
     shown = grid("runs", "Runs", RUN_COLUMNS, rows, "no run yet", minor=("TIME", "WARN", "EMPTIED"),
                  href=lambda row: link("/crawl/runs", data=view.name, run=row.key))  # fmt: skip
     lines = list(compare_runs(reports[place], before)) if reports else []
+    notes = list(end_lines(reports[place])) if reports else []
     compared = f"run {ids[place]} compared with {before.past.id}" if before is not None else ""
     heading = (compared or f"run {ids[place]}, the first run here") if reports else ""
     return render(request, "runs.html", top=frame_of(request, view, "Runs", "runs"), grid=shown, lines=lines,
-                  heading=heading, ids=ids, chosen=ids[place] if ids else "",
+                  notes=notes, heading=heading, ids=ids, chosen=ids[place] if ids else "",
                   other=before.past.id if before is not None else "")  # fmt: skip
 
 
-async def find_view(request: Request) -> tuple[Watch, CrawlView]:
-    """The data dir that a page shows. Raises UsageError, and _Unreadable if it cannot be read now."""
+async def find_view(request: Request, *, shows_last: bool = False) -> tuple[Watch, CrawlView]:
+    """The data dir that a page shows. Raises UsageError, and _Unreadable if it cannot be read now.
+
+    `shows_last`: what was read before is enough.
+    """
     watch = crawls_of(request).find(request)
     view = await watch.current()
-    if view.error is not None:
+    if view.error is not None and not (shows_last and view.read_at):
         part = request.url.path.removeprefix("/crawl").strip("/")
         raise _Unreadable(frame(request, watch, view, dict(TABS).get(part, part.capitalize()), part))
     return watch, view
