@@ -19,6 +19,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?")
 _TRUE_WORDS = frozenset(("true", "yes", "1"))
 _FALSE_WORDS = frozenset(("false", "no", "0"))
+_TO_LAST_DIGIT = re.compile(r".*[0-9]\.?")
 _TIME_OF_DAY = re.compile(r"%[HIMSfpXcZz]")
 
 _INT_BITS = 63
@@ -155,9 +156,6 @@ def shortened_converter(field: Field) -> Callable[[str, Collection[str]], Any]:
             raise ValueError(f"{quote_text(text)}: {error}") from None
 
     return convert_shortened
-
-
-_TO_LAST_DIGIT = re.compile(r".*[0-9]\.?")
 
 
 def _mark_pattern(mark: str) -> str:

@@ -83,9 +83,9 @@ _LETTERS_OF_FEW: Mapping[str, tuple[int, frozenset[str], str]] = {
 """Those of some currencies or of one language: elsewhere they are units, or other words."""
 _SIGN = r"(?:[€$£₹₽¥円]|R\$|EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|kr|DM|zł|Kč|руб|Rs|Ft)"
 _COMBINED = late_regex(rf"([^\W\d_]+?)\.?(?={_SIGN}(?![^\W\d_])| ?р(?:\.|\b|уб)| Ft\b)")
+"""A word that is written together with its currency: `M€`, `TEUR`, `mkr`."""
 _COMBINED_LETTERS: Mapping[str, tuple[str, int]] = {"t": ("", 3), "т": ("", 3), "e": ("Ft", 3), "g": ("€", 9)}
 """Letters that are magnitudes nowhere else, some with one currency: `E£` and `G$` are signs."""
-"""A word that is written together with its currency: `M€`, `TEUR`, `mkr`."""
 _BEFORE = late_regex(
     rf"(?:(?<![^\W\d_])|(?=[$€£]))(?:(?![TM]\$)[TMKtmk]{_SIGN}|[€$£][KMkm]|{_SIGN}\.? ?(?P<last>[^\W\d_]+)"
     r"|(?P<first>[^\W\d_]+)\.? ?(?:[$€£₹₽]|[A-Z]{3}|zł|Kč|kr))\.?:? ?$"
@@ -128,9 +128,11 @@ def find_magnitude(text: str, at: int, languages: Collection[str] = ()) -> Magni
             end = found.end()
             continue
         name = _normalize(word)
-        if name in _DIFFERENT and (power := _power_among(name, text[found.end(4) :], languages)) is None:
-            return Magnitude(exponent, found.end(), problem=_problem(word, _DIFFERENT[name]))
-        power = power if name in _DIFFERENT else _words().get(name)
+        power = _words().get(name)
+        if name in _DIFFERENT:
+            power = _power_among(name, text[found.end(4) :], languages)
+            if power is None:
+                return Magnitude(exponent, found.end(), problem=_problem(word, _DIFFERENT[name]))
         if power is not None:
             exponent += power
             end = found.end()
@@ -144,7 +146,7 @@ def find_magnitude(text: str, at: int, languages: Collection[str] = ()) -> Magni
 
 
 def find_magnitude_before(text: str, start: int) -> str | None:
-    """A word of magnitude and a currency before the number that begins at `start`, which cannot be told from others."""
+    """The word of magnitude, with its currency, that stands before the number that begins at `start`."""
     found = _BEFORE.search(text, max(0, start - 20), start) if start > 1 else None
     if found is None:
         return None

@@ -35,6 +35,7 @@ _WITHOUT_CENTS = late_regex(
 _CURRENCY = late_regex(r"[$€£₹₽₺₴₪]|[A-Z]{3}|(?<![^\W\d_])(?:zł|Kč|kr|lei|лв|руб|грн|Fr|Rs)(?![^\W\d_])")
 _DIGITS = late_regex(r"[0-9](?:[0-9.,]*[0-9])?")
 _LETTERS = frozenset("kKM")
+_MAGNITUDE_ADVICE = "take it too, with `magnitudes: true` or `type: price`, or name it in the pattern"
 
 Edit = Callable[[str, Budget], str]
 
@@ -101,9 +102,6 @@ def match_step(pattern: TimedPattern, field: Field, path: str) -> Edit:
         return value
 
     return find_number
-
-
-_MAGNITUDE_ADVICE = "take it too, with `magnitudes: true` or `type: price`, or name it in the pattern"
 
 
 def watch_replacement(replace: Edit, pattern: str, field: Field, path: str) -> Edit:

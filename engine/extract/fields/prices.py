@@ -68,7 +68,7 @@ _GUESSED_NUMBER = ("guessed-number", "another number may be the price; select it
 _GUESSED_MAGNITUDE = ("guessed-magnitude", "its letter may be a unit; pick out the price with `match`")
 _GUESSED_RANGE = (
     "guessed-magnitude",
-    "the magnitude behind the range may be its, too; pick out the price with `match`",
+    "the magnitude behind the range may count for both; pick out the price with `match`",
 )
 _UNREAD_MAGNITUDE = ("guessed-magnitude", "its letter may be a magnitude; pick out the price with `match`")
 _RANGE = late_regex(
@@ -157,9 +157,9 @@ class PriceReader:
             advice = _NO_NUMBER if _MORE.search(plain) is None else _NO_PRICE
             raise ValueError(f"{quote_text(text)} has no price{self._with_marks}; {advice}")
         end = number.end()
-        _check_before(text, plain, number)
         if _MORE.search(plain, end) or (_LETTER.match(plain, end) and find_magnitude(plain, end, languages)):
             return self._read_beside(text, plain, number, languages)
+        _check_before(text, plain, number)
         whole, decimals, is_guess = self._digits_of(number)
         doubts = (_GUESSED_GROUP,) if is_guess and not _NO_CENTS.match(plain, end) else ()
         currency = self._currencies.find(text, plain, number.start(), end)
@@ -170,35 +170,42 @@ class PriceReader:
         amounts = self._examine_all(plain, first, languages)
         at, doubts = _choose(plain, amounts)
         chosen = amounts[at]
-        for other in amounts[1:] if chosen.currency is None else amounts[at : at + 1]:
-            _check_before(text, plain, other.number)
+        for one in amounts if chosen.currency is None else amounts[: at + 1]:
+            _check_before(text, plain, one.number)
         following = amounts[at + 1] if at + 1 < len(amounts) else None
         last = following if following is not None and _is_range(plain, chosen, following) else None
         currency_beside = chosen.currency or (None if last is None else last.currency)
         exponent, end, doubt = _magnify(text, plain, chosen, currency_beside, languages)
         if doubt is not None:
             doubts.append(doubt)
-        whole, decimals, is_guess = self._digits_of(chosen.number)
-        if is_guess and not _NO_CENTS.match(plain, chosen.number.end()):
+        if self._digits_of(chosen.number)[2] and not _NO_CENTS.match(plain, chosen.number.end()):
             doubts.append(_GUESSED_GROUP)
         if chosen.magnitude is None and last is not None and last.magnitude is not None:
             power, _, _ = _magnify(text, plain, last, last.currency or chosen.currency, languages)
-            last_whole, last_decimals, _ = self._digits_of(last.number)
-            if power and Decimal(f"{whole}.{decimals}") < Decimal(f"{last_whole}.{last_decimals}"):
+            if power and self._value_of(chosen) < self._value_of(last):
                 if chosen.currency is None or last.currency is None:
                     exponent = power  # `5-9 Mio. €`
                 else:
                     doubts.append(_GUESSED_RANGE)
-        whole, decimals = scale_digits(whole, decimals, exponent)
-        for number, power in chosen.added:
-            whole_part, decimals_part, _ = self._digits_of(number)
-            whole_part, decimals_part = scale_digits(whole_part, decimals_part, power)
-            total = Decimal(f"{whole}.{decimals}") + Decimal(f"{whole_part}.{decimals_part}")
-            whole, _, decimals = f"{total:f}".partition(".")
+        whole, decimals = self._sum(chosen, exponent)
         currency = self._currencies.find(text, plain, chosen.number.start(), end)
         if currency is None and currency_beside is not None:
             currency = currency_beside.sign  # of the last amount of a range
         return Price(_signed(plain, chosen.number.start(), end, whole, decimals, currency), currency, tuple(doubts))
+
+    def _value_of(self, amount: _Amount) -> Decimal:
+        """The number as written, without its magnitude."""
+        whole, decimals, _ = self._digits_of(amount.number)
+        return Decimal(f"{whole}.{decimals}")
+
+    def _sum(self, amount: _Amount, exponent: int) -> tuple[str, str]:
+        """The digits before and behind the decimal mark, with all parts of a sum."""
+        whole, decimals = scale_digits(*self._digits_of(amount.number)[:2], exponent)
+        for number, power in amount.added:
+            part = scale_digits(*self._digits_of(number)[:2], power)
+            total = Decimal(f"{whole}.{decimals}") + Decimal(".".join(part))
+            whole, _, decimals = f"{total:f}".partition(".")
+        return whole, decimals
 
     def _examine_all(self, plain: str, number: "regex.Match[str] | None", languages: Collection[str]) -> list[_Amount]:
         """The amounts of a text to the first beside a currency, and the one behind that."""
