@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType({
     "install": "use `pip install 'crawl-console[EXTRA]'` for the extras", "lint": "check",
     "list": "use `plan` for what the defs crawl, `runs` for the runs, `jobs` for the URLs", "new": "init",
     "parse": "try", "runspider": "run", "scrape": "run", "start": "run", "startproject": "init", "validate": "check",
-    "view": "use `pages show`, or `try`", "settings": "config", "bench": "use `plan` for what the defs crawl",
+    "view": "use `pages show`, or `try`", "settings": "config",
 })  # fmt: skip
 OPTIONS: Mapping[str, str] = MappingProxyType({
     "--batch": "--no-ui", "--config": "--defs", "--headless": "--no-ui", "--limit": "--max-pages",

@@ -79,7 +79,7 @@ def read_json_ld(tree: LexborHTMLParser) -> tuple[Mapping[str, Sequence[dict[str
 
 
 def _find_nodes(blocks: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """The nodes that other places of the blocks name, each with all that is said of it; of two values the first."""
+    """The nodes that other places of the blocks name, each with all that is said of it without contradiction."""
     nodes: dict[str, dict[str, Any]] = {}
     named, again = set[str](), set[str]()
     todo = deque(blocks)
@@ -94,8 +94,16 @@ def _find_nodes(blocks: Sequence[Any]) -> dict[str, dict[str, Any]]:
                 (again if id_ in named else named).add(id_)
                 if not one.keys() <= _REFERENCE_KEYS:
                     known = nodes.setdefault(id_, {})
-                    known.update({key: value for key, value in one.items() if key not in known})
+                    if _agree(one, known):
+                        known.update({key: value for key, value in one.items() if key not in known})
     return {id_: nodes[id_] for id_ in again if id_ in nodes}
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two objects may be one node: pages give one `@id` to several variants of a product, too."""
+    pairs = [(one[key], other[key]) for key in one.keys() & other.keys() - _REFERENCE_KEYS]
+    plain = str | int | float  # what is nested may be written in several forms
+    return all(first == second for first, second in pairs if isinstance(first, plain) and isinstance(second, plain))
 
 
 class _Place(NamedTuple):
@@ -124,7 +132,7 @@ def _put_nodes(blocks: list[Any], nodes: Mapping[str, Mapping[str, Any]]) -> boo
             id_ = parts.get("@id")
             if isinstance(id_, str) and id_ in nodes and id_ not in within:
                 within |= {id_}
-                if not is_object:
+                if not is_object and _agree(parts, nodes[id_]):
                     parts = {**nodes[id_], **parts}
         values += 1 + len(parts)
         if values > _MAX_VALUES:
