@@ -132,7 +132,7 @@ def write_landings(commit: Commit, made: Sequence[tuple[JobOutcome, Landed]]) ->
     found = [pair for pair in made if not pair[1].has_values and pair[0].reason != landings.UNLINKED]
     new = {
         (landed.key, outcome.job.id): Landing(
-            run, landed.key, outcome.job.id, int(bool(landed.page_key)), int(outcome.state is JobState.DONE)
+            run, landed.key, outcome.job.id, int(bool(landed.page_key)), int(outcome.state is not JobState.SKIPPED)
         )
         for outcome, landed in found
     }

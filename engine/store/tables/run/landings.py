@@ -167,8 +167,8 @@ class Landed(Effect):
     """Whether it has values of its own, such as those of its seed: it keeps its rows."""
     own_jobs: tuple[int, ...] = ()
     """The jobs of the target itself that were done before any redirect led there."""
-    others: tuple[Effect, ...] | None = None
-    """All effects of a page that is skipped: if the commit fails, the next one decides again."""
+    others: tuple[JobState, str | None, tuple[Effect, ...]] | None = None
+    """State, reason and effects of a page that is skipped: if the commit fails, the next one decides again."""
 
 
 def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
@@ -179,8 +179,8 @@ def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[Job
         return []
     for outcome, landed in redirected:
         if landed.others is not None:
-            outcome.state, outcome.reason, outcome.effects, landed.others = JobState.DONE, None, landed.others, None
-    redirected = [(outcome, landed) for outcome, landed in redirected if outcome.state is JobState.DONE]
+            (outcome.state, outcome.reason, outcome.effects), landed.others = landed.others, None
+    redirected = [pair for pair in redirected if pair[0].state in (JobState.DONE, JobState.FAILED)]
     own = [(outcome, Landed(key)) for outcome in outcomes if (key := _key_of_own(outcome)) is not None]
     keys = dict.fromkeys([landed.key for _, landed in (*redirected, *own)])
     known = list_known(commit.db, commit.run, keys) if keys else {}
@@ -244,7 +244,7 @@ def _follows_links(outcome: JobOutcome) -> bool:
 def _skip(outcome: JobOutcome, landed: Landed, reason: str, *, leads_on: bool) -> None:
     """Skip a page. `leads_on`: its links count, since it may be nearer to its locator than the page with the rows."""
     job = outcome.job
-    landed.others = outcome.effects
+    landed.others = outcome.state, outcome.reason, outcome.effects
     text = f"SKIPPED: {reason}  {outcome.target or job.url}"
     kept = [
         _without_rows(effect)

@@ -230,3 +230,18 @@ def test_another_document_of_the_url_is_another_page(store: StoreHarness) -> Non
     store.commit(store.done(front, other, data=['{"title":"other"}'], page=front.id))
     store.commit(redirected(store, one))
     assert [state for state, _ in states(store)] == ["DONE", "DONE"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_page_with_a_failed_step_counts_as_any_other(store: StoreHarness, first: bool, together: bool) -> None:
+    store.seed("http://a/1", "http://a/2", "http://a/3")
+    outcomes = [redirected(store, job) for job in store.take("http://a/")]
+    outcomes[0 if first else 1].state = JobState.FAILED
+    for batch in [outcomes] if together else [[outcome] for outcome in outcomes]:
+        store.commit(*batch)
+    kept = "FAILED" if first else "DONE"
+    assert [state for state, _ in states(store)] == [kept, "SKIPPED", "SKIPPED"]
+    assert has_rows(store) == [outcomes[0].job.id]
+    assert retry(store.db, store.run, parse(f"state:{kept.lower()}")) == 2, "another one may take its place"
+    assert [state for state, _ in states(store)] == ["READY", "READY", "SKIPPED"]
