@@ -1,8 +1,8 @@
 # lint, types, arch, dead and test
 default: lint types arch dead test
 
-# the same, and the extended tests
-all: default extended
+# the same, and the other process tests
+all: default extended browsers
 
 # ruff: rules and format
 lint:
@@ -24,11 +24,15 @@ dead:
 # unit, contract and console tests, and a process test for each promise and command
 test *ARGS:
     # one worker more than CPUs, because many tests wait
-    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'not sweep and not extended' {{ARGS}}
+    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'not sweep and not extended and not browser' {{ARGS}}
 
-# the other process tests
+# the other process tests, with a sample of those of browsers
 extended *ARGS:
     pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'extended and not sweep' {{ARGS}}
+
+# all tests of pages in a browser; they need Chromium
+browsers *ARGS:
+    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'browser and not sweep' {{ARGS}}
 
 # tests with real processes and signals
 test-process *ARGS:

@@ -15,7 +15,7 @@ from .site import Site, serve_site
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """A test without a mark is an extended one, so that a new one does not make `just` slower."""
-    if not any(item.get_closest_marker(name) for name in ("quick", "sweep")):
+    if not any(item.get_closest_marker(name) for name in ("quick", "browser", "sweep")):
         item.add_marker("extended")
 
 

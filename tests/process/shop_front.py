@@ -18,7 +18,7 @@ NEEDS_BROWSER = [
     pytest.mark.skipif(not has_extra("browser"), reason="needs playwright: pip install 'crawl-console[browser]'"),
     pytest.mark.skipif(BROWSER is None, reason="needs Chromium: apt-get install chromium"),
     pytest.mark.timeout(240),
-    pytest.mark.extended,
+    pytest.mark.browser,
 ]
 JSON = {"Content-Type": "application/json"}
 SANDBOX = ("--set", f"browser_sandbox={'false' if os.geteuid() == 0 else 'true'}")

@@ -93,6 +93,7 @@ BUTTON = f"""<ul id=list>{ITEMS}</ul><p id=count></p><button id=more>more</butto
     }}</script>"""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "end",
     {
@@ -186,6 +187,7 @@ def test_a_list_that_keeps_what_is_in_view_gives_all_its_rows(project: Project, 
     assert ids_of(project) == [*range(1, 201)]
 
 
+@pytest.mark.extended
 def test_what_is_collected_is_bounded_and_told(tmp_path: Path, shop: Site) -> None:
     shop["/flood"] = html("""<b id=at hidden></b><button id=next>next</button><script>let n = 0;
         next.onclick = () => { at.textContent = String(n++).repeat(5e4) }; next.click()</script>""")
@@ -207,6 +209,7 @@ def wall(sets: str, *, once: str = "") -> str:
     return f"""<h2>wait</h2><script>{once}setTimeout(() => {{ {sets}; location.reload() }}, 100)</script>"""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "sets", ["document.cookie = 'in=' + (1 + Number((document.cookie.match(/in=([0-9])/) || [0, 0])[1])) + '; path=/'"]
 )

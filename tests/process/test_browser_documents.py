@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from .shop_front import JSON, NEEDS_BROWSER, Front, assert_nothing_left
 from .site import Page, html, redirect
 
@@ -57,6 +59,7 @@ def test_all_answers_of_a_name_are_read_and_missing_ones_are_told(front: Front) 
     assert "/api/d: it is not JSON, but text/html" in warning["text"]
 
 
+@pytest.mark.extended
 def test_captured_answers_count_as_the_document(front: Front) -> None:
     front.pages = 1
     front.site["/api/a"] = Page(item("x" * 300_000), headers=JSON)
@@ -67,6 +70,7 @@ def test_captured_answers_count_as_the_document(front: Front) -> None:
     assert "with its captured answers has more than 200,000 bytes (max_body)" in reason
 
 
+@pytest.mark.extended
 def test_a_name_that_no_browser_captures_is_refused(front: Front) -> None:
     front.write(CAPTURE.replace("items:", "item:"), query=QUERY, fields=FIELDS)
     done = front.project.run_command("check")

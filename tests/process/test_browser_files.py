@@ -75,6 +75,7 @@ def test_the_whole_page_is_on_the_picture(front: Front) -> None:
     assert int.from_bytes(content[20:24]) > 3000
 
 
+@pytest.mark.extended
 def test_an_edit_and_a_later_run_keep_the_files(front: Front) -> None:
     front.pages = 2
     write(front, PICTURE)
@@ -140,6 +141,7 @@ def test_kills_lose_neither_rows_nor_files(front: Front) -> None:
     assert_nothing_left(front.project)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [

@@ -82,6 +82,7 @@ def test_a_proxy_that_rests_is_replaced_by_the_next(front: Front) -> None:
         assert front.crawl() == front.rows
 
 
+@pytest.mark.extended
 def test_names_behind_a_proxy_that_no_locator_has_are_refused(front: Front) -> None:
     """A page may not ask for any name through a proxy, which would resolve it beyond our guard."""
     front.pages = 1
@@ -129,6 +130,7 @@ def write_echo(front: Front, rule: str) -> dict[str, str]:
     return {row["name"]: row["price"] for row in front.crawl()}
 
 
+@pytest.mark.extended
 def test_headers_cookies_and_credentials_go_to_the_host(front: Front) -> None:
     headers = f'{{X-Key: "{VARIABLE}", Accept-Language: de}}'
     found = write_echo(front, f'{{headers: {headers}, cookies: {{consent: "yes"}}, auth: {{basic: "a:b"}}}}')
@@ -212,6 +214,7 @@ def test_a_login_serves_pages_and_their_requests_to_other_hosts_of_the_site(fron
     assert front.site.count("/login") == 2
 
 
+@pytest.mark.extended
 def test_digest_and_middleware_are_refused(front: Front) -> None:
     write(front, '{auth: {digest: "a:b"}}')
     done = front.project.run_command("check")

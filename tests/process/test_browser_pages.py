@@ -74,6 +74,7 @@ def reason_of(answer: FetchResponse | FetchFailed) -> str:
     return answer.reason
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("page", ODD)
 def test_odd_pages_become_documents(pages: PageLoads, shop: Site, page: str) -> None:
     shop["/odd"] = html(f"{ODD[page]}{GOOD}")
@@ -111,6 +112,7 @@ def test_pages_without_a_document_fail_alone(tmp_path: Path, shop: Site, page: s
         assert pid
 
 
+@pytest.mark.extended
 def test_a_page_that_needs_too_much_memory_costs_itself(tmp_path: Path, shop: Site) -> None:
     bomb = "<script>const kept = []; setInterval(() => kept.push(new Uint8Array(4e7).fill(1)), 20)</script>"
     shop["/bomb"] = html(bomb)
@@ -130,6 +132,7 @@ def test_more_traffic_than_a_page_may_have_ends_it(pages: PageLoads, shop: Site)
     assert "the page brought more than 5,000,000 bytes (5 x max_body)" in reason_of(answer)
 
 
+@pytest.mark.extended
 def test_answers_of_all_sorts(pages: PageLoads, shop: Site) -> None:
     def ask_password(request: Request) -> Page:
         return Page("no", 401, headers={"WWW-Authenticate": 'Basic realm="a"'})
@@ -227,6 +230,7 @@ def kill_all(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.extended
 def test_a_page_that_is_given_up_costs_no_other_page(tmp_path: Path, shop: Site) -> None:
     shop["/slow"] = html(SLOW)
     shop["/never"] = html("<p>never</p>")
@@ -239,6 +243,7 @@ def test_a_page_that_is_given_up_costs_no_other_page(tmp_path: Path, shop: Site)
         assert pages.pool.pids == [pid]
 
 
+@pytest.mark.extended
 def test_a_stopped_browser_ends_with_its_process(tmp_path: Path, shop: Site) -> None:
     with page_loads(tmp_path) as pages:
         body_of(pages.load(shop.url("/good"))[0])
@@ -274,6 +279,7 @@ def test_answers_without_an_end(tmp_path: Path) -> None:
         server.close()
 
 
+@pytest.mark.extended
 def test_certificates_are_judged_as_for_plain_pages(pages: PageLoads, tmp_path: Path) -> None:
     with serve_site(Authority(tmp_path).server_context()) as site:
         site["/"] = html(GOOD)
@@ -313,6 +319,7 @@ FAKES = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("fake", FAKES)
 def test_programs_that_are_no_browser_are_told(tmp_path: Path, shop: Site, fake: str) -> None:
     program = tmp_path / "browser"

@@ -107,6 +107,7 @@ def test_the_plain_page_is_asked_for_first(front: Front, temporary: Path) -> Non
     assert not list(temporary.iterdir())
 
 
+@pytest.mark.extended
 def test_a_recorded_page_is_tested_without_a_browser(front: Front, temporary: Path) -> None:
     front.write(WAIT)
     url = front.site.url("/p/1")
@@ -132,6 +133,7 @@ def test_a_shell_reads_what_the_page_became(front: Front, temporary: Path) -> No
     assert not list(temporary.iterdir())
 
 
+@pytest.mark.extended
 def test_what_a_page_was_refused_is_named(front: Front, temporary: Path) -> None:
     front.site["/p/1"] = html(
         "<script>fetch('http://127.0.0.2:8099/x', {mode: 'no-cors'})</script><b class=item>there</b>"

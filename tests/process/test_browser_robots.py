@@ -3,6 +3,8 @@
 import time
 from itertools import pairwise
 
+import pytest
+
 from .shop_front import NEEDS_BROWSER, Front
 from .site import Page, Site, html
 
@@ -19,6 +21,7 @@ def warnings(front: Front) -> list[str]:
     return [text for (text,) in front.project.query("SELECT text FROM events WHERE level = 'WARNING' ORDER BY id")]
 
 
+@pytest.mark.extended
 def test_parts_that_robots_txt_disallows_are_not_asked_for_and_are_told(front: Front) -> None:
     front.pages = 3
     front.site["/robots.txt"] = "User-agent: *\nDisallow: /api/\nDisallow: /closed/"

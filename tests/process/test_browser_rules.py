@@ -71,6 +71,7 @@ def test_what_scripts_write_into_the_head_counts(front: Front) -> None:
     assert "/q/3" not in front.site.paths
 
 
+@pytest.mark.extended
 def test_a_plain_document_does_not_serve_a_browser(front: Front) -> None:
     front.pages = 1
     change = "<script>document.querySelector('b').textContent = 'made'</script>"
@@ -136,6 +137,7 @@ def test_changes_between_runs_of_rendered_pages(front: Front) -> None:
     assert "Item 1-1" not in changes
 
 
+@pytest.mark.extended
 def test_revalidate_is_refused(front: Front) -> None:
     front.write("browser\n    revalidate: true")
     done = front.project.run_command("check")
@@ -152,6 +154,7 @@ root.innerHTML = '<iframe src=/f/shadowed></iframe>';
 </script>"""
 
 
+@pytest.mark.extended
 def test_frames_of_the_site_are_parts_of_the_page(front: Front, second_site: Any) -> None:
     front.pages = 1
     second_site.fallback = lambda _: Page(html(ROW.format("foreign")))

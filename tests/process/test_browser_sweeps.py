@@ -18,7 +18,7 @@ from .site import Site
 pytestmark = [mark for mark in NEEDS_BROWSER if mark.name == "skipif"]
 
 
-@pytest.mark.extended
+@pytest.mark.browser
 @pytest.mark.timeout(240)
 def test_every_kind_of_page_gives_its_rows(project: Project, site: Site) -> None:
     front = RichFront(2, site)

@@ -36,6 +36,7 @@ def test_rows_that_scripts_write(front: Front) -> None:
     assert stored == front.pages
 
 
+@pytest.mark.extended
 def test_a_stored_page_is_extracted_again_without_a_browser(front: Front) -> None:
     front.write()
     front.crawl()
@@ -97,6 +98,7 @@ def test_a_shadow_root_is_stored_with_its_page(front: Front) -> None:
     assert [row["name"] for row in front.crawl()] == ["deep"]
 
 
+@pytest.mark.extended
 def test_redirects_and_locations_follow_the_rules(front: Front) -> None:
     front.pages = 3
     front.site["/p/1"] = redirect("/p/11")
@@ -135,6 +137,7 @@ setTimeout(() => document.body.insertAdjacentHTML('beforeend', '<p id=ready><b c
 </script>"""
 
 
+@pytest.mark.extended
 def test_no_road_leads_to_a_guarded_address(front: Front, trap: Trap) -> None:
     front.pages = 1
     address = f"127.0.0.2:{trap.port}"
@@ -215,6 +218,7 @@ def test_a_selector_or_key_that_means_nothing_is_told_and_not_tried_again(
     assert front.site.count("/p/1") == 1
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "page",
     [Page(b"x", headers={"Content-Type": "application/octet-stream"}), Page(status=204)],
@@ -229,6 +233,7 @@ def test_a_url_without_a_document_fails_at_once(front: Front, page: Page) -> Non
     assert front.site.count("/p/1") == 1
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "page",
     {
@@ -249,6 +254,7 @@ def test_odd_pages_give_their_rows(front: Front, page: str) -> None:
     assert_nothing_left(front.project)
 
 
+@pytest.mark.extended
 def test_what_never_comes_costs_its_page_alone(front: Front) -> None:
     front.pages = 2
     front.site["/p/1"] = html("<p>empty</p>")
@@ -258,6 +264,7 @@ def test_what_never_comes_costs_its_page_alone(front: Front) -> None:
     assert "timeout" in front.project.job(front.site.url("/p/1"))["reason"]
 
 
+@pytest.mark.extended
 def test_a_missing_browser_is_told_before_a_page_fails(front: Front) -> None:
     front.write("browser")
     done = front.project.start("--set", "browser=/nowhere/chromium").wait()

@@ -15,7 +15,7 @@ from .web_server import WebServer
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing")
 _CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [
-    pytest.mark.extended,
+    pytest.mark.browser,
     pytest.mark.timeout(180),
     pytest.mark.skipif(_CHROMIUM is None, reason="no Chromium is installed"),
 ]
@@ -139,6 +139,7 @@ def test_it_reads_the_same_without_script(project: Project, library: Library, se
     assert ages.sub("", other.inner_text("main")) == ages.sub("", page.inner_text("main"))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("size", [(390, 844), (1440, 900)], ids=["phone", "desktop"])
 def test_no_page_is_wider_than_the_window(
     project: Project, library: Library, serve: WebServer, page: Any, size: tuple[int, int]

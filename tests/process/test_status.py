@@ -15,7 +15,7 @@ STATUS = SUMMARY | {
     "stage", "supervisor", "sequences", "hosts", "rates", "eta", "defs_problems", "defs_saved",
     "metrics", "paused", "alarm", "alarms", "helpers", "machines", "files", "waiting_rows",
     "running", "bad_answers", "gone", "blocked", "seeding", "reason", "progress", "host_states",
-    "servers",
+    "servers", "paused_by",
 }  # fmt: skip
 
 

@@ -271,7 +271,7 @@ def test_the_shell_reads_commands_from_stdin(project: Project, site: Site) -> No
     assert "   1  /book/0-0" in output_lines
     assert "3 matches in 3 blocks" in output_lines
     assert output_lines.count("3 rows, 4 links, 0 rejected, 0 filtered") == 1
-    assert "error: not a CSS selector: '['" in output_lines
+    assert "error: not a CSS selector: [; it breaks off at its end" in output_lines
     assert output_lines.count("error: the line is not UTF-8") == 2
     assert any(line.startswith("error: unknown command :nope") for line in output_lines)
     assert any(line.startswith("error: the pattern '(' cannot be compiled") for line in output_lines)
