@@ -143,6 +143,10 @@ class AnswerNote(Struct, frozen=True, array_like=True):
     name: str = ""
     """As in `StoredFile`."""
 
+    def ask_by(self, conditions: Iterable[tuple[str, str]]) -> "AnswerNote":
+        """The note with these conditions in place of those with their names."""
+        return replace(self, conditions=tuple({**dict(self.conditions), **dict(conditions)}.items()))
+
     def to_text(self) -> str:
         """The stored form; empty if there is nothing to keep."""
         if self.name:

@@ -373,6 +373,23 @@ def tagged(content: bytes, tag: str, unchanged: list[str]) -> Callable[[Request]
     return serve
 
 
+@pytest.mark.extended
+def test_a_304_with_another_etag_changes_what_the_next_run_asks_by(project: Project, site: Site) -> None:
+    asked_by: list[str | None] = []
+
+    def serve(request: Request) -> Page:
+        asked_by.append(request.headers.get("if-none-match"))
+        is_known = asked_by[-1] is not None
+        headers = {"ETag": f'"v{len(asked_by)}"'} | ({} if is_known else {"Content-Type": PDF})
+        return Page(b"" if is_known else b"%PDF", 304 if is_known else 200, headers)
+
+    site["/a.pdf"], site["/page"] = serve, html(entry("a", "/a.pdf"))
+    write_defs(project, [site.url("/page")])
+    for _ in range(3):
+        project.crawl()
+    assert asked_by == [None, '"v1"', '"v2"']
+
+
 def inodes(project: Project) -> dict[str, set[int]]:
     """By name: the inodes that the files of all runs with that name have."""
     found: dict[str, set[int]] = {}

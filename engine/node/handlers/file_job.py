@@ -25,7 +25,7 @@ from engine.model.file import (
 from engine.model.job import OPEN_STATES, JobState, LeasedJob
 from engine.model.retry_policy import NOT_MODIFIED, classify_status
 from engine.node.db_access import DbAccess
-from engine.node.handlers.freshness import FreshnessRules, list_conditions
+from engine.node.handlers.freshness import FreshnessRules, Headers, list_conditions
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.file_parts import FileParts
@@ -92,7 +92,7 @@ class FileHandler(PageStage, frozen=True):
             return self.outcomes.ended(job, JobState.FAILED, response.file_problem, url, hops=hops)
         shown_time = f"{response.elapsed * 1000:.0f} ms"
         if response.status == NOT_MODIFIED and earlier is not None and part.held is not None:
-            outcome = await self._keep(job, part, earlier, time.time(), shown_time)
+            outcome = await self._keep(job, part, earlier, time.time(), shown_time, list_conditions(response.headers))
         elif response.is_file:
             if not part.holds(part.digest) and (equal := self.db_access.equal_file(job.run, part.digest)):
                 await self.parts.hold(part, equal)
@@ -107,11 +107,12 @@ class FileHandler(PageStage, frozen=True):
         return outcome
 
     async def _keep(
-        self, job: LeasedJob, part: FilePart, earlier: EarlierFile, at: float, shown_time: str
-    ) -> JobOutcome:
-        """The file of an earlier run is that of this one, too."""
+        self, job: LeasedJob, part: FilePart, earlier: EarlierFile, at: float, shown_time: str,
+        conditions: Headers = (),
+    ) -> JobOutcome:  # fmt: skip
+        """The file of an earlier run is that of this one, too. `conditions`: those of an answer 304."""
         path = self.db_access.file_path(job.run, earlier.file.hash) or earlier.file.path
-        answer = AnswerNote.from_text(earlier.validators)
+        answer = AnswerNote.from_text(earlier.validators).ask_by(conditions)
         stored = replace(earlier.file, path=path, name=answer.name)
         await self.parts.run(partial(part.finish, stored))
         return self._downloaded(job, part, DownloadedFile(stored, at, answer), job.url, shown_time)
