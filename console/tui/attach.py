@@ -135,6 +135,7 @@ def _resume(options: AttachOptions) -> tuple[bool, str]:
 
 def _print_exit_summary(options: AttachOptions, stream: TextIO) -> None:
     from console.client import read_snapshot, supervisor_pid
+    from engine.judge.run_verdict import verdict_of
 
     snapshot = read_snapshot(options.data)
     run = snapshot.run
@@ -150,10 +151,9 @@ def _print_exit_summary(options: AttachOptions, stream: TextIO) -> None:
                 f"Attach again with `crawl-console run{data_flag}`; stop with `crawl-console cancel{data_flag}`.\n"
             )
         else:
-            reason = f": {run.reason}" if run.reason else ""
             jobs, rows = snapshot.jobs, sum(snapshot.rows.values())
             result = f"{jobs['done']} done, {jobs['failed']} failed, {plural(rows, 'row')}"
-            stream.write(clean(f"run {run.id} {run.state}{reason}; {result}") + "\n")
+            stream.write(clean(f"run {run.id} {verdict_of(snapshot, is_live=False).text}; {result}") + "\n")
             stream.writelines(
                 clean(f"  {plural(output.rows, 'row'):>13}  {output.path}") + "\n" for output in snapshot.appenders
             )

@@ -4,6 +4,10 @@ from console.crawl.source import PollResult
 from console.format import plural
 from console.tui.host import AppHost
 from console.tui.screens.dialogs import quit_dialog
+from engine.judge.run_verdict import verdict_of
+
+_SUPERSEDED = 137
+"""The exit code for a run that has none: its supervisor was killed, and another run took its place."""
 
 
 class QuitFlow:
@@ -48,12 +52,7 @@ class QuitFlow:
             return 0
         if options.read_only or not self._run_observed:
             return 0
-        missed = any(warning.code == "expectation" for warning in poll.snapshot.warnings)
-        if run.state == "DONE":
-            return int(missed or poll.snapshot.jobs["failed"] > options.settings.max_failed)
-        if run.state == "CANCELLED":
-            return int(missed) if (run.reason or "").startswith("--max") else 143
-        return 137 if run.state == "KILLED" else 3
+        return _SUPERSEDED if run.exit_code is None else run.exit_code
 
     @property
     def _run_observed(self) -> bool:
@@ -70,4 +69,5 @@ class QuitFlow:
             if self.quit_when_run_ends:
                 self.close_console()
             else:
-                self._app.show_toast(f"run {run.id} {run.state}: 1 shows what it gave")
+                word = verdict_of(poll.snapshot, is_live=False).word
+                self._app.show_toast(f"run {run.id} {word}: 1 shows what it gave")
