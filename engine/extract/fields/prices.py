@@ -281,10 +281,7 @@ def _choose(plain: str, amounts: list[_Amount]) -> tuple[int, list[tuple[str, st
     is_labelled = _LABEL.search(plain, max(0, start - 5), start) is not None
     at = next((at for at, one in enumerate(amounts) if one.currency is not None), None)
     if at is None:
-        if start and plain[start - 1].isalpha():
-            free = [at for at, one in enumerate(amounts) if _stands_free(plain, one)]
-            return (free[0], [_GUESSED_NUMBER]) if free else (0, [])
-        return 0, []
+        return _choose_by_look(plain, amounts)
     other = amounts[at]
     between = plain[first.end : other.outer_start]
     looks_alike = _has_cents(first.number) == _has_cents(other.number)
@@ -295,8 +292,28 @@ def _choose(plain: str, amounts: list[_Amount]) -> tuple[int, list[tuple[str, st
         return 0, []
     elif not between.strip() and not is_labelled and not first.magnitude and (looks_alike or _has_cents(first.number)):
         return 0, [_GUESSED_NUMBER]
-    have_units = all(_UNIT.match(plain, one.number.end()) for one in amounts[:at])
-    return at, [] if have_units else [_GUESSED_NUMBER]
+    return at, [] if all(_has_unit(plain, one) for one in amounts[:at]) else [_GUESSED_NUMBER]
+
+
+def _choose_by_look(plain: str, amounts: list[_Amount]) -> tuple[int, list[tuple[str, str]]]:
+    """The same where no currency stands beside any: one with cents counts before one with a unit."""
+    first, later = amounts[0], range(1, len(amounts))
+    start = first.number.start()
+    if start and plain[start - 1].isalpha():
+        better = [at for at in later if _stands_free(plain, amounts[at])]
+        return (better[0], [_GUESSED_NUMBER]) if better else (0, [])
+    if not later or _is_range(plain, first, amounts[1]):
+        return 0, []
+    better = [at for at in later if _has_cents(amounts[at].number) and not _has_unit(plain, amounts[at])]
+    if not better or (first.magnitude is not None and first.magnitude.letter in _LOST):
+        return 0, []
+    if _has_unit(plain, first):
+        return better[0], [_GUESSED_NUMBER]
+    return 0, [] if _has_cents(first.number) else [_GUESSED_NUMBER]
+
+
+def _has_unit(plain: str, amount: _Amount) -> bool:
+    return _UNIT.match(plain, amount.number.end()) is not None
 
 
 def _is_range(plain: str, first: _Amount, last: _Amount) -> bool:
