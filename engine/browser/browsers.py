@@ -143,6 +143,9 @@ class BrowserProcess(Worker):
             self.kill("sent an invalid answer")
             return NotRendered(text="its browser sent an invalid answer"), question.waited
         self.memory = answer.memory or self.memory
+        if isinstance(answer, NotRendered) and answer.is_at_fault:
+            for claim in self.claims:
+                claim.is_disturbed = True
         if isinstance(answer, NotRendered) and answer.is_broken:
             self.failure = answer.text
             self.kill("is replaced")
@@ -223,11 +226,17 @@ class PageClaim(Claim):
     """Whether it must be the only page of its browser."""
     had_company: bool = False
     """Whether another page had a place in its browser meanwhile."""
+    is_disturbed: bool = False
+    """Whether a page of its browser was ended meanwhile for the sake of the others."""
 
     @property
     def is_suspect(self) -> bool:
         """Whether the end of its browser may be its fault or that of another page."""
         return self.had_company and not self.is_alone
+
+    def may_blame(self, answer: NotRendered) -> bool:
+        """Whether another page may be why this one has no document."""
+        return self.is_suspect and (answer.is_broken or (answer.retryable and self.is_disturbed))
 
 
 class _BrowserPages(Pool[BrowserProcess, PageClaim]):

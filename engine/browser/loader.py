@@ -34,7 +34,7 @@ _MAX_NOTED = 1_000
 
 
 class _BrowserLost(Exception):
-    """The browser of a page is not well, and the page was not alone in it."""
+    """The browser of a page is not well, or has been flooded, and the page was not alone in it."""
 
 
 class RenderedResponse(FetchResponse):
@@ -84,7 +84,7 @@ class BrowserLoader:
             async with self._pool.reserve(claim, urls.without_credentials(url)) as browser:
                 visit = await self._describe(rule, request, page, sends_cookies)
                 answer, waited = await browser.load(visit, rules, begin)
-                if isinstance(answer, NotRendered) and answer.is_broken and claim.is_suspect:
+                if isinstance(answer, NotRendered) and claim.may_blame(answer):
                     raise _BrowserLost
                 if page.is_used_up or isinstance(answer, NotRendered):
                     raise self._explain(answer, request, page)

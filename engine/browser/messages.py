@@ -145,6 +145,8 @@ class NotRendered(Struct, frozen=True, kw_only=True, tag="failed"):
     memory: int = 0
     is_broken: bool = False
     """Whether the browser must be replaced."""
+    is_at_fault: bool = False
+    """Whether it was ended for the sake of the others of its browser."""
 
 
 Question = Launch | Visit | Verdict | GiveUp | Quit

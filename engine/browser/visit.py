@@ -98,7 +98,7 @@ class PageVisit:
                 return await self._load(context)
         except (TimeoutError, _Failed, RenderedTooLarge, BrowserError) as error:
             if self._traffic.fault:
-                return self._fail(self._traffic.fault, retryable=False)
+                return self._fail(self._traffic.fault, retryable=False, is_at_fault=True)
             return self._explain(error, context)
         finally:
             self._captures.close()

@@ -244,6 +244,18 @@ def test_a_page_that_is_given_up_costs_no_other_page(tmp_path: Path, shop: Site)
 
 
 @pytest.mark.extended
+def test_a_page_that_is_late_beside_one_at_fault_is_loaded_again_alone(tmp_path: Path, shop: Site) -> None:
+    sockets = "for (let i = 0; i < 200; i++) new WebSocket('ws://' + location.host + '/' + i)"
+    shop["/flood"] = html(f"<script>setTimeout(() => {{ {sockets} }}, 500)</script>")
+    shop["/late"] = lambda _: Page(html("<h1>late</h1>" if shop.count("/late") > 1 else "<p>not yet</p>"))
+    with page_loads(tmp_path, deadline=8.0) as pages:
+        flood, late = pages.load(shop.url("/flood"), shop.url("/late"), wait="h1")
+    assert isinstance(flood, FetchFailed)
+    assert "more than 100 sockets" in flood.reason
+    assert "<h1>late</h1>" in body_of(late)
+
+
+@pytest.mark.extended
 def test_a_stopped_browser_ends_with_its_process(tmp_path: Path, shop: Site) -> None:
     with page_loads(tmp_path) as pages:
         body_of(pages.load(shop.url("/good"))[0])
