@@ -81,14 +81,17 @@ _LETTERS_OF_FEW: Mapping[str, tuple[int, frozenset[str], str]] = {
     "bin": (3, frozenset(("TL", "₺", "TRY")), "tr"),
 }
 """Those of some currencies or of one language: elsewhere they are units, or other words."""
-_SIGN = r"(?:[€$£₹₽¥円]|R\$|EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|kr|DM|zł|Kč|руб|Rs|Ft)"
+_SIGN = (
+    r"(?:[€$£₹₽¥円]|R\$|EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|CAD|AUD|NZD|JPY|CNY|RMB|HKD|SGD|UAH|RON|TRY"
+    r"|ZAR|MXN|kr|DM|zł|Kč|руб|Rs|Ft)"
+)
 _COMBINED = late_regex(rf"([^\W\d_]+?)\.?(?={_SIGN}(?![^\W\d_])| ?р(?:\.|\b|уб)| Ft\b)")
 """A word that is written together with its currency: `M€`, `TEUR`, `mkr`."""
 _COMBINED_LETTERS: Mapping[str, tuple[str, int]] = {"t": ("", 3), "т": ("", 3), "e": ("Ft", 3), "g": ("€", 9)}
 """Letters that are magnitudes nowhere else, some with one currency: `E£` and `G$` are signs."""
 _BEFORE = late_regex(
     rf"(?:(?<![^\W\d_])|(?=[$€£]))(?:(?![TM]\$)[TMKtmk]{_SIGN}|[€$£][KMkm]|{_SIGN}\.? ?(?P<last>[^\W\d_]+)"
-    r"|(?P<first>[^\W\d_]+)\.? ?(?:[$€£₹₽]|[A-Z]{3}|zł|Kč|kr))\.?:? ?$"
+    rf"|(?P<first>[^\W\d_]+)\.? ?{_SIGN})\.?:? ?$"
 )
 """A word of magnitude before the amount, with its currency: `TEUR 450`, `EUR mln 5`."""
 _DOLLARS = ("$", "£", "USD", "GBP")

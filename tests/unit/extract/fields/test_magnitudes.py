@@ -78,7 +78,7 @@ UNCHANGED = [
     ("$500 - $1.2M", 500), ("12 Monate 5 €", 5), ("$5 m/s", 5), ("5 €/100 g", 5), ("4,99 €/m", Decimal("4.99")),
     ("1 T$", 1), ("5 bin €9", 9), ("12 mkb", 12), ("3 Kids 5 €", 5),
     ("€ 450.000 k.k.", 450_000), ("$1,500.00 M.N.", Decimal("1500.00")),
-    ("$12 B&W print", 12), ("DVD Mia 5 €", 5), ("T$ 5", 5), ("5 千葉", 5),
+    ("$12 B&W print", 12), ("DVD Mia 5 €", 5), ("One Million EDT 5 €", 5), ("T$ 5", 5), ("5 千葉", 5),
 ]  # fmt: skip
 """Numbers whose word is a unit, or another word: of before."""
 UNITS = ["1.5 Cr", "5-7 m", "12 M", "12 m", "2 m", "12 k", "12m", "15.5k views", "24K gold", "4K TV", "3.4B"]
