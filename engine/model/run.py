@@ -229,12 +229,12 @@ class Alarm(Struct, frozen=True):
         return _TROUBLES.get(self.code) == "reach"
 
     def split(self, text: str) -> list["Alarm"]:
-        """That of each of its hosts; the first one has its text, and others the name of the host with this one."""
-        if not self.members:
+        """That of each host that is known; the first one has its text, and others the name of the host with this one."""
+        if self.count == 1:
             return [self]
         hosts = [key.rpartition(" ")[2] for key in self.members]
         alone = [replace(self, text=f"{host} {text}", host=host, count=1, members=()) for host in hosts]
-        return [replace(alone[0], text=self.text.partition("; ")[2]), *alone[1:]]
+        return [replace(one, text=self.text.partition("; ")[2]) for one in alone[:1]] + alone[1:]
 
     @property
     def key(self) -> str:

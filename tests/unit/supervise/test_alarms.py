@@ -202,6 +202,11 @@ def test_an_alarm_of_many_hosts_is_one_over_a_resume_until_few_are_left():
     assert again.update(fleet(99, at=1_300.0))[1] == []
 
 
+def test_an_alarm_of_many_hosts_that_are_not_known_ends_with_its_start():
+    group = Alarm("failing-requests", "6 hosts fail; a:80 fails", count=6)
+    assert RunJudge([group]).update(fleet(9))[1] == []
+
+
 def test_a_host_that_fails_again_stays_in_the_alarm_of_many_hosts():
     [group] = RunJudge().update(fleet(5, 9))[1]
     again = RunJudge([group])
