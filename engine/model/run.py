@@ -229,7 +229,7 @@ class Alarm(Struct, frozen=True):
         return _TROUBLES.get(self.code) == "reach"
 
     def split(self, text: str) -> list["Alarm"]:
-        """That of each host that is known; the first one has its text, and others the name of the host with this one."""
+        """That of each host that is known: the first has its text, each other one its host and this text."""
         if self.count == 1:
             return [self]
         hosts = [key.rpartition(" ")[2] for key in self.members]

@@ -1,6 +1,7 @@
 """Turns a page's links into jobs, and adds the next page of a series unless this page ends it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -84,10 +85,8 @@ class ChildJobs:
 
         `have_details`: whether any of them may send or carry something.
         """
-        is_new = self._seen_set.is_new
-        if job.lineage.cookies:
-            cookies = job.lineage.cookies
-            is_new = lambda key: self._seen_set.is_new(scoped_key(key, cookies))  # noqa: E731
+        cookies = job.lineage.cookies
+        is_new = partial(self._is_new, cookies) if cookies else self._seen_set.is_new
         if isinstance(links, LinkColumns):
             new = links.list_new(None if job.extraction.links_stale else is_new)
             for piece in cut_in_pieces(_first_carrying(new), lambda link: len(link.url), CHILDREN_PER_PIECE):
@@ -96,7 +95,7 @@ class ChildJobs:
             return
         if job.extraction.links_stale:
             new_links: Sequence[ExtractedLink] = links
-        elif job.lineage.cookies:
+        elif cookies:
             new_links = [link for link in links if is_new(link.key)]
         else:
             new_links = self._seen_set.filter_new(links)
@@ -108,6 +107,9 @@ class ChildJobs:
             ]
         if children := self._make(job, new_links):
             yield children
+
+    def _is_new(self, cookies: Sequence[tuple[str, str]], key: bytes) -> bool:
+        return self._seen_set.is_new(scoped_key(key, cookies))
 
     def _make(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
         children: dict[bytes, ChildJob] = {}
