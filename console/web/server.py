@@ -101,14 +101,14 @@ def is_loopback(bind: str) -> bool:
 
 
 class _ClientProtocol(H11Protocol):
-    """A connection that buffers little. The kernel ends it if its client takes nothing for a while."""
+    """A connection that buffers little. Linux ends it if its client takes nothing for a while."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(_BUFFER_BYTES)
         client = transport.get_extra_info("socket")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-        if client.family != socket.AF_UNIX:
+        if client.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):  # macOS has none
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(_READ_SECONDS * 1_000))
 
 
