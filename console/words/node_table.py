@@ -114,7 +114,8 @@ def _appender_rows(poll: PollResult) -> list[Row]:
     rows, size = sum(o.rows_per_s for o in outputs), sum(o.bytes_per_s for o in outputs)
     process = outputs[0]
     late = (process.beat_age or 0.0) >= _LATE_BEAT_SECONDS
-    state: Span = ("▶ writing", "good") if any(output.backlog for output in outputs) else _state_span("done")
+    writes = rows > 0 or any(output.backlog for output in outputs)
+    state: Span = ("▶ writing", "good") if writes else _state_span("done")
     if process.pid is None:
         state = _state_span("dead")
     elif "APPENDER" in run.stage and "STOPPING" in run.stage:

@@ -126,7 +126,8 @@ async def test_appender_and_supervisor_are_rows_with_beat_and_state(tmp_path):
     source.current = snapshot(nodes=[node(1)])
     cases = (
         ({}, ("▶ writing", "0.1s", "backlog 12", "flush 4.2 ms", "rows/book")),
-        ({"backlog": 0}, ("● done", "backlog 0")),
+        ({"backlog": 0}, ("▶ writing", "backlog 0")),
+        ({"backlog": 0, "rows_per_s": 0.0}, ("● done", "backlog 0")),
         ({"beat_age": 4.0}, ("! stale", "4.0s")),
         ({"beat_age": None}, ("… starting",)),
         ({"pid": None, "beat_age": None}, ("✗ dead",)),
