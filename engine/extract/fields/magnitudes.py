@@ -99,9 +99,9 @@ _JOINED = late_regex(r"[-/&]|\.[^\W\d_]")
 """Behind a unit, or the first letter of an abbreviation, that stands apart: `5 m/s`, `k.k.`."""
 _BEHIND = late_regex(
     r"( ?)(-?)(?:([十百千万萬億亿兆십백천만억조]|พัน|หมื่น|แสน|ล้าน)"
-    r"|([^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u0900-\u0dff])*)(\.?)(?![0-9²³]))"
+    r"|([^\W\d_](?:[^\W\d_¹²³⁰⁴-⁹]|[\u0300-\u036f\u0900-\u0dff])*)(\.?)(?![0-9]|(?<=[mM])[²³]))"
 )
-"""The next word; scripts of India write vowels as marks."""
+"""The next word, without the number of a note behind it; scripts of India write vowels as marks."""
 _ENDS_THIN = late_regex(r"[十百千万萬億亿兆]*(?:[円元원圓块塊]|บาท|(?![^\W\d_a-zA-Zа-яА-Яł]))")
 """Behind a word of such a script that stands apart: another one may begin with the same character."""
 

@@ -81,8 +81,10 @@ def explain_values(nodes: "Iterable[SelectedNode]", attribute: str, match: str |
     texts = (" ".join((read_node(node, attribute) or "").split()) for node in nodes)
     sample = quote_text(next(filter(None, texts), "")[:_SHOWN_CHARACTERS])
     if sample != quote_text(""):
-        what = "`match` matches" if match is not None else "`map` has" if maps else "nothing is left"
-        return Slip(f"{what}{' none' if match or maps else ''} of its texts, such as {sample}", is_sure=True)
+        what = "`match` matches none" if match is not None else "`map` has none" if maps else "nothing is left"
+        if match is not None and maps:
+            what = "`match` and `map` leave nothing"
+        return Slip(f"{what} of its texts, such as {sample}", is_sure=True)
     names = _attributes_of(nodes)
     if attribute not in CONTENT_ATTRIBUTES:
         return _choose(attribute, names, "its elements have the attributes", "attribute: ")

@@ -54,6 +54,8 @@ def signs_of(extractor: RecordExtractor, markup: str, kind: PageKind = "html") -
          "`match` matches none of its texts, such as '4.50 EUR'"),
         (LIST, "html", "li", {"selector": "h2", "map": {"T": "x"}}, SLIP,
          "`map` has none of its texts, such as 'Tea'"),
+        (LIST, "html", "li", {"selector": "h2", "match": ".*", "map": {"T": "x"}}, SLIP,
+         "`match` and `map` leave nothing of its texts, such as 'Tea'"),
         (LIST, "html", "table: .t", {"column": "Prise"}, SLIP, "did you mean `Price`?"),
         (LIST, "html", "table: .t", {"column": "Colour"}, MISS, "the headings are `Name`, `Price`"),
         (LIST, "html", None, {"selector": "jsonld: Produkt.name"}, SLIP, "did you mean `Product`?"),

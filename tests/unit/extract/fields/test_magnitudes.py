@@ -20,6 +20,7 @@ SUMS: dict[str, list[tuple[str, int | Decimal | None]]] = {
         ("$1.5-million", 1_500_000), ("$5-7K", 5_000), ("$80K/year", 80_000),
         ("$80K-$100K", 80_000), ("80K-100K USD", 80_000), ("1-2M", REJECTED), ("from $1 to 2 million", 1_000_000),
         ("€3.4 billion", REJECTED), ("$1.2T", 1_200_000_000_000), ("$10.5–12.5 billion", 10_500_000_000),
+        ("$1.2M¹", 1_200_000), ("£2bn²", 2_000_000_000),
         ("US$ mn 5", REJECTED), ("$ million 5", REJECTED), ("€m 5", REJECTED), ("K€5", REJECTED),
     ],
     "de": [
