@@ -187,6 +187,10 @@ class DataSource:
         """When the pages of a group failed, wall clock."""
         return failures.list_failure_times(self.db, run, group.host, group.reason)
 
+    def failure_bounds(self, run: int) -> dict[tuple[str, str], tuple[float, float]]:
+        """When pages failed first and last, by host and reason."""
+        return failures.read_failure_bounds(self.db, run)
+
     def ended(self, run: int) -> tuple[float | None, int | None]:
         """When a run ended, wall clock, and its exit code."""
         return runs.get_ended_at(self.db, run), runs.get_exit_code(self.db, run)

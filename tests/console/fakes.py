@@ -162,6 +162,9 @@ class FakeSource:
     def failure_times(self, run, group):
         return [job.changed_at for job in self.jobs_ if job.state == "FAILED" and job.changed_at]
 
+    def failure_bounds(self, run):
+        return {}
+
     def run_reports(self):
         return self.reports
 

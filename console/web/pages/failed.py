@@ -20,7 +20,7 @@ from console.words.table import Column, Row
 from engine.store.read.failures import FailureGroup
 
 _SAMPLED, _SAMPLES = 20, 2
-"""Reasons whose times and pages are told, and how many pages."""
+"""Reasons whose pages are told, and how many."""
 _TIMES = (
     Column("FIRST", 19, min_pane_width=110), Column("LAST", 19), Column("PAGES OF IT", 0, min_pane_width=110)
 )  # fmt: skip
@@ -33,9 +33,10 @@ async def failed(request: Request) -> Response:
     rows: list[Row] = []
     if run is not None:
         seq = run.seq
-        groups = await watch.ask(lambda source: source.failure_groups(seq))
+        groups, bounds = await watch.ask(lambda source: (source.failure_groups(seq), source.failure_bounds(seq)))
         for number, group in enumerate(groups):
-            told = await _tell_failure(watch, seq, group) if number < _SAMPLED else ("", "", "")
+            times = [format_date_time(at) for at in bounds.get((group.host, group.reason), ())] or ["-", "-"]
+            told = (*times, await _sample_pages(watch, seq, group) if number < _SAMPLED else "")
             row = failure_row(group)
             rows.append(replace(row, cells=(*row.cells, *((text, "dim") for text in told))))
     shown = grid(
@@ -47,14 +48,11 @@ async def failed(request: Request) -> Response:
     return render(request, "grid.html", top=frame_of(request, view, "Failed", "failed"), grid=shown)
 
 
-async def _tell_failure(watch: Watch, run: int, group: FailureGroup) -> tuple[str, str, str]:
-    """When pages of a group failed first and last, and some of them."""
+async def _sample_pages(watch: Watch, run: int, group: FailureGroup) -> str:
+    """Some pages of a group."""
     filter_ = parse(failure_filter(group.host, group.reason).text)
-    times = await watch.ask(lambda source: source.failure_times(run, group))
     jobs = await watch.ask(lambda source: source.jobs(run, filter_, None, _SAMPLES, backwards=False))
-    urls = " ".join(redacted_url(line) for line in jobs.lines)
-    first, last = (format_date_time(pick(times)) if times else "-" for pick in (min, max))
-    return first, last, urls
+    return " ".join(redacted_url(line) for line in jobs.lines)
 
 
 def _failure_buttons(row: Row) -> Sequence[Button]:

@@ -24,6 +24,12 @@ SELECT j.changed_at FROM hosts h CROSS JOIN sequences s ON s.host = h.id CROSS J
 WHERE h.run = ? AND h.key = ? AND s.kind = 'page' AND j.state = 'FAILED' AND j.reason = ?
     AND j.changed_at IS NOT NULL AND j.page IS NULL LIMIT +?
 """
+_BOUNDS = """
+SELECT h.key, coalesce(j.reason, ''), min(j.changed_at), max(j.changed_at)
+FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host
+WHERE j.run = ? AND j.state = 'FAILED' AND j.page IS NULL AND s.kind = 'page' AND j.changed_at IS NOT NULL
+GROUP BY h.key, j.reason
+"""
 _ERRORS_OF_HOST = """
 SELECT e.id FROM (
         SELECT id, job FROM events WHERE run = :run AND level <> 'INFO' ORDER BY id DESC LIMIT +:searched) e
@@ -77,6 +83,11 @@ def list_host_events(db: Database, run: int, host: str, limit: int) -> list[Even
 def list_failure_times(db: Database, run: int, host: str, reason: str) -> list[float]:
     """When pages of a host (`name:port`) failed for a reason, wall clock; of the first 20,000 of them."""
     return db.column(_TIMES, (run, host, reason, _MAX_TIMES))
+
+
+def read_failure_bounds(db: Database, run: int) -> dict[tuple[str, str], tuple[float, float]]:
+    """When pages failed first and last, wall clock, by host (`name:port`) and reason. Reads each failed job."""
+    return {(str(host), str(reason)): (first, last) for host, reason, first, last in db.all(_BOUNDS, (run,))}
 
 
 def read_host_errors(db: Database, run: int, host: str, limit: int) -> HostErrors:

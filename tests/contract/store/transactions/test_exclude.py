@@ -8,7 +8,13 @@ from console.filter_syntax import parse
 from engine.errors import UsageError
 from engine.model.run import RunState
 from engine.store.read import browse
-from engine.store.read.failures import FailureGroup, group_failures, list_failure_times, read_host_errors
+from engine.store.read.failures import (
+    FailureGroup,
+    group_failures,
+    list_failure_times,
+    read_failure_bounds,
+    read_host_errors,
+)
 from engine.store.tables.job import sequences
 from engine.store.tables.run import checkpoints, runs, supervisors
 from engine.store.tables.run.checkpoints import Checkpoint
@@ -101,6 +107,9 @@ def test_failures_are_counted_by_reason_and_host(store: StoreHarness) -> None:
     times = list_failure_times(store.db, store.run, "a:80", "HTTP 500")
     assert [round(time.time() - at) < 60 for at in times] == [True, True]
     assert list_failure_times(store.db, store.run, "b:80", "HTTP 404") == []
+    bounds = read_failure_bounds(store.db, store.run)
+    assert bounds.keys() == {("a:80", "HTTP 500"), ("b:80", "HTTP 500"), ("b:80", "timeout")}
+    assert bounds["a:80", "HTTP 500"] == (min(times), max(times))
     errors = read_host_errors(store.db, store.run, "b:80", 10)
     assert [(group.reason, group.jobs) for group in errors.groups] == [("HTTP 500", 1), ("timeout", 1)]
     assert [line.text for _, line in errors.events] == ["FAILED: HTTP 500  http://b/1"]

@@ -127,7 +127,7 @@ def test_failures_have_dates_and_samples() -> None:
     source.jobs_ = [line(2, "FAILED", url="http://shop.example/item/7", reason="HTTP 500", host=shop)]
     groups = [FailureGroup(shop, "HTTP 500", 222, ("detail",))]
     source.failure_groups = lambda run: groups  # type: ignore[method-assign]
-    source.failure_times = lambda run, group: [AT + 100, AT]  # type: ignore[method-assign]
+    source.failure_bounds = lambda run: {(shop, "HTTP 500"): (AT, AT + 100)}  # type: ignore[method-assign]
     words = Served(source).words("/crawl/failed")
     assert f"{format_date_time(AT)} {format_date_time(AT + 100)} http://shop.example/item/7" in words
 
