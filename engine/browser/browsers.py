@@ -45,7 +45,7 @@ _MAX_PAGES = 500
 _LAUNCH_SECONDS = 30.0
 _SPARE_SECONDS = 40.0
 """A browser that does not keep the deadline of a page itself, and then see to its own health, is killed."""
-_BOMB = 1.1
+_MEMORY_FACTOR = 1.1
 """Times `browser_memory`: beyond it, the page of a browser that is at fault is ended."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
 """Seconds after a browser that did not start, in which none is started; doubled each time."""
@@ -83,7 +83,7 @@ class BrowserProcess(Worker):
         self._max_memory = settings.browser_memory
         self._launch = Launch(
             executable=executable, profiles=str(profiles), sandbox=settings.browser_sandbox, seconds=_LAUNCH_SECONDS,
-            memory=int(_BOMB * settings.browser_memory), shows=shows,
+            memory=int(_MEMORY_FACTOR * settings.browser_memory), shows=shows,
         )  # fmt: skip
         self.profiles = profiles
         self.pages = 0
