@@ -112,11 +112,9 @@ class KeepBody(Struct, frozen=True):
             return None
         if hop.leaves_host:
             return self.outcomes.ended(job, JobState.FAILED, _BODY_REDIRECTED, hop.from_url, hops=hop.chain.hops)
-        if job.terms.reserved and not hop.is_loaded:
-            if not await self.db_access.reserve_request(job):
-                return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
-            hop.page.attempt.reserved += 1  # the next request is counted
-        return None
+        if hop.is_loaded or await hop.page.attempt.reserve(job, self.db_access):
+            return None
+        return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
 
 
 class LeaseAgain(Struct, frozen=True):

@@ -90,10 +90,8 @@ class RenderPage(PageStage, frozen=True):
         if page.response is not None:
             self.answers.tell(job, lacking=is_lacking)
         if is_lacking:
-            if job.terms.reserved:
-                if not await self.db_access.reserve_request(job):
-                    return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
-                page.attempt.reserved += 1
+            if not await page.attempt.reserve(job, self.db_access):
+                return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
             page.attempt.share.release()
             page.attempt.renders = True
             page.response = page.document = page.content = page.extraction = None

@@ -71,6 +71,14 @@ class Attempt(Struct, eq=False):
     on_send: Callable[[], None] = lambda: None
     """Called when a loader asks for the page: until then it can be given back."""
 
+    async def reserve(self, job: LeasedJob, db_access: DbAccess) -> bool:
+        """Count a further request under a page limit before it is sent. False: the limit is reached."""
+        if not job.terms.reserved:
+            return True
+        is_free = await db_access.reserve_request(job)
+        self.reserved += is_free
+        return is_free
+
 
 class RequestSender(Struct, frozen=True, kw_only=True):
     """One for each node."""
@@ -170,10 +178,8 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         if again:
             attempt.requests -= 1
             attempt.sent_at = None
-        if further:
-            if job.terms.reserved and not await self.db_access.reserve_request(job):
-                raise RequestLimitReached
-            attempt.reserved += job.terms.reserved
+        if further and not await attempt.reserve(job, self.db_access):
+            raise RequestLimitReached
         await self.host_gates.wait_turn(job, again=again or attempt.requests > 0)
         attempt.requests += 1
         attempt.sent_at = store_time()
