@@ -170,9 +170,10 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         comparable = runs.find_comparable(db, run.seq)
         if comparable is not None:
             warnings += _of_comparison(*comparable)
-        nothing = [] if sequences.count(db, run.seq, "done") else list(_of_nothing(db, run))
-        warnings += nothing or _of_unused_hosts(db, run)
-        for (group,) in [] if nothing else db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
+        if any(warning.code == "nothing-fetched" for warning in warnings):
+            return warnings
+        warnings += _of_unused_hosts(db, run)
+        for (group,) in db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
             warnings.append(DataWarning("group-without-page", f"no page of the group {group} was done", subject=group))
     return warnings
 
@@ -189,6 +190,7 @@ def store_found(db: Database, run: Run) -> None:
     ]
     if run.state is RunState.DONE:
         found += _of_shared_urls(db, run.seq)
+        found += [] if sequences.count(db, run.seq, "done") else _of_nothing(db, run.seq)
     runs.set_found(db, run.seq, _AT_END, found)
 
 
@@ -342,14 +344,13 @@ def _shown_place(*places: SourcePosition) -> str:
     return "" if known is None else f" ({known})"
 
 
-def _of_nothing(db: Database, run: Run) -> Iterator[DataWarning]:
+def _of_nothing(db: Database, run: int) -> list[FoundWarning]:
     """A complete run without a page, with the reasons. A job that an operator excluded is none."""
     reasons = [
         f"{url}{f' and {count - 1:,} more' if count > 1 else ''}: {reason}"
-        for reason, count, url in db.all(_WHY_NO_PAGE, (run.seq,))
+        for reason, count, url in db.all(_WHY_NO_PAGE, (run,))
     ]
-    if reasons:
-        yield DataWarning("nothing-fetched", f"no page was fetched: {'; '.join(reasons)}")
+    return [FoundWarning("nothing-fetched", f"no page was fetched: {'; '.join(reasons)}")] if reasons else []
 
 
 def _of_shared_urls(db: Database, run: int) -> list[FoundWarning]:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from engine.model.definition import DataDef, Field, Task, TaskGroup
 from engine.model.record import PageWarning, RecordCounts
-from engine.store.read.data_warnings import DataWarning, find_warnings
+from engine.store.read.data_warnings import DataWarning, find_warnings, store_found
 from engine.store.tables.outcome import Effect
 from engine.store.tables.row import health
 from engine.store.tables.row.health import NewWarnings, PageCounts
@@ -145,4 +145,5 @@ def test_a_run_without_a_page_says_why(store: StoreHarness, ends: dict[str, str]
         store.db.execute("UPDATE jobs SET state = 'SKIPPED', reason = ? WHERE url = ?", (reason, url))
     assert not [one for one in warnings(store) if one.code == "nothing-fetched"], "the run may fetch pages yet"
     store.db.execute("UPDATE runs SET state = 'DONE' WHERE seq = ?", (store.run,))
+    store_found(store.db, runs.get(store.db, store.run))
     assert [one.text for one in warnings(store) if one.code == "nothing-fetched"] == ([text] if text else [])

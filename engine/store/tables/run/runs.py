@@ -273,7 +273,7 @@ class FoundWarning(NamedTuple):
 
     code: str
     text: str
-    subject: str
+    subject: str | None = None
 
 
 def set_found(db: Database, run: int, finder: str, warnings: list[FoundWarning]) -> None:
