@@ -9,6 +9,8 @@ from engine import urls
 from engine.model.job import link_key, locator_key
 from engine.model.link import LinkRequest
 from engine.store.read.data_warnings import DataWarning, find_warnings, store_found
+from engine.store.tables.job import jobs, locators
+from engine.store.tables.job.jobs import NewLocator
 from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
@@ -68,3 +70,14 @@ def test_nothing_is_said_where_none_are(
     store: StoreHarness, sent: tuple[dict[str, Any], ...], link: LinkRequest | None
 ) -> None:
     assert warn(store, sent, link) == []
+
+
+def test_a_seed_of_a_known_url_with_other_values_changes_nothing_and_is_found(store: StoreHarness) -> None:
+    store.seed(URL, name="shops", request='{"cookies":[["s","n"]]}')
+    sequence, identity = store.db.one("SELECT sequence, identity FROM jobs")
+    with store.db.transaction():
+        other = locators.ensure(store.db, store.run, "g", "shops", '{"cookies":[["s","s"]]}')
+        late = NewLocator(store.run, sequence, 0, other, URL, None, bytes(identity), '[{"seed.s":"s"}]')
+        jobs.add_locators(store.db, [late])
+    assert store.jobs("carried") == [(None,)]
+    assert jobs.list_shared(store.db, [late]) == [(URL, "shops", '{"cookies":[["s","s"]]}', '{"cookies":[["s","n"]]}')]
