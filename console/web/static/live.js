@@ -116,6 +116,19 @@ function replacePage(text) {
   document.title = page.title;
 }
 
+// What went wrong with an order stands until the next one; the parts that move would take it away.
+function complain(text) {
+  let place = document.getElementById("refused");
+  if (!place) {
+    place = document.createElement("p");
+    place.id = "refused";
+    place.className = "bad";
+    place.setAttribute("role", "alert");
+    document.body.append(place);
+  }
+  place.textContent = text;
+}
+
 // An order is given without leaving the page, where its answer is this page; else the browser goes there.
 async function order(event) {
   const form = event.target;
@@ -123,6 +136,7 @@ async function order(event) {
   event.preventDefault();
   if (sent.has(form)) return;
   sent.add(form);
+  complain("");
   try {
     const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
     const there = new URL(answer.url);
@@ -134,10 +148,10 @@ async function order(event) {
       location.assign(answer.url);
     } else {
       const problem = answer.headers.get("content-type")?.startsWith("application/json") ? (await answer.json()).error : "";
-      say(`✗ ${problem || `the order was answered with ${answer.status}`}`);
+      complain(`✗ ${problem || `the order was answered with ${answer.status}`}`);
     }
   } catch {
-    say("✗ no answer to the order: the log says whether it was carried out");
+    complain("✗ no answer to the order: the log says whether it was carried out");
   }
   sent.delete(form);
 }

@@ -2,12 +2,13 @@
 
 import codecs
 import sys
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.http.decode import DecodedBody, content_type_at, decode, needs_detection
+from engine.http.decode import DecodedBody, content_type_at, decode, find_first_element, needs_detection
 
 HTML = "text/html"
 
@@ -310,3 +311,19 @@ def test_utf_8_round_trips(text: str) -> None:
 )
 def test_an_extension_counts_where_the_type_is_general(content_type: str, url: str, expected: str) -> None:
     assert content_type_at(content_type, url) == expected
+
+
+@pytest.mark.parametrize(
+    "piece", [b"<!--", b"<!-- -->", b"<!--'", b"<![", b"<?", b"<!a[", b"<!a[<!-- -->", b"'\"", b"<!a[]>", b"<!a []"]
+)
+@pytest.mark.parametrize("start", [b"", b"<!a [", b"<!a "])
+def test_what_stands_before_the_first_element_costs_little(start: bytes, piece: bytes) -> None:
+    began = time.process_time()
+    assert find_first_element(start + piece * (70_000 // len(piece))) == b""
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("comment", [b"<!-- ]> ' -->", b"<!---->"])
+def test_a_list_of_entities_may_have_comments(comment: bytes) -> None:
+    text = b"<!DOCTYPE a [" + comment + b'<!ENTITY b "]>">]><Html>'
+    assert find_first_element(text) == b"html"
