@@ -111,6 +111,26 @@ def test_the_keyboard_alone_watches_pauses_and_resumes(
     assert givers == [(name, "web 127.0.0.1") for name in ("pause", "resume", "cancel")]
 
 
+def test_what_went_wrong_with_an_order_stands_until_the_next_one(
+    project: Project, site: Site, library: Library, serve: WebServer, page: Any
+) -> None:
+    running = project.start(nodes=1)
+    assert until(lambda: len(site.paths) >= 3 or running.exited), running.err
+    page.goto(f"{serve.url}/crawl")
+    answer = {"status": 200, "content_type": "application/json", "body": '{"error": "nobody listens"}'}
+    page.route("**/orders/pause*", lambda route: route.fulfill(**answer))
+    page.click("form[action^='/orders/pause'] button")
+    page.wait_for_selector("[role=alert]:has-text('✗ nobody listens')")
+    for _ in range(3):  # the page moves on
+        before = page.inner_text("#run")
+        page.wait_for_function("text => document.querySelector('#run').innerText !== text", arg=before)
+    assert page.is_visible("[role=alert]:has-text('✗ nobody listens')")
+    page.unroute("**/orders/pause*")
+    page.click("form[action^='/orders/pause'] button")
+    page.wait_for_selector("[role=status]:has-text('intake paused: jobs in flight finish')")
+    assert not page.is_visible("#refused")
+
+
 def test_no_script_of_a_crawled_page_runs(
     project: Project, site: Site, library: Library, serve: WebServer, page: Any
 ) -> None:
