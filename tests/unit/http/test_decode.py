@@ -320,7 +320,7 @@ def test_an_extension_counts_where_the_type_is_general(content_type: str, url: s
 def test_what_stands_before_the_first_element_costs_little(start: bytes, piece: bytes) -> None:
     began = time.process_time()
     assert find_first_element(start + piece * (70_000 // len(piece))) == b""
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 1, "each byte is looked at a few times"
 
 
 @pytest.mark.parametrize("comment", [b"<!-- ]> ' -->", b"<!---->"])
