@@ -62,7 +62,8 @@ async def find_lines(watch: Watch, run: int, filter_: EventFilter, before: int, 
     deadline = time.monotonic() + SEARCH_SECONDS
     fold_pages = fold and not filter_.searches
     while True:
-        begin, room = older, _CHUNK if fold else size - len(found)
+        begin = older
+        room = max(_CHUNK, len(found)) if fold else size - len(found)  # all of them are folded anew each time
         listing = await watch.ask(
             lambda source: source.listed_events(run, filter_, begin or source.last_event_id() + 1, room)  # noqa: B023
         )
