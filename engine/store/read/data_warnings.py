@@ -56,7 +56,7 @@ _SOME_HOSTS = "SELECT key FROM hosts WHERE run = ? ORDER BY id LIMIT 1000"
 _REQUESTS = "SELECT id, grp, name, request FROM locators WHERE run = ? ORDER BY id LIMIT 200"
 _LOCATED = """
 SELECT j.id, j.url, j.locator FROM jobs j
-WHERE j.id >= :first AND j.id < :end AND +j.run = :run AND j.origin = 'locator' AND j.parent IS NULL
+WHERE j.id >= :first AND j.id < :end AND +j.run = :run AND j.origin = 'locator' AND j.parent IS NULL ORDER BY j.id
 """
 # by plain links; or by the next page of one of two locators of a group, which a plain link would be, too
 _LEADING_ON = f"""
