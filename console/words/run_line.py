@@ -40,10 +40,11 @@ def run_parts(poll: PollResult, *, badges: Sequence[Span] = (), note: str = "", 
         return parts + [(True, [("  ", ""), badge]) for badge in badges]
     word, role = run_state_span(poll)
     parts.append((True, [(f"  {word}", role), (f" {format_clock(run.seconds)}", "text")]))
-    if word == "PAUSED":
+    if run.paused:
+        paused = "" if word == "PAUSED" else "  ‖ paused"  # a run that is resumed is paused as before
         by = f"  by {snapshot.paused_by}" if snapshot.paused_by else ""
-        disk = "  ‖ the disk is nearly full" if "disk" in (run.paused or "") else ""
-        parts.append((True, [(f"{by}{disk}", "warn")]))
+        disk = "  ‖ the disk is nearly full" if "disk" in run.paused else ""
+        parts.append((True, [(f"{paused}{by}{disk}", "warn")]))
     parts += [(True, [("  ", ""), badge]) for badge in badges]
     if (held := _describe_paused(snapshot)) and not run.paused:
         parts.append((True, [(f"  ‖ {held} paused", "warn")]))

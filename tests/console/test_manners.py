@@ -37,6 +37,8 @@ async def test_a_dead_supervisor_is_reported_with_a_remedy(tmp_path):
         console.source.supervisor = None
         await console.until(lambda: "SUPERVISOR LOST" in console.text()[0])
         assert "`crawl-console run`" in console.screen()
+        console.source.current = snapshot(run=run(paused="operator"))
+        await console.until(lambda: "SUPERVISOR LOST 00:12:34  ‖ paused  run" in console.text()[0])
         await console.press("c")
         assert console.control_client.commands == []
         assert any("no supervisor" in toast for toast in console.toasts())
