@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from engine.runtime.clock import store_clock
+from crawl_engine.runtime.clock import store_clock
 
 settings.register_profile("untimed", deadline=None)  # time limits are tested by the bench and with the stopwatch
 settings.load_profile("untimed")

@@ -121,7 +121,7 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture
 def database(postgres: PostgresServer) -> Iterator[str]:
     """The URL of a new database; connections of this process to it end with the test."""
-    from engine.store.db.postgres import _connections
+    from crawl_engine.store.db.postgres import _connections
 
     url = postgres.create_database()
     yield url

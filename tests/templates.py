@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.processes.child import Child
-from engine.processes.launcher import OwnTemplate
-from engine.processes.orders import StartOrder
-from engine.processes.start import spawn_child
+from crawl_engine.processes.child import Child
+from crawl_engine.processes.launcher import OwnTemplate
+from crawl_engine.processes.orders import StartOrder
+from crawl_engine.processes.start import spawn_child
 
 
 @functools.cache
 def template() -> OwnTemplate:
     """One that has imported what extraction needs; other code is imported when it is needed."""
-    own = OwnTemplate(["engine.node.extraction.child"])
+    own = OwnTemplate(["crawl_engine.node.extraction.child"])
     atexit.register(own.close)
     return own
 

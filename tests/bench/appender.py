@@ -15,9 +15,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from engine.append.loop.chosen_outputs import WholeOutputs
-from engine.append.loop.turns import TurnResult
-from engine.model.output_type import is_whole
+from crawl_engine.append.loop.chosen_outputs import WholeOutputs
+from crawl_engine.append.loop.turns import TurnResult
+from crawl_engine.model.output_type import is_whole
 from tests.contract.append.harness import COLUMN_TYPES, TYPES, Harness, recorded
 from tests.object_store import running_store
 

@@ -17,8 +17,8 @@ from statistics import median
 
 import psutil
 
-from engine.browser.find import find_browser
-from engine.settings import Settings
+from crawl_engine.browser.find import find_browser
+from crawl_engine.settings import Settings
 from tests.bench.browsers import ALL, Contest
 from tests.bench.crawlers import PROJECT
 from tests.bench.report import machine_line, table

@@ -17,8 +17,8 @@ from statistics import median
 
 from msgspec import Struct
 
-from engine.browser.find import find_browser
-from engine.settings import Settings
+from crawl_engine.browser.find import find_browser
+from crawl_engine.settings import Settings
 from tests.bench.crawlers import FOLDER, PROJECT, console
 from tests.bench.measure import Measured, measure, parts_table
 from tests.bench.pages import items

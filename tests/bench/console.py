@@ -20,19 +20,19 @@ import threading
 import time
 from pathlib import Path
 
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.job import link_key
-from engine.model.node import Role
-from engine.model.run import NO_ETA, Judgement, RunState, Stage
-from engine.runtime.process_identity import identity_of
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import linked_jobs
-from engine.store.tables.job.linked_jobs import NewLink
-from engine.store.tables.run import events, nodes, runs, supervisors, versions
-from engine.store.tables.run.events import Event
-from engine.store.transactions.placement import PlacementCache
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.job import link_key
+from crawl_engine.model.node import Role
+from crawl_engine.model.run import NO_ETA, Judgement, RunState, Stage
+from crawl_engine.runtime.process_identity import identity_of
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import linked_jobs
+from crawl_engine.store.tables.job.linked_jobs import NewLink
+from crawl_engine.store.tables.run import events, nodes, runs, supervisors, versions
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions.placement import PlacementCache
 
 GROUP, JOBS_PER_S = "docs", 1_000
 _STAGES = (Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING)
@@ -131,7 +131,9 @@ class Screen:
             os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}
             os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
             os.environ["XDG_STATE_HOME"] = str(folder / "state")
-            os.execv(sys.executable, [sys.executable, "-m", "console", "--read-only", "--data", str(folder), *flags])
+            os.execv(
+                sys.executable, [sys.executable, "-m", "crawl_console", "--read-only", "--data", str(folder), *flags]
+            )
         fcntl.ioctl(self._tty, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def read(self, seconds: float, until: bytes | None = None) -> bool:

@@ -32,7 +32,18 @@ def crawl(site: Site, jar: str, pages: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         defs = Path(folder, "crawl.yml")
         defs.write_text(_DEFS.format(start=site.starts[0], jar=jar))
-        command = [sys.executable, "-m", "console", "run", "--no-ui", "--json", "--nodes", "2", "--set", "robots=false"]
+        command = [
+            sys.executable,
+            "-m",
+            "crawl_console",
+            "run",
+            "--no-ui",
+            "--json",
+            "--nodes",
+            "2",
+            "--set",
+            "robots=false",
+        ]
         done = measure([*command, "--defs", str(defs), "--data", f"{folder}/data"])
         summary = json.loads(done.stdout.splitlines()[-1])
         if done.exit_code or summary["jobs"]["done"] != pages:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from engine import urls
-from engine.model.job import link_key
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import linked_jobs
-from engine.store.tables.job.linked_jobs import NewLink
-from engine.store.tables.run import runs
-from engine.store.transactions.placement import PlacementCache
+from crawl_engine import urls
+from crawl_engine.model.job import link_key
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import linked_jobs
+from crawl_engine.store.tables.job.linked_jobs import NewLink
+from crawl_engine.store.tables.run import runs
+from crawl_engine.store.transactions.placement import PlacementCache
 from tests.bench.crawlers import PROJECT, run_command, write_defs
 from tests.bench.pages import path_of
 from tests.bench.site import Site

@@ -11,23 +11,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.model.job import JobState
-from engine.model.node import Role
-from engine.model.run import RunState
-from engine.runtime.clock import boottime
-from engine.runtime.process_identity import identity_of
-from engine.settings import Settings
-from engine.store.db.connector import Database, connect
-from engine.store.db.schema import CRAWL
-from engine.store.read import snapshot
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run import nodes, runs, supervisors
-from engine.store.tables.run.events import Event
-from engine.store.transactions.commit import commit
-from engine.store.transactions.lease import LeaseRequest, lease
-from engine.store.transactions.placement import PlacementCache
+from crawl_engine.model.job import JobState
+from crawl_engine.model.node import Role
+from crawl_engine.model.run import RunState
+from crawl_engine.runtime.clock import boottime
+from crawl_engine.runtime.process_identity import identity_of
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.read import snapshot
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.tables.run import nodes, runs, supervisors
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions.commit import commit
+from crawl_engine.store.transactions.lease import LeaseRequest, lease
+from crawl_engine.store.transactions.placement import PlacementCache
 from tests.bench.crawlers import CONCURRENCY, console
 from tests.bench.filled import Filled, begin, fill, run, spread
 from tests.bench.report import machine, machine_line, put, table

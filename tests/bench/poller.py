@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from engine.store.db.sqlite import sqlite3
+from crawl_engine.store.db.sqlite import sqlite3
 
 DONE = "SELECT total(done) FROM sequences WHERE kind = 'page'"
 REEXTRACTED = "SELECT reextracted FROM runs ORDER BY seq DESC LIMIT 1"

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from engine.store.db.sqlite import sqlite3
+from crawl_engine.store.db.sqlite import sqlite3
 from tests.bench.poller import DONE, REEXTRACTED, Poller
 from tests.bench.site import Site, generated_site, slow_site
 
@@ -42,7 +42,7 @@ def measure(site: Site, concurrency: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "defs").mkdir()
-        crawl = [sys.executable, "-m", "console"]
+        crawl = [sys.executable, "-m", "crawl_console"]
 
         def save(match: str) -> None:
             text = _DEFS.format(start=site.starts[0], match=match, concurrency=concurrency)

@@ -80,14 +80,14 @@ def _cpu() -> str:
 
 
 def _sqlite() -> str:
-    from engine.store.db.sqlite import sqlite3 as crawl_sqlite
+    from crawl_engine.store.db.sqlite import sqlite3 as crawl_sqlite
 
     return f"{crawl_sqlite.sqlite_version} (crawl.db), {sqlite3.sqlite_version} (queue.db)"
 
 
 def _version(name: str) -> str | None:
-    if name == "crawl-console" and "engine" in sys.modules:
-        from engine import __version__
+    if name == "crawl-console" and "crawl_engine" in sys.modules:
+        from crawl_engine import __version__
 
         return __version__
     try:

@@ -77,7 +77,7 @@ def main() -> None:
         folder.mkdir(mode=0o700)
         run, epochs = filled(folder, options.jobs, options.hosts, 4)
         load = Load(folder, run, epochs, options.load)
-        command = [sys.executable, "-m", "console", "serve", "--port", "0", "--data", str(folder)]
+        command = [sys.executable, "-m", "crawl_console", "serve", "--port", "0", "--data", str(folder)]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             assert server.stdout is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engine.store.db.sqlite import sqlite3
+from crawl_engine.store.db.sqlite import sqlite3
 from tests.bench.crawlers import PROJECT, console, run_command, write_defs
 from tests.bench.measure import Measured, measure
 from tests.bench.pages import path_of

@@ -53,7 +53,7 @@ def crawl(url: str, steps: str, nodes: int) -> tuple[float, float, int]:
         (plugins / "slow.py").write_text(SLOW)
         score = "score: {fromStep: true, type: int}" if steps else "size: {value: x}"
         Path(folder, "defs", "bench.yml").write_text(DEFS.format(url=url, steps=steps, score=score))
-        command = [sys.executable, "-m", "console", "run", "--no-ui", "--json", "--progress", "quiet"]
+        command = [sys.executable, "-m", "crawl_console", "run", "--no-ui", "--json", "--progress", "quiet"]
         where = ["--defs", f"{folder}/defs", "--data", f"{folder}/data", "--nodes", str(nodes)]
         done = measure([*command, *where], env={**os.environ, "XDG_STATE_HOME": folder})
         if done.exit_code:

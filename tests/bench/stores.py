@@ -13,20 +13,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.model.job import JobState, LeasedJob, link_key
-from engine.runtime.clock import store_time
-from engine.store.db.connector import connect
-from engine.store.db.location import Location, write_location
-from engine.store.db.schema import CRAWL
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import linked_jobs, rings
-from engine.store.tables.job.linked_jobs import ChildJob, Children, NewLink
-from engine.store.tables.outcome import AttemptStats, JobOutcome
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run.events import Event
-from engine.store.transactions.commit import commit
-from engine.store.transactions.lease import LeaseRequest, lease
-from engine.store.transactions.placement import PlacementCache
+from crawl_engine.model.job import JobState, LeasedJob, link_key
+from crawl_engine.runtime.clock import store_time
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.location import Location, write_location
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import linked_jobs, rings
+from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children, NewLink
+from crawl_engine.store.tables.outcome import AttemptStats, JobOutcome
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions.commit import commit
+from crawl_engine.store.transactions.lease import LeaseRequest, lease
+from crawl_engine.store.transactions.placement import PlacementCache
 from tests.bench.report import machine, machine_line, put, table
 from tests.contract.store.harness import StoreHarness
 from tests.postgres_server import PostgresServer

@@ -2,18 +2,18 @@
 
 from msgspec.structs import replace
 
-from engine.model.host import HostState
-from engine.model.run import Alarm, Eta, HostGroup, Judgement, RunState, Stage
-from engine.runtime.beat_file import BrowserState, NodeBrowsers
-from engine.store.read.browse import JobLine
-from engine.store.read.data_warnings import DataWarning
-from engine.store.read.history import PastRun, RunReport
-from engine.store.read.host_rows import HostRow
-from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
-from engine.store.tables.row.health import DataDefHealth
-from engine.store.tables.run.runs import Run
-from engine.store.tables.run.samples import Sample
-from engine.store.tables.run.supervisors import Epoch
+from crawl_engine.model.host import HostState
+from crawl_engine.model.run import Alarm, Eta, HostGroup, Judgement, RunState, Stage
+from crawl_engine.runtime.beat_file import BrowserState, NodeBrowsers
+from crawl_engine.store.read.browse import JobLine
+from crawl_engine.store.read.data_warnings import DataWarning
+from crawl_engine.store.read.history import PastRun, RunReport
+from crawl_engine.store.read.host_rows import HostRow
+from crawl_engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
+from crawl_engine.store.tables.row.health import DataDefHealth
+from crawl_engine.store.tables.run.runs import Run
+from crawl_engine.store.tables.run.samples import Sample
+from crawl_engine.store.tables.run.supervisors import Epoch
 
 AT = 1_700_000_000.0
 """A moment: 22:13:20 UTC."""

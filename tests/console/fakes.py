@@ -10,19 +10,19 @@ from pathlib import Path
 import orjson
 from msgspec.structs import replace
 
-from console.crawl.orders import Retried
-from console.crawl.source import AcceptedDefs, SupervisorBeat
-from console.tui.app import Console
-from console.tui.config import Config
-from console.tui.options import ConsoleOptions
-from engine.errors import CrawlError
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.job import Request
-from engine.store.read.browse import Ancestor, ChildEntry, DocumentDetail, JobDetail, Lineage, Listing
-from engine.store.read.failures import FailureGroup, HostErrors
-from engine.store.tables.run.events import Event
-from engine.store.transactions.exclude import EndedJob, Exclusion
-from engine.supervise.commands import parse_arguments
+from crawl_console.crawl.orders import Retried
+from crawl_console.crawl.source import AcceptedDefs, SupervisorBeat
+from crawl_console.tui.app import Console
+from crawl_console.tui.config import Config
+from crawl_console.tui.options import ConsoleOptions
+from crawl_engine.errors import CrawlError
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.job import Request
+from crawl_engine.store.read.browse import Ancestor, ChildEntry, DocumentDetail, JobDetail, Lineage, Listing
+from crawl_engine.store.read.failures import FailureGroup, HostErrors
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions.exclude import EndedJob, Exclusion
+from crawl_engine.supervise.commands import parse_arguments
 from tests.console.builders import AT, line, run_report, snapshot
 from tests.console.pictures import drawn_strips
 

@@ -18,13 +18,13 @@ from typing import Any
 
 from textual.app import App
 
-from console.crawl.source import DataSource
-from console.tui.app import Console
-from console.tui.config import Config
-from console.tui.crawls import CrawlList
-from console.tui.options import ConsoleOptions
-from console.tui.state.control import ControlClient
-from engine.supervise.lock import read_holder
+from crawl_console.crawl.source import DataSource
+from crawl_console.tui.app import Console
+from crawl_console.tui.config import Config
+from crawl_console.tui.crawls import CrawlList
+from crawl_console.tui.options import ConsoleOptions
+from crawl_console.tui.state.control import ControlClient
+from crawl_engine.supervise.lock import read_holder
 from tests.console.pictures import draw_screen, drawn_strips
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screens"
@@ -72,12 +72,13 @@ def main() -> None:
         shop, small = Path(folder) / "tea", Path(folder) / "small"
         shop.mkdir()
         small.mkdir()
-        done = [sys.executable, "-m", "console", "demo", "--no-ui", "--pages", "300"]
+        done = [sys.executable, "-m", "crawl_console", "demo", "--no-ui", "--pages", "300"]
         subprocess.run(done, check=True, cwd=small, stderr=subprocess.DEVNULL)
         crawl = subprocess.Popen(
             [
-                *(sys.executable, "-m", "console", "demo", "--town", "--no-ui", "--pages", "6000", "--latency", "60"),
-                *("--errors", "2", "--set", "max_attempts=1", "--set", "nodes=3", "--set", "backups=1"),
+                *(sys.executable, "-m", "crawl_console", "demo", "--town", "--no-ui", "--pages", "6000"),
+                *("--set", "backups=1", "--set", "max_attempts=1", "--set", "nodes=3"),
+                *("--latency", "60", "--errors", "2"),
             ],
             stderr=subprocess.DEVNULL, cwd=shop,
         )  # fmt: skip

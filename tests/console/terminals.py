@@ -37,7 +37,7 @@ class Terminal:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         terminal_environ = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "COLORTERM": "truecolor", **(environ or {})}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH, sys.executable, "-m", "console", *arguments],
+            [sys.executable, "-c", LAUNCH, sys.executable, "-m", "crawl_console", *arguments],
             stdin=other, stdout=other, stderr=other, cwd=cwd, env={**os.environ, **terminal_environ},
             start_new_session=True,
         )  # fmt: skip

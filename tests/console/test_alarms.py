@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from console.tui.config import Config
-from engine.model.run import Alarm
+from crawl_console.tui.config import Config
+from crawl_engine.model.run import Alarm
 from tests.console.builders import host, node, snapshot
 from tests.console.fakes import FakeSource, open_console
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from console.crawl.source import PollResult
-from console.tui import crawls
-from console.tui.config import Config
-from console.tui.crawls import CrawlList, CrawlReader, CrawlState
-from engine.model.run import Eta, RunState, Stage
+from crawl_console.crawl.source import PollResult
+from crawl_console.tui import crawls
+from crawl_console.tui.config import Config
+from crawl_console.tui.crawls import CrawlList, CrawlReader, CrawlState
+from crawl_engine.model.run import Eta, RunState, Stage
 from tests.console.builders import AT, run, snapshot
 from tests.console.fakes import FakeSource, open_console
 from tests.console.pictures import drawn_strips
@@ -144,7 +144,7 @@ def test_the_reader_says_why_it_cannot_read(tmp_path: Path) -> None:
 
 
 def test_several_need_a_console(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "console", "--data", "a", "--data", "b"]
+    command = [sys.executable, "-m", "crawl_console", "--data", "a", "--data", "b"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert "several --data need the console" in done.stderr
@@ -154,7 +154,7 @@ def test_several_need_a_console(tmp_path: Path) -> None:
 
 def test_enter_and_esc_in_a_real_terminal(tmp_path: Path) -> None:
     """Opened on two folders, of which one is a crawl that has ended; signals restore the terminal."""
-    crawl = [sys.executable, "-m", "console", "demo", "--no-ui", "--pages", "3", "--data", "shop/data"]
+    crawl = [sys.executable, "-m", "crawl_console", "demo", "--no-ui", "--pages", "3", "--data", "shop/data"]
     subprocess.run(crawl, check=True, capture_output=True, cwd=tmp_path)
     shown = Terminal(["--data", "shop/data", "--data", "gone/data"], cwd=tmp_path)
     try:

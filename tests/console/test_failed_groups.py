@@ -35,7 +35,7 @@ async def test_the_chosen_group_shows_when_its_pages_failed_and_which_they_are(t
 
 
 async def test_a_group_that_grows_is_read_again_and_one_that_is_gone_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("console.tui.screens.failed._READ_SECONDS", 0.0)
+    monkeypatch.setattr("crawl_console.tui.screens.failed._READ_SECONDS", 0.0)
     source = failing(3)
     async with open_console(tmp_path, source=source, screen="failed", size=(120, 40)) as console:
         await console.until(lambda: "3 pages of shop.example" in console.screen())

@@ -4,13 +4,13 @@ import threading
 
 from msgspec.structs import replace
 
-from console.format import shorten_subject
-from console.tui import spawn
-from console.tui.app import Console
-from console.tui.attach import AttachOptions, attach
-from console.tui.config import Config
-from console.tui.options import ConsoleOptions
-from engine.model.host import HostState
+from crawl_console.format import shorten_subject
+from crawl_console.tui import spawn
+from crawl_console.tui.app import Console
+from crawl_console.tui.attach import AttachOptions, attach
+from crawl_console.tui.config import Config
+from crawl_console.tui.options import ConsoleOptions
+from crawl_engine.model.host import HostState
 from tests.console.builders import host, node, output, run, sequence, snapshot
 from tests.console.fakes import FakeControlClient, FakeSource, open_console
 from tests.console.pictures import drawn_strips

@@ -2,9 +2,9 @@
 
 import pytest
 
-from console.tui.config import Config, load
-from console.tui.widgets.line_table import place_columns
-from console.words.table import Column
+from crawl_console.tui.config import Config, load
+from crawl_console.tui.widgets.line_table import place_columns
+from crawl_console.words.table import Column
 from tests.console.builders import host, line, node, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
 

@@ -5,12 +5,12 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from console.format import format_time
-from console.tui.config import Config
-from console.tui.widgets.line_canvas import Line, _to_strip
-from console.words.health_line import health_spans
-from engine.model.host import HostState
-from engine.model.run import Alarm, Judgement
+from crawl_console.format import format_time
+from crawl_console.tui.config import Config
+from crawl_console.tui.widgets.line_canvas import Line, _to_strip
+from crawl_console.words.health_line import health_spans
+from crawl_engine.model.host import HostState
+from crawl_engine.model.run import Alarm, Judgement
 from tests.console.builders import AT, group, host, node, run, snapshot
 from tests.console.fakes import FakeSource, open_console
 from tests.console.pictures import drawn_strips

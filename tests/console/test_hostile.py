@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from console.sanitize import clean
-from console.tui.quit import QuitFlow
-from engine.store.tables.run.events import Event
+from crawl_console.sanitize import clean
+from crawl_console.tui.quit import QuitFlow
+from crawl_engine.store.tables.run.events import Event
 from tests.console.builders import AT, host, line, node, output, run, sequence, snapshot
 from tests.console.fakes import FakeSource, open_console
 from tests.console.pictures import drawn_strips

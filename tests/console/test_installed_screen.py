@@ -2,10 +2,10 @@
 
 import pytest
 
-from console.tui import screens
-from console.tui.screens import palette
-from console.tui.screens.base import View
-from engine.installed import SCREENS, NameTable
+from crawl_console.tui import screens
+from crawl_console.tui.screens import palette
+from crawl_console.tui.screens.base import View
+from crawl_engine.installed import SCREENS, NameTable
 from tests.console.fakes import open_console
 from tests.process.plugin_package import install_plugin_package
 

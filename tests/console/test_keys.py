@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from console.tui.bindings import KEYS, KEYS_BY_ID, resolve_keymap
-from console.tui.config import Config, load
+from crawl_console.tui.bindings import KEYS, KEYS_BY_ID, resolve_keymap
+from crawl_console.tui.config import Config, load
 from tests.console.builders import browsing, node, run, snapshot
 from tests.console.fakes import FakeControlClient, FakeSource, open_console
 
@@ -198,7 +198,7 @@ async def test_the_log_is_searched_filtered_and_followed(tmp_path):
 
 
 async def test_a_stopped_log_counts_new_lines(tmp_path):
-    from engine.store.tables.run.events import Event
+    from crawl_engine.store.tables.run.events import Event
 
     async with open_console(tmp_path, screen="log") as console:
         await console.press("k")

@@ -12,8 +12,8 @@ def loaded(code):
 
 
 def test_headless_runs_and_nodes_never_load_textual():
-    names = ["console.cli.main", "console.cli.commands.work.run", "console.tui.attach"]
-    code = "import " + ", ".join([*names, "engine.node.process", "engine.supervise.build"])
+    names = ["crawl_console.cli.main", "crawl_console.cli.commands.work.run", "crawl_console.tui.attach"]
+    code = "import " + ", ".join([*names, "crawl_engine.node.process", "crawl_engine.supervise.build"])
     assert not [name for name in loaded(code) if name.startswith("textual")]
 
 
@@ -25,17 +25,22 @@ RARE = {
 
 
 def test_a_node_starts_without_what_few_crawls_need():
-    names = loaded("import engine.node.process")
+    names = loaded("import crawl_engine.node.process")
     rare = {
-        "engine.extract.tables.axis_table",
-        "engine.http.transports.httpcore_wire",
-        "engine.node.extraction.steps.apply",
+        "crawl_engine.extract.tables.axis_table",
+        "crawl_engine.http.transports.httpcore_wire",
+        "crawl_engine.node.extraction.steps.apply",
     }
-    assert names & (RARE | rare | {"yaml", "watchfiles", "engine.store.db.filter"}) == set()
+    assert names & (RARE | rare | {"yaml", "watchfiles", "crawl_engine.store.db.filter"}) == set()
 
 
 def test_a_supervisor_starts_without_what_few_crawls_need():
-    modules = ["console.cli.main", "console.cli.commands.work.run", "engine.defs.loader", "engine.supervise.build"]
+    modules = [
+        "crawl_console.cli.main",
+        "crawl_console.cli.commands.work.run",
+        "crawl_engine.defs.loader",
+        "crawl_engine.supervise.build",
+    ]
     names = loaded("import " + ", ".join(modules))
     assert (
         names & ((RARE - {"importlib.metadata"}) | {"httpx", "httptools", "selectolax", "regex", "ssl", "asyncio"})
@@ -44,21 +49,31 @@ def test_a_supervisor_starts_without_what_few_crawls_need():
 
 
 def test_an_appender_starts_without_what_few_runs_need():
-    names = loaded("import engine.append.process")
-    rare = {"ssl", "asyncio", "httpx", "engine.append.send.class_process", "engine.append.send.output_loops"}
+    names = loaded("import crawl_engine.append.process")
+    rare = {
+        "ssl",
+        "asyncio",
+        "httpx",
+        "crawl_engine.append.send.class_process",
+        "crawl_engine.append.send.output_loops",
+    }
     assert names & (RARE | rare) == set()
 
 
 def test_a_console_starts_without_parsers_clients_and_huey():
-    code = "import console.tui.app, console.tui.state.control, console.tui.attach, console.tui.screens.nodes"
+    code = "from crawl_console.tui import app, attach; from crawl_console.tui.state import control; "
+    code += "from crawl_console.tui.screens import nodes"
     heavy = {"lxml", "selectolax", "httpx", "httptools", "huey", "watchfiles", "sqlite_utils"}
     assert loaded(code) & heavy == set()
 
 
 def test_what_supervisor_and_template_both_import_is_imported_before_the_fork():
-    before = "import importlib, console.cli.headless as h\nfor m in h.SHARED: importlib.import_module(m)"
+    before = "import importlib, crawl_console.cli.headless as h\nfor m in h.SHARED: importlib.import_module(m)"
     shared = loaded(before)
-    supervisor = loaded(f"{before}\nimport engine.defs.loader, engine.supervise.build, console.cli.progress") - shared
+    supervisor = (
+        loaded(f"{before}\nimport crawl_engine.defs.loader, crawl_engine.supervise.build, crawl_console.cli.progress")
+        - shared
+    )
     template = loaded(f"{before}\nfor m in h.PROCESSES: importlib.import_module(m.partition(':')[0])") - shared
-    both = {name for name in supervisor & template if name.startswith("engine.")}
-    assert len(both) <= 5, "name them in engine.supervise.nodes.SHARED"
+    both = {name for name in supervisor & template if name.startswith("crawl_engine.")}
+    assert len(both) <= 5, "name them in crawl_engine.supervise.nodes.SHARED"

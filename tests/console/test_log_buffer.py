@@ -1,6 +1,6 @@
 """Warnings and errors have a buffer of their own: a flood of pages, a gap or a late attach loses none of them."""
 
-from engine.store.tables.run.events import Event
+from crawl_engine.store.tables.run.events import Event
 from tests.console.builders import AT, snapshot
 from tests.console.fakes import FakeSource, open_console
 

@@ -1,7 +1,7 @@
 """The log shows a line a reason and host, and counts the pages that went well by host."""
 
-from console.words.log_folding import FoldedLines
-from engine.store.tables.run.events import Event
+from crawl_console.words.log_folding import FoldedLines
+from crawl_engine.store.tables.run.events import Event
 from tests.console.builders import AT, snapshot
 from tests.console.fakes import FakeSource, open_console
 

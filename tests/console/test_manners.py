@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from console.cli.main import main
-from console.terminal import ascii_only, unsupported_reason
-from console.tui.themes import AsciiFilter
-from engine.model.run import Alarm
+from crawl_console.cli.main import main
+from crawl_console.terminal import ascii_only, unsupported_reason
+from crawl_console.tui.themes import AsciiFilter
+from crawl_engine.model.run import Alarm
 from tests.console.builders import run, snapshot
 from tests.console.fakes import open_console
 from tests.console.pictures import drawn_strips
@@ -122,7 +122,7 @@ class Tty:
 ])  # fmt: skip
 def test_the_console_needs_a_terminal_on_all_streams(monkeypatch, stream, term, expected):
     for name in ("stdin", "stdout", "stderr"):
-        monkeypatch.setattr(f"console.terminal.sys.{name}", Tty(name != stream))
+        monkeypatch.setattr(f"crawl_console.terminal.sys.{name}", Tty(name != stream))
     monkeypatch.setenv("TERM", term)
     reason = unsupported_reason()
     assert (reason is None) if expected is None else (expected in reason)
@@ -133,7 +133,7 @@ def test_the_console_needs_a_terminal_on_all_streams(monkeypatch, stream, term, 
     ("ascii", "en_US.UTF-8", True), ("iso-8859-1", "de_DE.ISO-8859-1", True), ("utf-8", "de_DE.ISO-8859-1", True),
 ])  # fmt: skip
 def test_terminals_without_utf8_are_detected(monkeypatch, encoding, lang, plain):
-    monkeypatch.setattr("console.terminal.sys.stdout", Tty(encoding=encoding))
+    monkeypatch.setattr("crawl_console.terminal.sys.stdout", Tty(encoding=encoding))
     monkeypatch.delenv("LC_ALL", raising=False)
     monkeypatch.delenv("LC_CTYPE", raising=False)
     monkeypatch.setenv("LANG", lang)
@@ -149,7 +149,7 @@ def test_a_rate_of_updates_without_a_console_is_refused(tmp_path, capsys):
 
 
 def test_a_terminal_without_the_console_shows_the_status_of_a_run_that_is_on(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("console.client.lock_holder_pid", lambda data: 77)
+    monkeypatch.setattr("crawl_console.client.lock_holder_pid", lambda data: 77)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)

@@ -1,8 +1,8 @@
 """Charts: stacked areas, lines, scale, grid and time axis; the same peak however wide they are."""
 
-from console.tui.screens.plots import AnswersPlot, LatencyPlot, RowsPlot
-from console.tui.widgets.chart import Point, draw_points, tick_positions, time_axis
-from engine.store.tables.run.samples import Sample
+from crawl_console.tui.screens.plots import AnswersPlot, LatencyPlot, RowsPlot
+from crawl_console.tui.widgets.chart import Point, draw_points, tick_positions, time_axis
+from crawl_engine.store.tables.run.samples import Sample
 from tests.console.builders import AT, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
 
@@ -56,7 +56,7 @@ def test_a_gap_is_filled_for_a_short_time_only():
 
 
 async def test_errors_are_stacked_by_class_with_a_strip_each(tmp_path, monkeypatch):
-    monkeypatch.setattr("console.tui.screens.plots.time.time", lambda: AT + 300)
+    monkeypatch.setattr("crawl_console.tui.screens.plots.time.time", lambda: AT + 300)
     source = FakeSource()
     source.samples_ = samples()
     async with open_console(tmp_path, source=source, screen="plots", size=(160, 48)) as console:
@@ -74,7 +74,7 @@ async def test_errors_are_stacked_by_class_with_a_strip_each(tmp_path, monkeypat
 
 async def test_the_range_is_the_age_of_the_run_and_ends_with_it(tmp_path, monkeypatch):
     """The first seconds fill the frame, and an ended run keeps its tail."""
-    monkeypatch.setattr("console.tui.screens.plots.time.time", lambda: AT + 4_000)
+    monkeypatch.setattr("crawl_console.tui.screens.plots.time.time", lambda: AT + 4_000)
     source = FakeSource()
     for seconds, shown in ((20, "20s"), (4 * 60 + 5, "4m05"), (3 * 3600, "3h00")):
         source.samples_ = [Sample(AT + at, 5.0, 5.0, 0, 3, {"2xx": 5.0}, 0.1, 0.2) for at in (0, seconds / 2, seconds)]

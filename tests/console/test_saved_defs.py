@@ -2,8 +2,8 @@
 
 import pytest
 
-from console.tui.state.live_preview import SavedPreview
-from engine.model.run import Alarm
+from crawl_console.tui.state.live_preview import SavedPreview
+from crawl_engine.model.run import Alarm
 from tests.console.builders import snapshot
 from tests.console.fakes import FakeSource, open_console
 

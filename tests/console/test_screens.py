@@ -5,10 +5,10 @@ import re
 
 from msgspec.structs import replace
 
-from console.tui.screens.base import View
-from engine.model.run import Alarm, Eta, Judgement
-from engine.store.read.data_warnings import DataWarning
-from engine.store.tables.run.machines import MachineRow
+from crawl_console.tui.screens.base import View
+from crawl_engine.model.run import Alarm, Eta, Judgement
+from crawl_engine.store.read.data_warnings import DataWarning
+from crawl_engine.store.tables.run.machines import MachineRow
 from tests.console.builders import host, line, node, output, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
 
@@ -365,7 +365,7 @@ async def test_defs_show_files_problems_and_data_defs(tmp_path):
 
 
 async def test_plots_change_their_time_range(tmp_path, monkeypatch):
-    monkeypatch.setattr("console.tui.screens.plots.time.time", lambda: 1_700_000_300.0)
+    monkeypatch.setattr("crawl_console.tui.screens.plots.time.time", lambda: 1_700_000_300.0)
     source = FakeSource()
     source.samples_ = samples()
     async with open_console(tmp_path, source=source, screen="plots") as console:
@@ -448,7 +448,7 @@ async def test_tiny_windows_show_one_pane(tmp_path):
 
 
 async def test_a_data_dir_without_a_run(tmp_path):
-    from engine.store.read.snapshot import EMPTY_SNAPSHOT
+    from crawl_engine.store.read.snapshot import EMPTY_SNAPSHOT
 
     source = FakeSource()
     source.current, source.supervisor = EMPTY_SNAPSHOT, None

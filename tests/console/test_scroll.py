@@ -4,8 +4,8 @@ import asyncio
 
 from textual.events import MouseDown, MouseMove, MouseScrollDown, MouseScrollUp, MouseUp
 
-from console.tui.widgets.scroll_pane import thumb_range
-from engine.store.tables.run.events import Event
+from crawl_console.tui.widgets.scroll_pane import thumb_range
+from crawl_engine.store.tables.run.events import Event
 from tests.console.builders import AT, host, line, snapshot
 from tests.console.fakes import FakeSource, open_console
 from tests.console.pictures import drawn_strips

@@ -5,15 +5,15 @@ import time
 
 import pytest
 
-from engine.model.node import Role
-from engine.runtime.process_identity import identity_of
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import linked_jobs
-from engine.store.tables.job.linked_jobs import NewLink
-from engine.store.tables.run import nodes, runs, supervisors
-from engine.store.transactions.placement import PlacementCache
+from crawl_engine.model.node import Role
+from crawl_engine.runtime.process_identity import identity_of
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import linked_jobs
+from crawl_engine.store.tables.job.linked_jobs import NewLink
+from crawl_engine.store.tables.run import nodes, runs, supervisors
+from crawl_engine.store.transactions.placement import PlacementCache
 from tests.console.terminals import Terminal
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pty")

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from engine.runtime.process_identity import identity_of
-from engine.supervise.lock import read_holder
+from crawl_engine.runtime.process_identity import identity_of
+from crawl_engine.supervise.lock import read_holder
 from tests.console.test_terminal import console
 from tests.process.project import Project
 from tests.process.site import Page, html, serve_site

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from engine.store.read.step_results import ListedResult, ResultCount
+from crawl_engine.store.read.step_results import ListedResult, ResultCount
 from tests.console.builders import snapshot
 from tests.console.fakes import FakeSource, open_console
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.process_identity import identity_of
-from engine.supervise.lock import read_holder
+from crawl_engine.runtime.process_identity import identity_of
+from crawl_engine.supervise.lock import read_holder
 from tests.console.terminals import Terminal
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pty")

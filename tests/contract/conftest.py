@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.location import Location, write_location
+from crawl_engine.store.db.location import Location, write_location
 from tests.contract.store.harness import StoreHarness, template
 from tests.contract.store.projects import Projects
 from tests.postgres_server import PostgresServer

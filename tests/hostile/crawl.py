@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.node.extraction.limits import WALL_FACTOR
+from crawl_engine.node.extraction.limits import WALL_FACTOR
 from tests.hostile.answer import CRAWL_SETTINGS, HostileAnswer
 from tests.hostile.sampler import MemorySampler
 from tests.hostile.server import HostileServer

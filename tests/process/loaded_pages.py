@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from engine.browser.browsers import BrowserPool
-from engine.browser.far_ends import HostAccess
-from engine.browser.loader import BrowserLoader
-from engine.browser.messages import Verdict
-from engine.http.byte_budget import ByteBudget
-from engine.http.client import Fetcher
-from engine.http.errors import FetchFailed
-from engine.http.request import build_request
-from engine.http.response import FetchResponse
-from engine.model.host import HostRoute, TlsRule
-from engine.model.job import Request
-from engine.model.step import BrowserRule
-from engine.processes.launcher import OwnTemplate
-from engine.settings import Settings
+from crawl_engine.browser.browsers import BrowserPool
+from crawl_engine.browser.far_ends import HostAccess
+from crawl_engine.browser.loader import BrowserLoader
+from crawl_engine.browser.messages import Verdict
+from crawl_engine.http.byte_budget import ByteBudget
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.request import build_request
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.host import HostRoute, TlsRule
+from crawl_engine.model.job import Request
+from crawl_engine.model.step import BrowserRule
+from crawl_engine.processes.launcher import OwnTemplate
+from crawl_engine.settings import Settings
 
 
 class OpenRules:
@@ -46,7 +46,7 @@ class PageLoads:
         self.folder = folder
         self.settings = Settings(**{"browser_sandbox": os.geteuid() != 0, "deadline": 25.0, **settings})
         self._runner = asyncio.Runner()
-        self._template = OwnTemplate(["engine.browser.chromium"], folder)
+        self._template = OwnTemplate(["crawl_engine.browser.chromium"], folder)
         self._runner.run(self._open())
 
     async def _open(self) -> None:

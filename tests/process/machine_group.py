@@ -7,11 +7,11 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from engine.store.db.connector import connect
-from engine.store.db.location import Location, write_location
-from engine.store.db.schema import CRAWL
-from engine.store.tables.run import machines, runs
-from engine.store.tables.run.machines import LeaderLease, MachineRow
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.location import Location, write_location
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.run import machines, runs
+from crawl_engine.store.tables.run.machines import LeaderLease, MachineRow
 
 from .islands import Islands
 from .library import Library

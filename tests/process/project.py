@@ -19,12 +19,12 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner
 
-from console.cli.commands.look.status import status
-from console.cli.main import main
+from crawl_console.cli.commands.look.status import status
+from crawl_console.cli.main import main
 
 from .stopwatch import Stopwatch
 
-CRAWL = [sys.executable, "-m", "console"]
+CRAWL = [sys.executable, "-m", "crawl_console"]
 LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 """Makes stdin the controlling terminal, then executes the command; `preexec_fn` is unsafe in a process with threads."""
 TIMEOUT = 45.0
@@ -217,7 +217,7 @@ class Project:
         return {
             pid: line
             for pid, line in _processes().items()
-            if str(self.folder) in line and ("engine." in line or "console" in line)
+            if str(self.folder) in line and ("crawl_engine." in line or "console" in line)
         }
 
     def children(self, kind: str) -> list[int]:

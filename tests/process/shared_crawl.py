@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 import pytest
 import yaml
 
-from engine.store.tables.run.events import TEXT
+from crawl_engine.store.tables.run.events import TEXT
 
 from .project import Completed, Project
 from .site import Site, serve_site

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.extras import has_extra
+from crawl_engine.runtime.extras import has_extra
 
 from .project import Project, until
 from .site import Page, Request, Site, html

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.runtime.extras import has_extra
+from crawl_engine.runtime.extras import has_extra
 
 from .shop_front import BROWSER
 

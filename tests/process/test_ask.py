@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.client import send_command
+from crawl_console.client import send_command
 
 from .gated_crawl import GatedCrawl, defs_version, with_changed_field
 from .library import Library

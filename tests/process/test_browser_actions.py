@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.extract.documents.page_states import split_states
-from engine.http.errors import FetchFailed
-from engine.http.response import FetchResponse
-from engine.model.step import BrowserAction, Scroll
+from crawl_engine.extract.documents.page_states import split_states
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.step import BrowserAction, Scroll
 
 from .loaded_pages import PageLoads, page_loads
 from .project import Project

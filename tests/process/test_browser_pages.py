@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.http.errors import FetchFailed
-from engine.http.response import FetchResponse
-from engine.model.step import BrowserAction
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.step import BrowserAction
 
 from .certificates import Authority
 from .loaded_pages import PageLoads, page_loads

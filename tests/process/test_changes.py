@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.cli.main import main
+from crawl_console.cli.main import main
 
 from .project import Completed, Project
 from .site import Page, Site, html

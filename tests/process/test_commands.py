@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from console.cli.commands import COMMANDS
+from crawl_console.cli.commands import COMMANDS
 
 from .library import Library
 from .project import IN_PROCESS, Project

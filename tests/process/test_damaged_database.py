@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.store.db.file_header import APPLICATION_ID
+from crawl_engine.store.db.file_header import APPLICATION_ID
 from tests.sample import sampled
 
 from .library import Library

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.connector import connect
+from crawl_engine.store.db.connector import connect
 
 from .library import Library
 from .project import Project, read_csv, until

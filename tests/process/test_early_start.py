@@ -15,9 +15,9 @@ pytestmark = pytest.mark.timeout(60)
 
 SLOW_READ = """
 import sys
-if "console" in sys.orig_argv:
+if "crawl_console" in sys.orig_argv:
     import pathlib, time
-    from engine.defs.yaml import sources
+    from crawl_engine.defs.yaml import sources
     read = sources.read
     def read_slowly(*arguments):
         pathlib.Path({mark!r}).touch()
@@ -94,8 +94,8 @@ def test_one_that_died_is_followed_by_another(project: Project, site: Site, mark
 
 PLAIN = """
 import sys
-if "console" in sys.orig_argv:
-    from engine.processes import child_limits
+if "crawl_console" in sys.orig_argv:
+    from crawl_engine.processes import child_limits
     child_limits.become_subreaper = lambda: False
 """
 

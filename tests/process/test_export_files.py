@@ -154,7 +154,7 @@ def test_a_run_writes_its_rows_to_stdout_while_it_crawls(project: Project, site:
         return Page(html(f"<h1>{number}</h1>"))
 
     site.fallback = hold
-    command = [sys.executable, "-m", "console", *where, "--json"]
+    command = [sys.executable, "-m", "crawl_console", *where, "--json"]
     with out.open("wb") as rows:
         done = subprocess.run(command, cwd=project.folder, stdout=rows, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 0, done.stderr

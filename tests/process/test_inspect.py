@@ -202,7 +202,7 @@ def test_text_from_pages_is_cleaned_for_the_terminal(project: Project, site: Sit
         done = project.run_with_data(*command)
         assert done.code == 0, done.err
         assert not set("\x1b\x07\x9b\u202e") & set(done.out + done.err), command
-    command = [sys.executable, "-m", "console", "events", "--data", str(project.data)]
+    command = [sys.executable, "-m", "crawl_console", "events", "--data", str(project.data)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stderr is not None
@@ -211,5 +211,5 @@ def test_text_from_pages_is_cleaned_for_the_terminal(project: Project, site: Sit
         assert running.stderr.read() == b"", "a closed pipe is not an error"
         assert running.wait(30) == 0
     narrow = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "console", "jobs", "--data", str(project.data)]
+    command = [sys.executable, "-m", "crawl_console", "jobs", "--data", str(project.data)]
     assert subprocess.run(command, env=narrow, capture_output=True, timeout=20, check=True).stdout.isascii()

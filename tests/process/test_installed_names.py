@@ -61,11 +61,13 @@ def test_a_name_that_its_package_cannot_give_is_told(project: Project, site: Sit
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text(
-        "[crawl_console.outputs]\nlost = nowhere:X\nwrong = shop_seams:greet\n"
+        "[crawl_console.outputs]\nlost = nowhere:X\n"
+        "former = engine.model.output_type:OutputType\nwrong = shop_seams:greet\n"
         "[crawl_console.commands]\nlost-command = nowhere:X\nrun = nowhere:X\n"
     )
     for type_, reason in (
         ("lost", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("former", "ModuleNotFoundError: No module named 'engine': the package engine is crawl_engine now"),
         ("wrong", "it is not an OutputType"),
     ):
         project.write(DEFS.format(url=site.url("/"), type=type_))

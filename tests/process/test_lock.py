@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from engine.store.db.file_header import LOCK_NAME
-from engine.supervise.lock import Lock
+from crawl_engine.store.db.file_header import LOCK_NAME
+from crawl_engine.supervise.lock import Lock
 
 from .killed_crawl import kill
 from .library import Library
@@ -118,16 +118,16 @@ class Interrupts:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupts())
-from console.__main__ import main
+from crawl_console.__main__ import main
 main()
 """
 IMPORTED = [
     "click",
-    "engine.errors",
-    "console.cli.main",
-    "console.cli.commands.work.run",
-    "engine.defs.loader",
-    "engine.supervise.build",
+    "crawl_engine.errors",
+    "crawl_console.cli.main",
+    "crawl_console.cli.commands.work.run",
+    "crawl_engine.defs.loader",
+    "crawl_engine.supervise.build",
 ]
 
 
@@ -152,7 +152,7 @@ def test_a_refused_start_imports_little(project: Project) -> None:
     lock = Lock.acquire(project.data)
     try:
         done = subprocess.run(
-            [sys.executable, "-X", "importtime", "-m", "console", "run", "--no-ui", "--data", project.data],
+            [sys.executable, "-X", "importtime", "-m", "crawl_console", "run", "--no-ui", "--data", project.data],
             capture_output=True,
             timeout=20,
             cwd=project.folder,
@@ -161,7 +161,7 @@ def test_a_refused_start_imports_little(project: Project) -> None:
     finally:
         lock.release()
     assert done.returncode == 4, done.stderr
-    heavy = ("yaml", "httpx", "huey", "sqlite3", "orjson", "textual", "rich", "engine.store.db.connector")
+    heavy = ("yaml", "httpx", "huey", "sqlite3", "orjson", "textual", "rich", "crawl_engine.store.db.connector")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if "|" in line}
     assert not [name for name in imported if name.startswith(heavy)]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from console.cli.main import main
+from crawl_console.cli.main import main
 
 from .library import Library
 from .project import Completed, Project, until

@@ -166,7 +166,7 @@ def test_modules_in_the_working_directory_are_not_imported(project: Project, sit
     """Modules in the working directory with the names of our own or of library modules are not imported."""
     library = Library(site, shelves=1)
     project.write(library.defs())
-    for name in ("engine", "json", "huey", "sqlite3"):
+    for name in ("crawl_engine", "json", "huey", "sqlite3"):
         (project.folder / f"{name}.py").write_text("raise SystemExit('not this one')\n")
     script = Path(sys.executable).with_name("crawl-console")
     if not script.exists():
@@ -192,7 +192,7 @@ def test_a_full_stdout_ends_without_a_traceback(project: Project, site: Site) ->
             [
                 sys.executable,
                 "-m",
-                "console",
+                "crawl_console",
                 "run",
                 "--no-ui",
                 "--json",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.user_commands import run_user_command
+from crawl_console.cli.user_commands import run_user_command
 
 from .library import Library
 from .project import Project, until

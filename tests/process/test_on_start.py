@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.processes.user_command import UserCommand
+from crawl_engine.processes.user_command import UserCommand
 from tests.sample import sampled
 
 from .helper_tables import is_alive

@@ -114,7 +114,7 @@ def test_a_process_whose_supervisor_died_before_its_order_exits_quietly(project:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "engine.processes.start", "--data", project.data], stdin=theirs,
+            [sys.executable, "-m", "crawl_engine.processes.start", "--data", project.data], stdin=theirs,
             stderr=subprocess.PIPE,
         )  # fmt: skip
     with ours:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.store.tables.run.events import TEXT
+from crawl_engine.store.tables.run.events import TEXT
 
 from .project import Project
 from .site import Page, Request, Site, html

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.preview.stored_pages import preview_stored_pages
+from crawl_engine.defs.loader import load
+from crawl_engine.preview.stored_pages import preview_stored_pages
 from tests.pdf_documents import (
     encrypted_pdf,
     memory_pdf,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.retry_busy import DatabaseBusy
-from engine.supervise.retention.choice import measure_bytes
+from crawl_engine.store.db.retry_busy import DatabaseBusy
+from crawl_engine.supervise.retention.choice import measure_bytes
 
 from .project import Project, Running, until
 from .site import Page, Site, html

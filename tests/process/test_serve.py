@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.store.db.location import Location, write_location
+from crawl_engine.store.db.location import Location, write_location
 
 from . import test_secrets
 from .library import Library

@@ -128,7 +128,9 @@ def test_signal_while_starting(project: Project, site: Site) -> None:
         done = running.wait()
         assert done.code in (130, -signal.SIGINT), (wait, done.err)
         project.assert_no_process_left(2)
-        if "console/cli" in done.err or "KeyboardInterrupt" not in done.err:  # else the interpreter was starting
+        if (
+            "console/crawl_console/cli" in done.err or "KeyboardInterrupt" not in done.err
+        ):  # else the interpreter was starting
             assert "Traceback" not in done.err, (wait, done.err)
     project.crawl()
     assert project.count_rows("entry", "book") == library.rows()

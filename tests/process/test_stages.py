@@ -175,9 +175,9 @@ def test_at_any_moment_sweep(project: Project, site: Site, seed: int) -> None:
 
 SLOW_TICK = """
 import sys, time
-import console.cli.headless
-from console.cli.main import main
-console.cli.headless._TICK_SECONDS = console.cli.headless._TICK_SOON_SECONDS = 6.0
+import crawl_console.cli.headless
+from crawl_console.cli.main import main
+crawl_console.cli.headless._TICK_SECONDS = crawl_console.cli.headless._TICK_SOON_SECONDS = 6.0
 main(sys.argv[1:])
 """
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from engine.supervise import lock_watch
+from crawl_engine.supervise import lock_watch
 from tests.sample import sampled
 
 from .library import Library

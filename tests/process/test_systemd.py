@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from console.schedule import systemd
-from console.schedule.schedule import Schedule
-from console.schedule.times import parse_times
-from engine.supervise.lock import Lock
+from crawl_console.schedule import systemd
+from crawl_console.schedule.schedule import Schedule
+from crawl_console.schedule.times import parse_times
+from crawl_engine.supervise.lock import Lock
 
 from .library import Library
 from .project import Project
@@ -59,7 +59,7 @@ def start_unit(project: Project) -> list[str]:
     """Start the service once; returns its result and exit code."""
     schedule = Schedule(
         name="shop", times=parse_times("Mon 03:30"), folder=project.folder, data=project.data, defs=project.defs,
-        program=(sys.executable, "-m", "console"),
+        program=(sys.executable, "-m", "crawl_console"),
     )  # fmt: skip
     for path, text in systemd.Manager(is_system=False).render(schedule).items():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from console.tui.state.live_preview import LivePreview
-from engine.settings import Settings
+from crawl_console.tui.state.live_preview import LivePreview
+from crawl_engine.settings import Settings
 from tests.sample import sampled
 
 from .project import Project, until

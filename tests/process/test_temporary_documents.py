@@ -7,8 +7,8 @@ import sqlite3
 
 import pytest
 
-from console.tui.state.live_preview import LivePreview
-from engine.settings import Settings
+from crawl_console.tui.state.live_preview import LivePreview
+from crawl_engine.settings import Settings
 
 from .library import Library
 from .project import Project, until

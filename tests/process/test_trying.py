@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import pytest
 
-from console.cli.main import main
-from console.tui.state.live_preview import LivePreview
-from engine.defs.loader import load
-from engine.errors import UsageError
-from engine.preview.stored_pages import preview_stored_pages
-from engine.settings import Settings
+from crawl_console.cli.main import main
+from crawl_console.tui.state.live_preview import LivePreview
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import UsageError
+from crawl_engine.preview.stored_pages import preview_stored_pages
+from crawl_engine.settings import Settings
 
 from .library import Library
 from .member_site import MemberSite

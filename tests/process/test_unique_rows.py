@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.sqlite import sqlite3
+from crawl_engine.store.db.sqlite import sqlite3
 
 from .project import Project, until
 from .site import Page, Site, html

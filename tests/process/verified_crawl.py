@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet
 from xxhash import xxh3_128_digest
 
-from engine.store.pages.page_store import PageStore
+from crawl_engine.store.pages.page_store import PageStore
 
 from .project import Project
 from .site import Site, html

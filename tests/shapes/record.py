@@ -15,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from console.cli.main import main
-from console.client import read_snapshot
-from engine.judge.trouble import RunJudge
-from engine.model.run import Alarm, Eta
-from engine.store.read.situation import Situation
+from crawl_console.cli.main import main
+from crawl_console.client import read_snapshot
+from crawl_engine.judge.trouble import RunJudge
+from crawl_engine.model.run import Alarm, Eta
+from crawl_engine.store.read.situation import Situation
 
 FOLDER = Path(__file__).parent
 _LETTERS = "abcdefghijklmnop"
@@ -191,7 +191,7 @@ def give_orders(shape: Shape, folder: Path, keys: Mapping[str, str]) -> None:
     for at, command in shape.orders:
         time.sleep(max(0.0, began + at - time.monotonic()))
         arguments = [word.format(**keys) for word in command]
-        subprocess.run([sys.executable, "-m", "console", *arguments, "--data", str(folder / "data")], check=False)
+        subprocess.run([sys.executable, "-m", "crawl_console", *arguments, "--data", str(folder / "data")], check=False)
     if shape.kill_at is not None:
         time.sleep(shape.kill_at)
         os.kill(find_node(folder), signal.SIGKILL)

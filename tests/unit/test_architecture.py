@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.commands import COMMANDS, EXAMPLES
+from crawl_console.cli.commands import COMMANDS, EXAMPLES
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("engine", "console")
+FOLDERS = ("engine", "console")
+"""Each has the package `crawl_FOLDER`."""
 MAX_LINES, MIN_LINES, MAX_MODULES, MAX_FIRST_LINE = 500, 60, 20, 100
 
 SHARED_CLASS_NAMES: dict[str, str] = {}
@@ -25,9 +26,9 @@ SHARED_CLASS_NAMES: dict[str, str] = {}
 def sources() -> dict[str, tuple[Path, ast.Module]]:
     """Every module of the product by its dotted name; a package has the name of its folder."""
     modules = {}
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             modules[name] = path, ast.parse(path.read_text("utf-8"))
     return modules
@@ -89,9 +90,9 @@ def test_circles_are_detected():
 
 
 def test_imports_in_functions_and_for_types_are_counted():
-    assert "engine.store.db.connector" in imports_of("engine.store.db.schema")
+    assert "crawl_engine.store.db.connector" in imports_of("crawl_engine.store.db.schema")
     every = {name for module in sources() for name in imports_of(module)}
-    assert {"console.tui.app", "engine.model.job"} <= every
+    assert {"crawl_console.tui.app", "crawl_engine.model.job"} <= every
 
 
 def test_no_import_circle():
@@ -148,7 +149,7 @@ def test_the_first_line_of_a_module_says_what_it_does_in_100_characters():
     assert long == {}
 
 
-@pytest.mark.parametrize(("folder", "most"), [("console", 8), ("engine/store", 4)])
+@pytest.mark.parametrize(("folder", "most"), [("console/crawl_console", 8), ("engine/crawl_engine/store", 4)])
 def test_few_modules_lie_directly_in_a_package(folder, most):
     modules = sorted(path.name for path in (ROOT / folder).glob("*.py"))
     assert len(modules) <= most, modules
@@ -160,12 +161,12 @@ SQL = re.compile(
     re.DOTALL,
 )
 SQL_OWNERS = (
-    "engine.store.",
-    "engine.append.formats.sqlite",
-    "engine.append.formats.duckdb",
-    "engine.append.formats.typed_table",
-    "engine.append.send.postgres",
-    "engine.queue",
+    "crawl_engine.store.",
+    "crawl_engine.append.formats.sqlite",
+    "crawl_engine.append.formats.duckdb",
+    "crawl_engine.append.formats.typed_table",
+    "crawl_engine.append.send.postgres",
+    "crawl_engine.queue",
 )
 """The store; outputs that are databases; `queue.db`, which is Huey's own file."""
 

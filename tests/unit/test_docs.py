@@ -5,13 +5,13 @@ from typing import get_args
 
 import pytest
 
-from engine.defs.language.keys import AXES, SECTIONS
-from engine.defs.language.schema import build_json_schema
-from engine.defs.loader import load
-from engine.model.definition import FieldType
-from engine.model.link import Method
-from engine.model.variables import DOCUMENT_VARIABLES
-from engine.runtime.extras import has_extra
+from crawl_engine.defs.language.keys import AXES, SECTIONS
+from crawl_engine.defs.language.schema import build_json_schema
+from crawl_engine.defs.loader import load
+from crawl_engine.model.field_type import FieldType
+from crawl_engine.model.link import Method
+from crawl_engine.model.variables import DOCUMENT_VARIABLES
+from crawl_engine.runtime.extras import has_extra
 from tests.process.certificates import Authority
 
 from .doc_pages import (

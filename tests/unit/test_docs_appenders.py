@@ -4,12 +4,12 @@ import contextlib
 import sqlite3
 from decimal import Decimal
 
-from engine.append.loop.turns import GIVE_UP_SECONDS, MAX_BACKOFF_SECONDS
-from engine.append.send import delivery
-from engine.append.send import plugin_encoder as plugin_encoder
-from engine.defs.language.keys import keys_of
-from engine.defs.loader import load
-from engine.model.output_type import AppenderDef
+from crawl_engine.append.loop.turns import GIVE_UP_SECONDS, MAX_BACKOFF_SECONDS
+from crawl_engine.append.send import delivery
+from crawl_engine.append.send import plugin_encoder as plugin_encoder
+from crawl_engine.defs.language.keys import keys_of
+from crawl_engine.defs.loader import load
+from crawl_engine.model.output_type import AppenderDef
 
 from .doc_pages import ROOT, blocks, quoted
 

@@ -7,25 +7,25 @@ import orjson
 import pytest
 from msgspec.structs import fields, replace
 
-from console.cli.commands.defs.check import problem_as_dict
-from console.cli.main import crawl_console
-from console.client import job_as_dict
-from console.crawl import status
-from console.crawl.status import status_as_dict
-from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMERIC_KEYS
-from engine.errors import Problem
-from engine.judge import summary
-from engine.model.job import JobState
-from engine.model.node import HeartbeatState, NodeState, Role
-from engine.model.run import RunState, Stage
-from engine.store.read.browse import JobLine
-from engine.store.read.host_rows import HostRow
-from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
-from engine.store.tables.run.checkpoints import Checkpoint, to_state_record
-from engine.store.tables.run.events import Event
-from engine.store.tables.run.metrics import GroupTotals, build_metrics
-from engine.supervise.verification.output_check import OutputResult
-from engine.supervise.verification.verifier import GroupResult
+from crawl_console.cli.commands.defs.check import problem_as_dict
+from crawl_console.cli.main import crawl_console
+from crawl_console.client import job_as_dict
+from crawl_console.crawl import status
+from crawl_console.crawl.status import status_as_dict
+from crawl_console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMERIC_KEYS
+from crawl_engine.errors import Problem
+from crawl_engine.judge import summary
+from crawl_engine.model.job import JobState
+from crawl_engine.model.node import HeartbeatState, NodeState, Role
+from crawl_engine.model.run import RunState, Stage
+from crawl_engine.store.read.browse import JobLine
+from crawl_engine.store.read.host_rows import HostRow
+from crawl_engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
+from crawl_engine.store.tables.run.checkpoints import Checkpoint, to_state_record
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.tables.run.metrics import GroupTotals, build_metrics
+from crawl_engine.supervise.verification.output_check import OutputResult
+from crawl_engine.supervise.verification.verifier import GroupResult
 
 from .doc_pages import (
     COMMANDS,

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from msgspec.structs import fields
 
-from console.cli.main import crawl_console
-from engine.browser import find
-from engine.defs.loader import load
-from engine.settings import Settings
+from crawl_console.cli.main import crawl_console
+from crawl_engine.browser import find
+from crawl_engine.defs.loader import load
+from crawl_engine.settings import Settings
 
 from .doc_pages import ROOT, blocks, prose
 

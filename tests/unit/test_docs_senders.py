@@ -4,11 +4,11 @@ import json
 import subprocess
 import sys
 
-from engine.append.loop.turns import MAX_BACKOFF_SECONDS
-from engine.append.send import delivery
-from engine.defs.checks.appenders import COMMAND_KEYS, HTTP_KEYS
-from engine.defs.loader import load
-from engine.settings import Settings
+from crawl_engine.append.loop.turns import MAX_BACKOFF_SECONDS
+from crawl_engine.append.send import delivery
+from crawl_engine.defs.checks.appenders import COMMAND_KEYS, HTTP_KEYS
+from crawl_engine.defs.loader import load
+from crawl_engine.settings import Settings
 
 from .doc_pages import ROOT, blocks, quoted
 

@@ -10,7 +10,7 @@ import yaml
 
 pytest.importorskip("prometheus_client", reason="the extra serve is missing")
 
-from console.web.metrics import Families
+from crawl_console.web.metrics import Families
 
 from .doc_pages import ROOT
 

@@ -7,12 +7,12 @@ import click
 import pytest
 from msgspec.structs import fields
 
-from console.cli.main import crawl_console
-from engine import __version__
-from engine.model import bounds
-from engine.model.node import NodeRange
-from engine.settings import Settings, resolve_settings
-from engine.settings.values import split_hint
+from crawl_console.cli.main import crawl_console
+from crawl_engine import __version__
+from crawl_engine.model import bounds
+from crawl_engine.model.node import NodeRange
+from crawl_engine.settings import Settings, resolve_settings
+from crawl_engine.settings.values import split_hint
 
 from .doc_pages import SETTINGS, blocks, table
 

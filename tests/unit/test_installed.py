@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.installed import NameTable, list_installed
-from engine.model.output_type import OUTPUT_TYPES
+from crawl_engine.errors import UsageError
+from crawl_engine.installed import NameTable, list_installed
+from crawl_engine.model.output_type import OUTPUT_TYPES
 
 
 def install(folder: Path, text: str) -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.definition import DataDef, Definitions, HostRule, Link, Task, TaskGroup
-from engine.model.fingerprint import PreparedDefs, list_query_rules
-from engine.model.host import DelayRange
-from engine.urls import QueryStripper, normalize
+from crawl_engine.model.definition import DataDef, Definitions, HostRule, Link, Task, TaskGroup
+from crawl_engine.model.fingerprint import PreparedDefs, list_query_rules
+from crawl_engine.model.host import DelayRange
+from crawl_engine.urls import QueryStripper, normalize
 
 SHOP = QueryStripper({"shop.example": ["utm_*", "gclid", "s?d", "filter[size]", "a b", "größe"]})
 KEYS = st.sampled_from(

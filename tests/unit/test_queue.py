@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.queue import QUEUE_FILE, Doorbells, _Consumer, _PostgresStorage, _Storage, discard_queue
+from crawl_engine.queue import QUEUE_FILE, Doorbells, _Consumer, _PostgresStorage, _Storage, discard_queue
 
 
 class Consumer:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine import urls
+from crawl_engine import urls
 
 _HOSTS = st.one_of(
     st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9-]{0,8}[A-Za-z0-9])?(\.[A-Za-z]{2,6}){0,2}", fullmatch=True),

@@ -15,24 +15,24 @@ from typing import Any, cast
 import pyarrow.parquet
 import zstandard
 
-from engine.append.loop.appender import AppenderLoop
-from engine.append.loop.chosen_outputs import BuiltInOutputs, WholeOutputs
-from engine.append.loop.heartbeat import AppenderHeartbeat
-from engine.append.loop.lifeline import Lifeline
-from engine.append.loop.output_dir import OutputDir
-from engine.append.loop.turns import LoopContext, TurnResult
-from engine.model.definition import DataDef, Definitions, Field, definition_hash
-from engine.model.output_type import is_whole
-from engine.runtime.beat_file import read_beat
-from engine.settings import Settings
-from engine.store.db.connector import Database, connect
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.db.sqlite import sqlite3
-from engine.store.tables.output import outputs
-from engine.store.tables.row import rows
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run import nodes, runs, supervisors, versions
-from engine.supervise.nodes.monitored_child import ENTRIES
+from crawl_engine.append.loop.appender import AppenderLoop
+from crawl_engine.append.loop.chosen_outputs import BuiltInOutputs, WholeOutputs
+from crawl_engine.append.loop.heartbeat import AppenderHeartbeat
+from crawl_engine.append.loop.lifeline import Lifeline
+from crawl_engine.append.loop.output_dir import OutputDir
+from crawl_engine.append.loop.turns import LoopContext, TurnResult
+from crawl_engine.model.definition import DataDef, Definitions, Field, definition_hash
+from crawl_engine.model.output_type import is_whole
+from crawl_engine.runtime.beat_file import read_beat
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.db.sqlite import sqlite3
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.tables.run import nodes, runs, supervisors, versions
+from crawl_engine.supervise.nodes.monitored_child import ENTRIES
 from tests.templates import SupervisedProcess
 
 TYPES = ("csv", "jsonl", "json", "parquet", "xlsx", "sqlite", "duckdb")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.export import export, export_table
-from engine.errors import CrawlError, StorageError
-from engine.store.db.sqlite import sqlite3
+from crawl_engine.append.export import export, export_table
+from crawl_engine.errors import CrawlError, StorageError
+from crawl_engine.store.db.sqlite import sqlite3
 from tests.contract.append.harness import COLUMNS, Harness, books, read
 
 JOINS = {"tags": ";"}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.beat_file import read_beat
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.run import nodes, supervisors
+from crawl_engine.runtime.beat_file import read_beat
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.run import nodes, supervisors
 from tests.contract.append.harness import KINDS, TYPES, Harness, books, until, wait_started
 from tests.process.stopwatch import Stopwatch
 from tests.templates import SupervisedProcess

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.replaced_file import create_file, open_replacement
-from engine.errors import StorageError
+from crawl_engine.append.replaced_file import create_file, open_replacement
+from crawl_engine.errors import StorageError
 
 needs_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
 
@@ -67,7 +67,7 @@ def test_a_flush_that_fails_leaves_the_old_file(target: Path, monkeypatch: pytes
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from engine.append.replaced_file import open_replacement
+from crawl_engine.append.replaced_file import open_replacement
 with open_replacement(Path(sys.argv[1])) as stream:
     stream.write(b"half" * 100_000)
     stream.flush()
@@ -162,7 +162,7 @@ def test_devices_and_pipes_are_written_directly(tmp_path: Path) -> None:
 
 def test_the_file_behind_dev_stdout_is_not_replaced(target: Path) -> None:
     code = (
-        "from pathlib import Path; from engine.append.replaced_file import open_replacement\n"
+        "from pathlib import Path; from crawl_engine.append.replaced_file import open_replacement\n"
         "with open_replacement(Path('/dev/stdout')) as stream: stream.write(b'new')"
     )
     inode = target.stat().st_ino

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from engine.append.change_lines import ChangeEncoder
-from engine.append.run_changes import ComparedDef, compare_rows, read_changes
-from engine.model.content_digest import Digests, row_digests
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.job import link_key, locator_key
-from engine.model.link import Link
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.read.run_comparison import find_earlier_run, has_all_rows
-from engine.store.tables.row import rows
-from engine.store.tables.row.row_entries import RowEntries
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run import runs, versions
+from crawl_engine.append.change_lines import ChangeEncoder
+from crawl_engine.append.run_changes import ComparedDef, compare_rows, read_changes
+from crawl_engine.model.content_digest import Digests, row_digests
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.job import link_key, locator_key
+from crawl_engine.model.link import Link
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.read.run_comparison import find_earlier_run, has_all_rows
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.tables.row.row_entries import RowEntries
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.tables.run import runs, versions
 
 FIELDS = ("sku", "price")
 HOST = "shop.example:443"

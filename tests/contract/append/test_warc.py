@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from engine.append.warc import WarcExport
-from engine.store.pages import documents
-from engine.store.pages.documents import CheckedDocument, NewDocument
-from engine.store.pages.page_store import PageStore
-from engine.store.tables.run import runs
+from crawl_engine.append.warc import WarcExport
+from crawl_engine.store.pages import documents
+from crawl_engine.store.pages.documents import CheckedDocument, NewDocument
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness, document
 
 PROFILE = "http://netpreserve.org/warc/1.0/revisit/identical-payload-digest"

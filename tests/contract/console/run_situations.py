@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.model.run import RunState
-from engine.runtime.process_identity import identity_of
-from engine.store.tables.run import runs
+from crawl_engine.model.run import RunState
+from crawl_engine.runtime.process_identity import identity_of
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness, failed
 
 STOPPED_AT = 1_700_000_000.0

@@ -5,12 +5,12 @@ import os
 
 import pytest
 
-from console.cli.main import main
-from console.client import acknowledge
-from console.format import describe_eta
-from engine.model.run import Alarm, Eta
-from engine.runtime.process_identity import identity_of
-from engine.store.tables.run import runs
+from crawl_console.cli.main import main
+from crawl_console.client import acknowledge
+from crawl_console.format import describe_eta
+from crawl_engine.model.run import Alarm, Eta
+from crawl_engine.runtime.process_identity import identity_of
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 
 SILENT = Alarm("host-silent", "a:80 is silent: no answer for 24 s (deadline 30 s)", "bad", host="a:80", since=5.0)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from console.client import _find_holder, open_latest_run
-from engine.runtime.host_clock import HostClock, machine_path
-from engine.store.db.connector import DatabaseBusy, connect
-from engine.store.db.schema import CRAWL
+from crawl_console.client import _find_holder, open_latest_run
+from crawl_engine.runtime.host_clock import HostClock, machine_path
+from crawl_engine.store.db.connector import DatabaseBusy, connect
+from crawl_engine.store.db.schema import CRAWL
 from tests.contract.store.harness import StoreHarness
 
 
@@ -53,7 +53,7 @@ def test_a_crawl_that_starts_meanwhile_is_reported(
 HOLD = """
 import sys
 from pathlib import Path
-from engine.runtime.host_clock import HostClock
+from crawl_engine.runtime.host_clock import HostClock
 clock = HostClock(Path(sys.argv[1]), sys.argv[3])
 print(clock.lock_slot(clock.find("a:80"), 0), flush=True)
 sys.stdin.read()

@@ -10,10 +10,10 @@ from typing import get_args
 import click
 import pytest
 
-from console.cli.completion import list_names
-from console.cli.main import crawl_console, main
-from engine.store.read.known_names import NameKind
-from engine.store.tables.run import runs
+from crawl_console.cli.completion import list_names
+from crawl_console.cli.main import crawl_console, main
+from crawl_engine.store.read.known_names import NameKind
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 
 BIN = Path(sys.executable).parent

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.main import main
-from engine.append.loop.only_new import SeenRows
-from engine.errors import LockHeld
-from engine.model.run import RunState, Stage
-from engine.store.db.connector import Database, connect
-from engine.store.db.schema import CRAWL
-from engine.store.pages import documents
-from engine.store.pages.page_store import PageStore
-from engine.store.tables.row.rowkeys import RowKeys
-from engine.store.tables.run import deleted_runs, runs
-from engine.store.transactions import delete_run
-from engine.supervise.lock import Lock
-from engine.supervise.retention.deletion import delete_left
+from crawl_console.cli.main import main
+from crawl_engine.append.loop.only_new import SeenRows
+from crawl_engine.errors import LockHeld
+from crawl_engine.model.run import RunState, Stage
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.pages import documents
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.tables.row.rowkeys import RowKeys
+from crawl_engine.store.tables.run import deleted_runs, runs
+from crawl_engine.store.transactions import delete_run
+from crawl_engine.supervise.lock import Lock
+from crawl_engine.supervise.retention.deletion import delete_left
 from tests.contract.store.harness import StoreHarness, document
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -12,11 +12,11 @@ import duckdb
 import pyarrow.parquet
 import pytest
 
-from console.cli.commands.data.export import _select_data_defs
-from console.cli.main import main
-from engine.errors import UsageError
-from engine.model.definition import DataDef, Definitions
-from engine.model.output_type import OUTPUT_TYPES
+from crawl_console.cli.commands.data.export import _select_data_defs
+from crawl_console.cli.main import main
+from crawl_engine.errors import UsageError
+from crawl_engine.model.definition import DataDef, Definitions
+from crawl_engine.model.output_type import OUTPUT_TYPES
 from tests.contract.append.harness import read_bytes, read_sheet
 from tests.contract.store.harness import StoreHarness
 from tests.postgres_server import PostgresServer

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from console.cli.main import main
-from engine.model.job import JobState
-from engine.store.db.file_header import PAGES
-from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument
-from engine.store.pages.page_store import PageStore
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run.events import Event
+from crawl_console.cli.main import main
+from crawl_engine.model.job import JobState
+from crawl_engine.store.db.file_header import PAGES
+from crawl_engine.store.pages.body import Body
+from crawl_engine.store.pages.documents import NewDocument
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run.events import Event
 from tests.contract.store.harness import StoreHarness
 
 

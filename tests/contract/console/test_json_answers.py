@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from console import client
-from console.cli.main import main
-from engine.store.tables.run import runs
+from crawl_console import client
+from crawl_console.cli.main import main
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness, failed
 from tests.contract.store.step_reports import publish_steps
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.main import main
+from crawl_console.cli.main import main
 from tests.contract.store.harness import StoreHarness
 from tests.contract.store.step_reports import publish_steps
 

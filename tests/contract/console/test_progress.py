@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from console.cli.progress import Progress
-from console.format import format_day
-from engine.store.db.connector import Database, connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.run import events
-from engine.store.tables.run.events import Event
+from crawl_console.cli.progress import Progress
+from crawl_console.format import format_day
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.run import events
+from crawl_engine.store.tables.run.events import Event
 from tests.contract.store.harness import StoreHarness
 
 NOON = datetime(2024, 3, 1, 12).timestamp()  # after a leap day

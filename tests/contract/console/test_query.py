@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from console.cli.main import main
-from engine.errors import UsageError
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL, PAGES
-from engine.store.pages.page_store import PageStore
-from engine.store.read.query import open_query
+from crawl_console.cli.main import main
+from crawl_engine.errors import UsageError
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL, PAGES
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.read.query import open_query
 from tests.contract.store.harness import StoreHarness, document
 
 pytestmark = pytest.mark.sqlite  # its SQL; tests/contract/store/db/test_postgres_query.py has PostgreSQL's

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from console.cli.main import main
-from engine.store.tables.run import runs
+from crawl_console.cli.main import main
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 from tests.contract.store.step_reports import publish_steps, report
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from console.cli.row_stream import RowStream, check_streamable
-from engine.errors import UsageError
-from engine.model.definition import DataDef, Definitions, Field
-from engine.store.db.schema import CRAWL
+from crawl_console.cli.row_stream import RowStream, check_streamable
+from crawl_engine.errors import UsageError
+from crawl_engine.model.definition import DataDef, Definitions, Field
+from crawl_engine.store.db.schema import CRAWL
 from tests.contract.append.harness import COLUMNS, Harness, book, books, until
 
 BOOK = DataDef(name="book", fields=tuple(Field(name=name, all=name == "tags", join=";") for name in COLUMNS))

@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from console.cli.main import main
-from engine.store.tables.run import runs, supervisors
+from crawl_console.cli.main import main
+from crawl_engine.store.tables.run import runs, supervisors
 from tests.contract.store.harness import StoreHarness, failed
 
 

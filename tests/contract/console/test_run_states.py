@@ -10,19 +10,19 @@ import httpx
 import orjson
 import pytest
 
-from console.cli.main import main
-from console.cli.progress import Progress
-from console.crawl.source import DataSource, PollResult, poll
-from console.notify.message import EndedRun, describe_end
-from console.tui.screens.runs import RunsTable
-from console.tui.screens.summary import SummaryPane
-from console.tui.widgets.header import Header
-from console.words.crawl_table import crawl_row
-from console.words.node_table import node_rows
-from console.words.run_table import run_row
-from engine.judge.summary import read_summary
-from engine.store.db.schema import CRAWL
-from engine.store.read.history import list_runs, read_report
+from crawl_console.cli.main import main
+from crawl_console.cli.progress import Progress
+from crawl_console.crawl.source import DataSource, PollResult, poll
+from crawl_console.notify.message import EndedRun, describe_end
+from crawl_console.tui.screens.runs import RunsTable
+from crawl_console.tui.screens.summary import SummaryPane
+from crawl_console.tui.widgets.header import Header
+from crawl_console.words.crawl_table import crawl_row
+from crawl_console.words.node_table import node_rows
+from crawl_console.words.run_table import run_row
+from crawl_engine.judge.summary import read_summary
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.read.history import list_runs, read_report
 from tests.contract.console.run_situations import SITUATIONS, Situation, bring_about
 from tests.contract.store.harness import StoreHarness
 
@@ -112,9 +112,9 @@ def test_the_screen_of_runs_shows_it(situation: Situation, read: PollResult, fol
 
 async def test_the_web_shows_it(situation: Situation, folder: Path) -> None:
     pytest.importorskip("prometheus_client", reason="the extra serve is missing")
-    from console.web.access import Access
-    from console.web.app import create_app
-    from console.web.watch import Crawls, Watch
+    from crawl_console.web.access import Access
+    from crawl_console.web.app import create_app
+    from crawl_console.web.watch import Crawls, Watch
 
     token = "a-token-of-the-tests"
     watch = Watch("shop", folder)

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from console.cli.main import main
-from engine.model.definition import DataDef, Definitions, Field, definition_hash
-from engine.store.tables.row import rows
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run import runs, versions
+from crawl_console.cli.main import main
+from crawl_engine.model.definition import DataDef, Definitions, Field, definition_hash
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.tables.run import runs, versions
 from tests.contract.store.harness import StoreHarness
 
 Command = Callable[..., tuple[int, str, str]]

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from console import client
-from console.cli.main import main
-from engine.model.run import Eta, Judgement, RunState
-from engine.store.tables.host import hosts
-from engine.store.tables.run import machines, runs, supervisors
+from crawl_console import client
+from crawl_console.cli.main import main
+from crawl_engine.model.run import Eta, Judgement, RunState
+from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.run import machines, runs, supervisors
 from tests.contract.store.harness import StoreHarness, failed
 
 NewStore = Callable[..., StoreHarness]

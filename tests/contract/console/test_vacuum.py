@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db import vacuum
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL, PAGES
-from engine.store.tables.run import deleted_runs
-from engine.store.transactions import delete_run
-from engine.supervise.lock import Lock
+from crawl_engine.store.db import vacuum
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL, PAGES
+from crawl_engine.store.tables.run import deleted_runs
+from crawl_engine.store.transactions import delete_run
+from crawl_engine.supervise.lock import Lock
 from tests.contract.console.test_delete_runs import Cli, cli, crawl
 
 __all__ = ["cli"]
@@ -123,7 +123,7 @@ def test_a_kill_leaves_every_row(cli: Cli, data: Path, milliseconds: int) -> Non
     assert cli("runs", "prune", "--keep", "1", "--yes")[0] == 0
     left = content(data)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom engine.store.db.vacuum import vacuum\n"
+        "import sys\nfrom pathlib import Path\nfrom crawl_engine.store.db.vacuum import vacuum\n"
         "print('ready', flush=True)\nfor path in sys.argv[1:]: vacuum(Path(path))"
     )
     arguments = [sys.executable, "-c", code, str(data / PAGES), str(data / CRAWL)]

@@ -9,23 +9,23 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from console.cli.main import main
-from console.cli.progress import _line
-from console.crawl.source import PollResult
-from console.crawl.status import status_as_dict
-from console.tui.screens.hosts import HostsTable
-from console.tui.screens.nodes import NodesTable
-from console.tui.widgets.header import Header
-from console.tui.widgets.panels import SequencesTable
-from console.words.node_table import STATE_MARKS
-from engine.model.host import HostState
-from engine.model.job import JobState
-from engine.model.node import STALE, STATE_WORDS, NodeState, state_word
-from engine.model.run import Eta, HostGroup, Judgement, Stage
-from engine.store.read import snapshot
-from engine.store.tables.host.hosts import HostFailure, HostPolicy
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run import runs
+from crawl_console.cli.main import main
+from crawl_console.cli.progress import _line
+from crawl_console.crawl.source import PollResult
+from crawl_console.crawl.status import status_as_dict
+from crawl_console.tui.screens.hosts import HostsTable
+from crawl_console.tui.screens.nodes import NodesTable
+from crawl_console.tui.widgets.header import Header
+from crawl_console.tui.widgets.panels import SequencesTable
+from crawl_console.words.node_table import STATE_MARKS
+from crawl_engine.model.host import HostState
+from crawl_engine.model.job import JobState
+from crawl_engine.model.node import STALE, STATE_WORDS, NodeState, state_word
+from crawl_engine.model.run import Eta, HostGroup, Judgement, Stage
+from crawl_engine.store.read import snapshot
+from crawl_engine.store.tables.host.hosts import HostFailure, HostPolicy
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run import runs
 from tests.console.builders import node
 from tests.contract.store.harness import Page, StoreHarness, failed, sent
 from tests.unit.doc_pages import ROOT, prose, section, table
@@ -121,7 +121,7 @@ def test_every_surface_has_the_same_counts(
     drawn = "".join(text for text, _ in header._progress_line(200))
     assert f"  bad answers {3 / 5:.1%}  blocked 1  running 3 " in drawn
 
-    monkeypatch.setattr("console.client.supervisor_pid", lambda _view: 1)
+    monkeypatch.setattr("crawl_console.client.supervisor_pid", lambda _view: 1)
     with pytest.raises(SystemExit):
         main(["status", "--data", str(counted.folder)])
     assert "3 running; answers: 3 bad (1 blocked), 1 gone\n" in capsys.readouterr().out
@@ -150,7 +150,7 @@ def test_every_surface_says_the_same_of_hosts_and_rates(
     assert "  7.5 pg/s  3.0 rows/s" in progress
     assert "ETA ≥ 1:00 a; without 4 paused pages" in progress
     assert [node.jobs_per_s for node in view.nodes] == [7.5]
-    monkeypatch.setattr("console.client.supervisor_pid", lambda _view: 1)
+    monkeypatch.setattr("crawl_console.client.supervisor_pid", lambda _view: 1)
     report = json.loads(orjson.dumps(status_as_dict(view)))
     assert report["rates"]["pages_per_s"] == 7.5
     assert report["host_states"] == {

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.prune import FileChoice, choose_files, prune_files
-from engine.model.run import Limits
-from engine.runtime.file_folder import FileFolder
-from engine.store.db.connector import Database
-from engine.store.tables.row import files
-from engine.store.tables.row.files import UnneededFile
-from engine.store.tables.run import runs
+from crawl_engine.files.prune import FileChoice, choose_files, prune_files
+from crawl_engine.model.run import Limits
+from crawl_engine.runtime.file_folder import FileFolder
+from crawl_engine.store.db.connector import Database
+from crawl_engine.store.tables.row import files
+from crawl_engine.store.tables.row.files import UnneededFile
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 
 SIZE = 1_000

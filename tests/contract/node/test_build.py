@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from engine.model.node import NodeState, Role
-from engine.node.beat_thread import NodeBeatThread, Registration
-from engine.node.build import NodeParts, build_node
-from engine.node.process import NodeProcess
-from engine.runtime.beat_file import read_beat
-from engine.settings import Settings
-from engine.store.tables.run import nodes
+from crawl_engine.model.node import NodeState, Role
+from crawl_engine.node.beat_thread import NodeBeatThread, Registration
+from crawl_engine.node.build import NodeParts, build_node
+from crawl_engine.node.process import NodeProcess
+from crawl_engine.runtime.beat_file import read_beat
+from crawl_engine.settings import Settings
+from crawl_engine.store.tables.run import nodes
 from tests.contract.store.harness import StoreHarness
 from tests.templates import template
 

@@ -9,24 +9,24 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.model.job import LeasedJob
-from engine.model.record import ExtractedLink
-from engine.node import committer
-from engine.node.capacity import ActiveJobs, Capacity, Intake
-from engine.node.commit_queue import CommitQueue
-from engine.node.committer import MAX_CHILDREN, Committer
-from engine.node.ringer import Ringer
-from engine.node.seen_set import SeenSet
-from engine.node.slice import Leaser
-from engine.queue import Doorbells
-from engine.store.db.connector import Database
-from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument
-from engine.store.pages.page_store import PageStore
-from engine.store.tables.job import jobs, linked_jobs, sequences
-from engine.store.tables.job.linked_jobs import NewLink
-from engine.store.tables.outcome import JobOutcome
-from engine.store.transactions.commit import commit
+from crawl_engine.model.job import LeasedJob
+from crawl_engine.model.record import ExtractedLink
+from crawl_engine.node import committer
+from crawl_engine.node.capacity import ActiveJobs, Capacity, Intake
+from crawl_engine.node.commit_queue import CommitQueue
+from crawl_engine.node.committer import MAX_CHILDREN, Committer
+from crawl_engine.node.ringer import Ringer
+from crawl_engine.node.seen_set import SeenSet
+from crawl_engine.node.slice import Leaser
+from crawl_engine.queue import Doorbells
+from crawl_engine.store.db.connector import Database
+from crawl_engine.store.pages.body import Body
+from crawl_engine.store.pages.documents import NewDocument
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.tables.job import jobs, linked_jobs, sequences
+from crawl_engine.store.tables.job.linked_jobs import NewLink
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.transactions.commit import commit
 from tests.contract.store.harness import Page, StoreHarness, child
 from tests.unit.node.contexts import node_context
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.node import db_access
-from engine.node.db_access import DbAccess
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.run import metrics
+from crawl_engine.node import db_access
+from crawl_engine.node.db_access import DbAccess
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.run import metrics
 from tests.contract.store.harness import StoreHarness
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.page.context import Context
-from engine.extract.page.page import Page
-from engine.model.definition import DataDef, Definitions, Field, HostRule, Task, TaskGroup
-from engine.model.job import LeasedJob
-from engine.model.link import Link
-from engine.node.def_cache import DefCache
-from engine.settings import Settings
-from engine.store.tables.run import runs, versions
+from crawl_engine.extract.page.context import Context
+from crawl_engine.extract.page.page import Page
+from crawl_engine.model.definition import DataDef, Definitions, Field, HostRule, Task, TaskGroup
+from crawl_engine.model.job import LeasedJob
+from crawl_engine.model.link import Link
+from crawl_engine.node.def_cache import DefCache
+from crawl_engine.settings import Settings
+from crawl_engine.store.tables.run import runs, versions
 from tests.contract.store.harness import StoreHarness
 
 BOOK = DataDef(name="book", fields=(Field(name="x"),), links=(Link(selector="a"),))

@@ -7,20 +7,20 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.model.job import JobState, LeasedJob
-from engine.node.capacity import ActiveJobs, Capacity, Intake
-from engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
-from engine.node.committer import Committer
-from engine.node.ringer import Ringer
-from engine.node.seen_set import SeenSet
-from engine.node.slice import Leaser
-from engine.queue import Doorbells
-from engine.runtime.clock import store_time
-from engine.settings import Settings
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job.linked_jobs import Children
-from engine.store.tables.outcome import JobOutcome
+from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.node.capacity import ActiveJobs, Capacity, Intake
+from crawl_engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
+from crawl_engine.node.committer import Committer
+from crawl_engine.node.ringer import Ringer
+from crawl_engine.node.seen_set import SeenSet
+from crawl_engine.node.slice import Leaser
+from crawl_engine.queue import Doorbells
+from crawl_engine.runtime.clock import store_time
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job.linked_jobs import Children
+from crawl_engine.store.tables.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child
 from tests.unit.node.contexts import node_context
 

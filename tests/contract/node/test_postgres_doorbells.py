@@ -12,11 +12,11 @@ from subprocess import run
 
 import pytest
 
-from engine.errors import StorageError
-from engine.queue import Doorbells
-from engine.store.db.connector import connect_postgres
-from engine.store.db.file_header import CRAWL
-from engine.store.db.location import Location
+from crawl_engine.errors import StorageError
+from crawl_engine.queue import Doorbells
+from crawl_engine.store.db.connector import connect_postgres
+from crawl_engine.store.db.file_header import CRAWL
+from crawl_engine.store.db.location import Location
 from tests.postgres_server import PostgresServer
 
 
@@ -149,7 +149,7 @@ def test_a_poll_without_a_doorbell_writes_nothing(postgres: PostgresServer, serv
 
 
 def test_psycopg_is_imported_for_postgresql_alone() -> None:
-    program = "import engine.queue, pathlib, sys, tempfile\n" \
-        "engine.queue.Doorbells(pathlib.Path(tempfile.mkdtemp())).ring()\n" \
+    program = "import crawl_engine.queue, pathlib, sys, tempfile\n" \
+        "crawl_engine.queue.Doorbells(pathlib.Path(tempfile.mkdtemp())).ring()\n" \
         "print('psycopg' in sys.modules)"  # fmt: skip
     assert run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"

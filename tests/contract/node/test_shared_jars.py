@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator
 import pytest
 from multidict import CIMultiDict
 
-from engine.http.cookies import SessionCookies
-from engine.http.exchange import OutgoingRequest
-from engine.model.definition import Definitions, HostRule
-from engine.model.job import LeasedJob
-from engine.node.def_cache import DefCache
-from engine.node.requests.shared_jars import SharedJars
-from engine.settings import Settings
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.host.cookie_jars import CookiesChanged
-from engine.store.tables.run import runs, versions
+from crawl_engine.http.cookies import SessionCookies
+from crawl_engine.http.exchange import OutgoingRequest
+from crawl_engine.model.definition import Definitions, HostRule
+from crawl_engine.model.job import LeasedJob
+from crawl_engine.node.def_cache import DefCache
+from crawl_engine.node.requests.shared_jars import SharedJars
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.host.cookie_jars import CookiesChanged
+from crawl_engine.store.tables.run import runs, versions
 from tests.contract.store.harness import StoreHarness, traced
 from tests.unit.node.contexts import node_context
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from engine import urls
-from engine.model.file import StoredFile, number_urls
-from engine.model.job import JobKind, JobState, LeasedJob, file_key
-from engine.store.tables.job.linked_jobs import ChildJob, Children
-from engine.store.tables.outcome import Effect, JobOutcome
-from engine.store.tables.row.files import DownloadedFile
-from engine.store.tables.row.held_rows import HeldRows
+from crawl_engine import urls
+from crawl_engine.model.file import StoredFile, number_urls
+from crawl_engine.model.job import JobKind, JobState, LeasedJob, file_key
+from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children
+from crawl_engine.store.tables.outcome import Effect, JobOutcome
+from crawl_engine.store.tables.row.files import DownloadedFile
+from crawl_engine.store.tables.row.held_rows import HeldRows
 from tests.contract.store.harness import StoreHarness, sent
 
 PATHS = (("file",), ("more",))

@@ -11,33 +11,33 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine import urls
-from engine.model.definition import DataDef, Definitions, Field, definition_hash
-from engine.model.job import JobKind, JobState, LeasedJob, document_key, link_key, locator_key
-from engine.model.node import NodeState, Role
-from engine.model.run import RunState
-from engine.settings import Settings
-from engine.store.db.connector import Database, connect
-from engine.store.db.location import read_location
-from engine.store.db.postgres_schema import read_tables
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument
-from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostFailure, HostPolicy
-from engine.store.tables.job import jobs, locators, rings
-from engine.store.tables.job.jobs import NewLocator
-from engine.store.tables.job.linked_jobs import ChildJob, Children
-from engine.store.tables.outcome import AttemptStats, Effect, JobOutcome, Placement
-from engine.store.tables.row import rows as row_table
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run import events, machines, nodes, runs, supervisors, versions
-from engine.store.tables.run.events import Event
-from engine.store.transactions.commit import CommitResult, commit
-from engine.store.transactions.lease import Lease, LeaseRequest, lease, lease_sequences
-from engine.store.transactions.placement import PlacementCache
-from engine.supervise.run_context import RunContext
+from crawl_engine import urls
+from crawl_engine.model.definition import DataDef, Definitions, Field, definition_hash
+from crawl_engine.model.job import JobKind, JobState, LeasedJob, document_key, link_key, locator_key
+from crawl_engine.model.node import NodeState, Role
+from crawl_engine.model.run import RunState
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.location import read_location
+from crawl_engine.store.db.postgres_schema import read_tables
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.pages.body import Body
+from crawl_engine.store.pages.documents import NewDocument
+from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host.hosts import HostFailure, HostPolicy
+from crawl_engine.store.tables.job import jobs, locators, rings
+from crawl_engine.store.tables.job.jobs import NewLocator
+from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children
+from crawl_engine.store.tables.outcome import AttemptStats, Effect, JobOutcome, Placement
+from crawl_engine.store.tables.row import rows as row_table
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.tables.run import events, machines, nodes, runs, supervisors, versions
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions.commit import CommitResult, commit
+from crawl_engine.store.transactions.lease import Lease, LeaseRequest, lease, lease_sequences
+from crawl_engine.store.transactions.placement import PlacementCache
+from crawl_engine.supervise.run_context import RunContext
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
 DEFAULT_POLICY = HostPolicy(delay=0.0, concurrency=8, robots=False)

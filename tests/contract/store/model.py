@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from engine.errors import Fenced
-from engine.model.job import JobKind, JobState, LeasedJob, link_key, quota
-from engine.model.node import HeartbeatState, NodeState, Role
-from engine.store.db.connector import Database
-from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import Backoff, HostPolicy
-from engine.store.tables.job import jobs, rings, sequences
-from engine.store.tables.job.linked_jobs import Children
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.row.rows import NewRows, RejectedRecords
-from engine.store.tables.run import nodes, runs
-from engine.store.transactions.next_page import lease_next_page
-from engine.store.transactions.robots import RobotsResult
+from crawl_engine.errors import Fenced
+from crawl_engine.model.job import JobKind, JobState, LeasedJob, link_key, quota
+from crawl_engine.model.node import HeartbeatState, NodeState, Role
+from crawl_engine.store.db.connector import Database
+from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.job import jobs, rings, sequences
+from crawl_engine.store.tables.job.linked_jobs import Children
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.row.rows import NewRows, RejectedRecords
+from crawl_engine.store.tables.run import nodes, runs
+from crawl_engine.store.transactions.next_page import lease_next_page
+from crawl_engine.store.transactions.robots import RobotsResult
 from tests.contract.store.harness import Page, StoreHarness, again, failed, moved
 
 HOSTS = {

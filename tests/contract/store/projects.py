@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from engine.store.db.connector import connect_postgres
-from engine.store.db.location import Location
+from crawl_engine.store.db.connector import connect_postgres
+from crawl_engine.store.db.location import Location
 from tests.postgres_server import PostgresServer
 
 _SHAPE = """
@@ -43,7 +43,7 @@ class Projects:
         """Empty it for the next test; one whose tables are locked, or have changed, is not used again."""
         from psycopg import OperationalError
 
-        from engine.store.db.postgres import _connections
+        from crawl_engine.store.db.postgres import _connections
 
         idle = _connections(self._url, os.getpid())._idle
         while idle:  # a test may restart the server

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup, definition_hash
-from engine.model.job import JobState, LeasedJob
-from engine.model.link import Link
-from engine.store.read import stale_pages
-from engine.store.tables.job import extracts, sequences
-from engine.store.tables.outcome import Effect, JobOutcome
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run import runs, versions
-from engine.store.transactions.lease import Lease
-from engine.store.transactions.supersede import OldRows
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup, definition_hash
+from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.model.link import Link
+from crawl_engine.store.read import stale_pages
+from crawl_engine.store.tables.job import extracts, sequences
+from crawl_engine.store.tables.outcome import Effect, JobOutcome
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.tables.run import runs, versions
+from crawl_engine.store.transactions.lease import Lease
+from crawl_engine.store.transactions.supersede import OldRows
 from tests.contract.store.harness import StoreHarness, document
 
 NewStore = Callable[..., StoreHarness]

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.job import JobState
-from engine.model.step import ChainStep, Outcome, StepResult
-from engine.store.tables.job.results import UnitResult
-from engine.store.tables.run import runs, versions
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.job import JobState
+from crawl_engine.model.step import ChainStep, Outcome, StepResult
+from crawl_engine.store.tables.job.results import UnitResult
+from crawl_engine.store.tables.run import runs, versions
 from tests.contract.store.harness import StoreHarness
 
 DEFS = Definitions(

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from engine.errors import StorageError
-from engine.store.db.connector import connect
-from engine.store.db.file_header import SCHEMA_NUMBER
-from engine.store.db.retry_busy import DatabaseBusy, retry_busy
-from engine.store.db.schema import CRAWL, PAGES, open_databases
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.read import snapshot
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.transactions.lease import LeaseRequest, lease
+from crawl_engine.errors import StorageError
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.file_header import SCHEMA_NUMBER
+from crawl_engine.store.db.retry_busy import DatabaseBusy, retry_busy
+from crawl_engine.store.db.schema import CRAWL, PAGES, open_databases
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.read import snapshot
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.transactions.lease import LeaseRequest, lease
 from tests.contract.store.harness import Page, StoreHarness, traced
 
 PROCESSES = 4

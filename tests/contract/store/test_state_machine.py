@@ -14,16 +14,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
-from engine.errors import Fenced
-from engine.model.node import Role
-from engine.store.db.connector import Database, DatabaseBusy, connect
-from engine.store.db.location import read_location
-from engine.store.db.postgres import PostgresDatabase
-from engine.store.db.schema import CRAWL
-from engine.store.tables.job import jobs, rings, sequences
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run import runs
-from engine.store.transactions.lease import Lease, lease
+from crawl_engine.errors import Fenced
+from crawl_engine.model.node import Role
+from crawl_engine.store.db.connector import Database, DatabaseBusy, connect
+from crawl_engine.store.db.location import read_location
+from crawl_engine.store.db.postgres import PostgresDatabase
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.job import jobs, rings, sequences
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run import runs
+from crawl_engine.store.transactions.lease import Lease, lease
 from tests.contract.store.harness import Page
 from tests.contract.store.model import HOSTS, Model
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.store.tables.job.linked_jobs import Children
+from crawl_engine.store.tables.job.linked_jobs import Children
 from tests.contract.store.harness import Page, StoreHarness, again, child, unwritable
 
 NewStore = Callable[..., StoreHarness]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from engine.judge.trouble import RunJudge
-from engine.model.run import Alarm
-from engine.store.read.situation import HostWork, Situation
-from engine.store.tables.run import runs
-from engine.supervise.analysis.alarm_keeper import AlarmKeeper
+from crawl_engine.judge.trouble import RunJudge
+from crawl_engine.model.run import Alarm
+from crawl_engine.store.read.situation import HostWork, Situation
+from crawl_engine.store.tables.run import runs
+from crawl_engine.supervise.analysis.alarm_keeper import AlarmKeeper
 from tests.contract.store.harness import StoreHarness
 
 RESTING, EMPTY = Alarm("host-resting", "a:80 rests 9 s", host="a:80"), Alarm("empty-field", "x", field="price")

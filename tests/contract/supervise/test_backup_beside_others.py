@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from engine.store.db.connector import Database, connect
-from engine.store.db.schema import CRAWL, PAGES
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.tables.run import deleted_runs, runs
-from engine.store.transactions import delete_run
-from engine.supervise.backup import back_up
-from engine.supervise.retention.deletion import delete_left
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.schema import CRAWL, PAGES
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.tables.run import deleted_runs, runs
+from crawl_engine.store.transactions import delete_run
+from crawl_engine.supervise.backup import back_up
+from crawl_engine.supervise.retention.deletion import delete_left
 from tests.contract.console.test_delete_runs import crawl
 
 

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.model.node import NodeRange
-from engine.processes.spawner import Spawner
-from engine.settings import Settings
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.tables.run import runs, supervisors
-from engine.store.transactions.retry import retry_message
-from engine.supervise.commands import COMMAND_NAMES, CommandHandlers
-from engine.supervise.nodes.appender_process import AppenderProcess
-from engine.supervise.nodes.node_pool import NodePool
-from engine.supervise.reload.defs_sync import DefsSync
-from engine.supervise.reload.stale_page_scan import ReextractionPlanner
-from engine.supervise.run_context import RunContext
-from engine.supervise.stages import ExitReason
+from crawl_engine.model.node import NodeRange
+from crawl_engine.processes.spawner import Spawner
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.tables.run import runs, supervisors
+from crawl_engine.store.transactions.retry import retry_message
+from crawl_engine.supervise.commands import COMMAND_NAMES, CommandHandlers
+from crawl_engine.supervise.nodes.appender_process import AppenderProcess
+from crawl_engine.supervise.nodes.node_pool import NodePool
+from crawl_engine.supervise.reload.defs_sync import DefsSync
+from crawl_engine.supervise.reload.stale_page_scan import ReextractionPlanner
+from crawl_engine.supervise.run_context import RunContext
+from crawl_engine.supervise.stages import ExitReason
 
 
 class ScaledPool(NodePool):

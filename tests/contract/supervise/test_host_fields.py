@@ -3,15 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.model.definition import Task, TaskGroup
-from engine.model.record import RecordCounts
-from engine.store.read import host_rows
-from engine.store.read.data_warnings import find_warnings
-from engine.store.tables.row import health
-from engine.store.tables.row.health import PageCounts
-from engine.store.tables.run import runs, versions
-from engine.supervise.analysis import health_watch
-from engine.supervise.analysis.health_watch import HealthWatch
+from crawl_engine.model.definition import Task, TaskGroup
+from crawl_engine.model.record import RecordCounts
+from crawl_engine.store.read import host_rows
+from crawl_engine.store.read.data_warnings import find_warnings
+from crawl_engine.store.tables.row import health
+from crawl_engine.store.tables.row.health import PageCounts
+from crawl_engine.store.tables.run import runs, versions
+from crawl_engine.supervise.analysis import health_watch
+from crawl_engine.supervise.analysis.health_watch import HealthWatch
 from tests.contract.store.harness import DEFS, StoreHarness
 
 

@@ -3,11 +3,11 @@
 import orjson
 import pytest
 
-from engine.model.host import bucket_of
-from engine.store.tables.host import host_speeds
-from engine.store.tables.host.host_speeds import HostTraffic
-from engine.supervise.analysis import host_watch
-from engine.supervise.analysis.host_watch import HostWatch
+from crawl_engine.model.host import bucket_of
+from crawl_engine.store.tables.host import host_speeds
+from crawl_engine.store.tables.host.host_speeds import HostTraffic
+from crawl_engine.supervise.analysis import host_watch
+from crawl_engine.supervise.analysis.host_watch import HostWatch
 from tests.contract.store.harness import StoreHarness
 
 

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from engine.model.node import NodeRange, Role
-from engine.processes.child import Child
-from engine.runtime.beat_file import Beat, BeatWriter, NodeBrowsers
-from engine.supervise.nodes import elastic_nodes, node_pool
-from engine.supervise.nodes.node_pool import NodePool
+from crawl_engine.model.node import NodeRange, Role
+from crawl_engine.processes.child import Child
+from crawl_engine.runtime.beat_file import Beat, BeatWriter, NodeBrowsers
+from crawl_engine.supervise.nodes import elastic_nodes, node_pool
+from crawl_engine.supervise.nodes.node_pool import NodePool
 from tests.contract.store.harness import StoreHarness
 
 

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from engine.settings import Settings
-from engine.store.db.connector import connect
-from engine.store.tables.run import runs
-from engine.supervise.seeding import posted_seeds
-from engine.supervise.seeding.posted_seeds import SeedPoster
-from engine.supervise.wal_guard import WalGuard
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.tables.run import runs
+from crawl_engine.supervise.seeding import posted_seeds
+from crawl_engine.supervise.seeding.posted_seeds import SeedPoster
+from crawl_engine.supervise.wal_guard import WalGuard
 from tests.contract.store.harness import StoreHarness
 from tests.contract.store.step_reports import publish_steps
 

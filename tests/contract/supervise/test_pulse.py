@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from engine import __version__
-from engine.errors import StorageError
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.run import machines, supervisors
-from engine.supervise.machines import pulse as pulse_module
-from engine.supervise.machines.pulse import Pulse
+from crawl_engine import __version__
+from crawl_engine.errors import StorageError
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.run import machines, supervisors
+from crawl_engine.supervise.machines import pulse as pulse_module
+from crawl_engine.supervise.machines.pulse import Pulse
 from tests.contract.store.harness import StoreHarness
 
 

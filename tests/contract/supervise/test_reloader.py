@@ -6,15 +6,15 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from engine.defs.watcher import DefsWatcher, LoadResult
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.fingerprint import PreparedDefs
-from engine.store.db.connector import DatabaseBusy, connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.run import events, versions
-from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
-from engine.supervise.checkpoints.tracker import CheckpointTracker
-from engine.supervise.reload.reloader import Reloader
+from crawl_engine.defs.watcher import DefsWatcher, LoadResult
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.fingerprint import PreparedDefs
+from crawl_engine.store.db.connector import DatabaseBusy, connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.run import events, versions
+from crawl_engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
+from crawl_engine.supervise.checkpoints.tracker import CheckpointTracker
+from crawl_engine.supervise.reload.reloader import Reloader
 from tests.contract.store.harness import DEFS, StoreHarness
 
 GROUP = TaskGroup(name="g", tasks=(Task(name="t", data_def="book"),))

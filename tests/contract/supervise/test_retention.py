@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from engine.model.run import Limits, RunState
-from engine.store.db.connector import Database, connect
-from engine.store.db.schema import CRAWL
-from engine.store.read.history import PastRun, list_runs
-from engine.store.tables.run import deleted_runs, events, runs
-from engine.store.tables.run.events import Event
-from engine.store.transactions import delete_run
-from engine.supervise.disk_guard import DiskGuard
-from engine.supervise.retention import choice, keeper
-from engine.supervise.retention.choice import measure_bytes
-from engine.supervise.retention.data_limit import DataLimit
-from engine.supervise.retention.keeper import Retention
+from crawl_engine.model.run import Limits, RunState
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.read.history import PastRun, list_runs
+from crawl_engine.store.tables.run import deleted_runs, events, runs
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions import delete_run
+from crawl_engine.supervise.disk_guard import DiskGuard
+from crawl_engine.supervise.retention import choice, keeper
+from crawl_engine.supervise.retention.choice import measure_bytes
+from crawl_engine.supervise.retention.data_limit import DataLimit
+from crawl_engine.supervise.retention.keeper import Retention
 from tests.contract.console.test_delete_runs import crawl
 from tests.contract.store.harness import StoreHarness
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.connector import connect
-from engine.store.db.sqlite import SqliteDatabase
-from engine.supervise import wal_guard
-from engine.supervise.wal_guard import WalGuard
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.supervise import wal_guard
+from crawl_engine.supervise.wal_guard import WalGuard
 from tests.process.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.sqlite

@@ -3,14 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.model.definition import DataDef, Field, Task, TaskGroup
-from engine.model.record import PageWarning, RecordCounts
-from engine.store.read.data_warnings import DataWarning, find_warnings, store_found
-from engine.store.tables.outcome import Effect
-from engine.store.tables.row import health
-from engine.store.tables.row.health import NewWarnings, PageCounts
-from engine.store.tables.run import events, runs, versions
-from engine.supervise.analysis.run_stats import WarningLog
+from crawl_engine.model.definition import DataDef, Field, Task, TaskGroup
+from crawl_engine.model.record import PageWarning, RecordCounts
+from crawl_engine.store.read.data_warnings import DataWarning, find_warnings, store_found
+from crawl_engine.store.tables.outcome import Effect
+from crawl_engine.store.tables.row import health
+from crawl_engine.store.tables.row.health import NewWarnings, PageCounts
+from crawl_engine.store.tables.run import events, runs, versions
+from crawl_engine.supervise.analysis.run_stats import WarningLog
 from tests.contract.store.harness import DEFS, StoreHarness
 
 

@@ -9,9 +9,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.browser import browsers
-from engine.browser.browsers import BrowserPool, BrowserUnavailable, PageClaim
-from engine.settings import Settings
+from crawl_engine.browser import browsers
+from crawl_engine.browser.browsers import BrowserPool, BrowserUnavailable, PageClaim
+from crawl_engine.settings import Settings
 
 pytestmark = pytest.mark.asyncio
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.browser import find
-from engine.defs.loader import load
-from engine.errors import UsageError
-from engine.runtime.extras import has_extra
-from engine.settings import Settings
+from crawl_engine.browser import find
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import UsageError
+from crawl_engine.runtime.extras import has_extra
+from crawl_engine.settings import Settings
 
 
 @pytest.fixture

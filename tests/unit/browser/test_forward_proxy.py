@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.browser.far_ends import HEAD_BYTES, HostAccess
-from engine.browser.proxy import ForwardProxy, ProxyPass
-from engine.http.transports.guard import Resolvers
+from crawl_engine.browser.far_ends import HEAD_BYTES, HostAccess
+from crawl_engine.browser.proxy import ForwardProxy, ProxyPass
+from crawl_engine.http.transports.guard import Resolvers
 
 pytestmark = pytest.mark.asyncio
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -2,10 +2,10 @@
 
 from multidict import CIMultiDict
 
-from engine.browser.messages import BrowserCookie
-from engine.browser.page_cookies import list_changes, list_cookies
-from engine.http.cookies import SessionCookies
-from engine.http.exchange import OutgoingRequest, RequestTerms
+from crawl_engine.browser.messages import BrowserCookie
+from crawl_engine.browser.page_cookies import list_changes, list_cookies
+from crawl_engine.http.cookies import SessionCookies
+from crawl_engine.http.exchange import OutgoingRequest, RequestTerms
 
 
 def ask(url: str, cookie: str = "") -> OutgoingRequest:

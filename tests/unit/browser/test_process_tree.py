@@ -8,7 +8,7 @@ import pytest
 
 _CHILD = """
 import subprocess, sys
-from engine.browser.process_tree import start_guard
+from crawl_engine.browser.process_tree import start_guard
 start_guard(sys.argv[1], 10**12)
 for folder in (sys.argv[1], sys.argv[1] + "/cache"):
     print(subprocess.Popen(["sleep", "60"], cwd=folder, start_new_session=True, stdout=subprocess.DEVNULL).pid)

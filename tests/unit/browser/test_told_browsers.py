@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from console.format import describe_browsers
-from engine.browser.browsers import BrowserProcess
-from engine.processes.orders import Ended
-from engine.runtime.beat_file import BrowserState, NodeBrowsers
+from crawl_console.format import describe_browsers
+from crawl_engine.browser.browsers import BrowserProcess
+from crawl_engine.processes.orders import Ended
+from crawl_engine.runtime.beat_file import BrowserState, NodeBrowsers
 
 KILLED = Ended(1, 9, 0)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from engine.browser.visit_clock import VisitClock
+from crawl_engine.browser.visit_clock import VisitClock
 
 pytestmark = pytest.mark.asyncio
 

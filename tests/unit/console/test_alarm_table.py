@@ -1,8 +1,8 @@
 """The history below the current alarms: an alarm stands once, and so does a warning that came again."""
 
-from console.words.alarm_table import without_current
-from engine.model.run import Alarm
-from engine.store.tables.run.events import Event
+from crawl_console.words.alarm_table import without_current
+from crawl_engine.model.run import Alarm
+from crawl_engine.store.tables.run.events import Event
 
 
 def test_the_history_has_no_current_alarm_and_each_warning_once() -> None:

@@ -8,8 +8,8 @@ import orjson
 import pytest
 from msgspec.structs import fields
 
-from console.cli.main import main
-from engine.settings import Settings, resolve_settings
+from crawl_console.cli.main import main
+from crawl_engine.settings import Settings, resolve_settings
 
 TOML = """\
 delay = 0.5

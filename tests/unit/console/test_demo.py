@@ -15,17 +15,17 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from console.cli.commands.work.demo import demo_defs
-from console.demo.front import CLICKS, PER_CLICK, PLAIN_WINDOW, Front, front_urls
-from console.demo.server import serve_shop
-from console.demo.site import CATEGORIES, MOVED, UNPRICED, Shop, expected_results, product
-from engine import urls
-from engine.defs.loader import load
-from engine.extract.page.context import Context
-from engine.extract.page.page import Page
-from engine.extract.records import RecordExtractor
-from engine.http.decode import decode
-from engine.robots.rules import RobotsRules
+from crawl_console.cli.commands.work.demo import demo_defs
+from crawl_console.demo.front import CLICKS, PER_CLICK, PLAIN_WINDOW, Front, front_urls
+from crawl_console.demo.server import serve_shop
+from crawl_console.demo.site import CATEGORIES, MOVED, UNPRICED, Shop, expected_results, product
+from crawl_engine import urls
+from crawl_engine.defs.loader import load
+from crawl_engine.extract.page.context import Context
+from crawl_engine.extract.page.page import Page
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.http.decode import decode
+from crawl_engine.robots.rules import RobotsRules
 from tests.process.stopwatch import Stopwatch
 
 ORIGIN = "http://127.0.0.1:8080"
@@ -264,7 +264,7 @@ def test_a_client_that_disconnects_leaves_no_traceback(capfd):
 
 def test_the_server_ends_when_its_parent_is_killed():
     code = (
-        "import time\nfrom console.demo.server import serve_shop\n"
+        "import time\nfrom crawl_console.demo.server import serve_shop\n"
         "with serve_shop(pages=5) as address:\n print(address, flush=True)\n time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=Path.cwd())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.main import main
+from crawl_console.cli.main import main
 
 
 def invoke(*words: str) -> int:

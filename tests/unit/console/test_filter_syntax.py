@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.filter_syntax import SearchPattern, TextSearch, event_filter, job_filter, parse, parse_events
-from engine.errors import UsageError
-from engine.store.db.filter import Comparison, GlobFilter, JobFilter
+from crawl_console.filter_syntax import SearchPattern, TextSearch, event_filter, job_filter, parse, parse_events
+from crawl_engine.errors import UsageError
+from crawl_engine.store.db.filter import Comparison, GlobFilter, JobFilter
 
 
 def test_every_kind_of_term() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from console.cli.commands.work.demo import demo_defs
-from console.cli.main import main
+from crawl_console.cli.commands.work.demo import demo_defs
+from crawl_console.cli.main import main
 
 Output = Callable[..., tuple[int, str, str]]
 

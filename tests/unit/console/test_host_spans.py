@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from console.words.host_spans import bad_span, count_span, latency_trend, next_span, state_span
-from engine.model.host import HostState
+from crawl_console.words.host_spans import bad_span, count_span, latency_trend, next_span, state_span
+from crawl_engine.model.host import HostState
 from tests.console.builders import host
 
 

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import fields
 
-from console.cli.commands.defs.init import create_project
-from console.cli.main import crawl_console, main
-from engine.defs.language.schema import build_json_schema
-from engine.defs.loader import load
-from engine.errors import UsageError
-from engine.settings import Settings
-from engine.settings import load_settings as load_settings
+from crawl_console.cli.commands.defs.init import create_project
+from crawl_console.cli.main import crawl_console, main
+from crawl_engine.defs.language.schema import build_json_schema
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import UsageError
+from crawl_engine.settings import Settings
+from crawl_engine.settings import load_settings as load_settings
 
 
 def test_a_new_project_can_be_used_as_it_is(tmp_path: Path) -> None:

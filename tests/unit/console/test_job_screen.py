@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.format import mask_header
+from crawl_console.format import mask_header
 
 
 @pytest.mark.parametrize(

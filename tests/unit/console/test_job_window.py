@@ -2,9 +2,9 @@
 
 import pytest
 
-from console.filter_syntax import parse
-from console.tui.state.job_window import JobWindow, WindowPage
-from engine.store.read.browse import Cursor, JobLine, Listing
+from crawl_console.filter_syntax import parse
+from crawl_console.tui.state.job_window import JobWindow, WindowPage
+from crawl_engine.store.read.browse import Cursor, JobLine, Listing
 from tests.console.builders import line
 
 
@@ -84,7 +84,7 @@ def test_a_query_that_was_held_up_is_asked_again_soon(
 ) -> None:
     """A console that was stopped for a minute while it read kept jobs that had left the filter for a quarter hour."""
     now = 1_000.0
-    monkeypatch.setattr("console.tui.state.job_window.time.monotonic", lambda: now)
+    monkeypatch.setattr("crawl_console.tui.state.job_window.time.monotonic", lambda: now)
     made = window("state:ready", READY[:80], READY[0])
     made.apply(WindowPage(0, tuple(READY[:80]), READY[79].cursor, took, made.generation))
     now += rests - 0.01

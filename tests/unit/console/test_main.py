@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 import pytest
 
-from console.cli.commands import COMMANDS, EXAMPLES
-from console.cli.main import crawl_console, main
-from engine.other_names import COMMANDS as COMMAND_NAMES
-from engine.other_names import OPTIONS as OPTION_NAMES
-from engine.other_names import SETTINGS as SETTING_NAMES
-from engine.settings import Settings
+from crawl_console.cli.commands import COMMANDS, EXAMPLES
+from crawl_console.cli.main import crawl_console, main
+from crawl_engine.other_names import COMMANDS as COMMAND_NAMES
+from crawl_engine.other_names import OPTIONS as OPTION_NAMES
+from crawl_engine.other_names import SETTINGS as SETTING_NAMES
+from crawl_engine.settings import Settings
 
 CONTEXT = click.Context(crawl_console)
 WEB = ("jinja2", "prometheus_client", "starlette", "uvicorn")
@@ -40,7 +40,7 @@ def imported(code: str) -> set[str]:
 
 
 def invoke(*arguments: str) -> str:
-    return f"from console.cli.main import main\ntry:\n main({list(arguments)})\nexcept SystemExit: pass"
+    return f"from crawl_console.cli.main import main\ntry:\n main({list(arguments)})\nexcept SystemExit: pass"
 
 
 def command_of(name: str) -> click.Command:
@@ -51,12 +51,12 @@ def command_of(name: str) -> click.Command:
 
 def test_no_process_of_a_crawl_imports_the_web_server() -> None:
     modules = imported(
-        "import importlib, console.cli.headless, engine.supervise.build\n"
-        "from engine.supervise.nodes import PROCESSES\n"
+        "import importlib, crawl_console.cli.headless, crawl_engine.supervise.build\n"
+        "from crawl_engine.supervise.nodes import PROCESSES\n"
         "for process in PROCESSES: importlib.import_module(process.partition(':')[0])"
     )
-    assert "engine.node.process" in modules
-    assert {name for name in modules if name.startswith((*WEB, "console.web"))} == set()
+    assert "crawl_engine.node.process" in modules
+    assert {name for name in modules if name.startswith((*WEB, "crawl_console.web"))} == set()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -172,7 +172,7 @@ def test_names_of_other_crawlers_lead_to_names_that_exist() -> None:
 @pytest.mark.parametrize("flag", ["--help", "--version"])
 def test_help_and_version_import_no_command(flag: str) -> None:
     modules = imported(invoke(flag))
-    assert not [name for name in modules if name.startswith(("console.cli.commands.", "engine.store"))]
+    assert not [name for name in modules if name.startswith(("crawl_console.cli.commands.", "crawl_engine.store"))]
     assert not modules & set(HEAVY)
 
 
@@ -180,8 +180,8 @@ def test_completion_costs_a_start_nothing_and_imports_no_command() -> None:
     assert "click.shell_completion" not in imported(invoke("jobs", "--help"))
     environment = {"_CRAWL_CONSOLE_COMPLETE": "bash_complete", "COMP_WORDS": "crawl-console j", "COMP_CWORD": "1"}
     modules = imported(f"import os\nos.environ.update({environment})\n{invoke()}")
-    assert "console.cli.completion" in modules
-    assert not [name for name in modules if name.startswith(("console.cli.commands.", "engine.store"))]
+    assert "crawl_console.cli.completion" in modules
+    assert not [name for name in modules if name.startswith(("crawl_console.cli.commands.", "crawl_engine.store"))]
 
 
 def test_help_lists_every_command_with_its_summary() -> None:
@@ -192,20 +192,20 @@ def test_help_lists_every_command_with_its_summary() -> None:
 
 def test_a_command_is_imported_alone_and_lightly() -> None:
     modules = imported(invoke("jobs", "--help"))
-    assert sorted(name for name in modules if name.startswith("console.cli.commands.")) == [
-        "console.cli.commands.work",
-        "console.cli.commands.work.jobs",
+    assert sorted(name for name in modules if name.startswith("crawl_console.cli.commands.")) == [
+        "crawl_console.cli.commands.work",
+        "crawl_console.cli.commands.work.jobs",
     ]
     assert not modules & set(HEAVY)
 
 
 def test_the_modules_of_commands_import_nothing_heavy() -> None:
-    modules = {f"console.cli.commands.{place.partition(':')[0]}" for place, _ in COMMANDS.values()}
+    modules = {f"crawl_console.cli.commands.{place.partition(':')[0]}" for place, _ in COMMANDS.values()}
     assert not imported(f"import {', '.join(sorted(modules))}") & set(HEAVY)
 
 
 def test_the_version_alone_takes_no_import_of_click(capfd: pytest.CaptureFixture[str]) -> None:
-    code = "import sys; sys.argv[1:] = ['--version']; from console.__main__ import main; main()"
+    code = "import sys; sys.argv[1:] = ['--version']; from crawl_console.__main__ import main; main()"
     code += "; assert 'click' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     printed = capfd.readouterr().out
@@ -218,7 +218,11 @@ def test_the_version_alone_takes_no_import_of_click(capfd: pytest.CaptureFixture
 def test_a_version_that_cannot_be_written_is_an_error() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "console", "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, "-m", "crawl_console", "--version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     assert (done.returncode, done.stderr.splitlines()[0]) == (3, "error: No space left on device")
 

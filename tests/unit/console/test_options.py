@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 import pytest
 
-from console.cli.main import main
-from console.cli.options import FilePath, Number, hide_passwords, without_option
-from engine.errors import UsageError
-from engine.store.db import data_dir
+from crawl_console.cli.main import main
+from crawl_console.cli.options import FilePath, Number, hide_passwords, without_option
+from crawl_engine.errors import UsageError
+from crawl_engine.store.db import data_dir
 
 SECRET = "http://us:canary@h/"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from console.format import braille_plot, filled_plot, progress_bar, scale, trend
-from console.terminal import to_ascii
+from crawl_console.format import braille_plot, filled_plot, progress_bar, scale, trend
+from crawl_console.terminal import to_ascii
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.main import main
+from crawl_console.cli.main import main
 
 DEFS = """\
 steps:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.arguments import UNSET, parse_argument, require_used
-from engine.defs.loader import load
-from engine.errors import DefsError, UsageError
-from engine.model.definition import Definitions
+from crawl_engine.defs.arguments import UNSET, parse_argument, require_used
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError, UsageError
+from crawl_engine.model.definition import Definitions
 
 DEFS = """
 baseUrl: "%{arg.site}"

@@ -6,9 +6,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.definition import Definitions
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.definition import Definitions
 
 GOOD = (Path(__file__).resolve().parents[2] / "data" / "shop" / "shop.yml").read_bytes()
 FRAGMENTS = [

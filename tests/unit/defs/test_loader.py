@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.language.schema import build_json_schema
-from engine.defs.loader import load
-from engine.errors import DefsError, Problem
-from engine.model.definition import Definitions, definition_hash
-from engine.model.host import DelayRange
-from engine.model.output_type import AppenderDef
-from engine.model.stored_form import SourcePosition
+from crawl_engine.defs.language.schema import build_json_schema
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError, Problem
+from crawl_engine.model.definition import Definitions, definition_hash
+from crawl_engine.model.host import DelayRange
+from crawl_engine.model.output_type import AppenderDef
+from crawl_engine.model.stored_form import SourcePosition
 
 SHOP = Path(__file__).resolve().parents[2] / "data" / "shop"
 
@@ -342,7 +342,7 @@ def test_the_schema_contains_the_implemented_keys_only() -> None:
 def test_loading_is_fast_and_imports_only_what_it_needs(tmp_path: Path) -> None:
     defs = write_defs(tmp_path, a=small(field="value: x"))
     code = (
-        "import sys; from pathlib import Path; from engine.defs.loader import load; "
+        "import sys; from pathlib import Path; from crawl_engine.defs.loader import load; "
         f"load(Path({str(defs)!r})); "
         "print([m for m in ('lxml', 'jmespath', 'selectolax', 'isoduration', 'sqlite3') if m in sys.modules])"
     )

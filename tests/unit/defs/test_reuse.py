@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.definition import Task
-from engine.model.locator import Recrawl
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.definition import Task
+from crawl_engine.model.locator import Recrawl
 from tests.unit.defs.language.test_strictness import load_problems, marked, write_defs
 
 DEFS = """\

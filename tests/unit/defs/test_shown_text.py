@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.defs.shown_text import shown_lines
+from crawl_engine.defs.shown_text import shown_lines
 
 DEFS = """\
 # the password is KNRYbasic

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.defs.url_patterns import MAX_URLS, count, expand
-from engine.errors import UsageError
+from crawl_engine.defs.url_patterns import MAX_URLS, count, expand
+from crawl_engine.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import LoadedDefs, load
-from engine.defs.watcher import DefsWatcher, LoadResult, fingerprint_files, iterate_saves
-from engine.errors import DefsError
-from engine.model.fingerprint import PreparedDefs
+from crawl_engine.defs.loader import LoadedDefs, load
+from crawl_engine.defs.watcher import DefsWatcher, LoadResult, fingerprint_files, iterate_saves
+from crawl_engine.errors import DefsError
+from crawl_engine.model.fingerprint import PreparedDefs
 
 GOOD = """\
 locatorGroups: {{g: {{locators: [{{url: "http://a.example/{n}"}}]}}}}

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from engine.extract.page.context import Context
-from engine.extract.page.page import Page, PageKind
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.job import link_key
-from engine.model.record import ExtractedLink, Extraction
+from crawl_engine.extract.page.context import Context
+from crawl_engine.extract.page.page import Page, PageKind
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.job import link_key
+from crawl_engine.model.record import ExtractedLink, Extraction
 
 URL = "https://shop.example/catalogue/page-1.html"
 CONTEXT = Context(

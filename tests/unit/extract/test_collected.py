@@ -3,11 +3,11 @@
 from itertools import pairwise
 from typing import Any
 
-from engine.extract.documents.page_states import find_difference, write_states
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FilterRule, Link
-from engine.model.record import Extraction
-from engine.node.extraction.page_extraction import parse_page
+from crawl_engine.extract.documents.page_states import find_difference, write_states
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field, FilterRule, Link
+from crawl_engine.model.record import Extraction
+from crawl_engine.node.extraction.page_extraction import parse_page
 from tests.unit.extract.pages import CONTEXT, URL
 
 FIELDS = (Field(name="id", selector="b"), Field(name="price", selector="i", type="decimal", required=True))

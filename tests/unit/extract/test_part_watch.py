@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from engine.extract.page.page import PageKind
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FilterRule
-from engine.model.link import Link, NextPage, RequestTemplate
-from engine.model.record import MISS, REFUSED, SLIP, WORKED
-from engine.node.extraction.page_extraction import apply_data_defs
+from crawl_engine.extract.page.page import PageKind
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field, FilterRule
+from crawl_engine.model.link import Link, NextPage, RequestTemplate
+from crawl_engine.model.record import MISS, REFUSED, SLIP, WORKED
+from crawl_engine.node.extraction.page_extraction import apply_data_defs
 from tests.unit.extract.pages import CONTEXT, page
 
 LIST = (

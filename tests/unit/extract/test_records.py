@@ -7,14 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.extract.page import budget
-from engine.extract.page.page import PageTooCostly
-from engine.extract.page.patterns import OutOfTime
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FilterRule
-from engine.model.link import Link
-from engine.model.record import RecordCounts, to_text
-from engine.model.stored_form import SourcePosition
+from crawl_engine.extract.page import budget
+from crawl_engine.extract.page.page import PageTooCostly
+from crawl_engine.extract.page.patterns import OutOfTime
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field, FilterRule
+from crawl_engine.model.link import Link
+from crawl_engine.model.record import RecordCounts, to_text
+from crawl_engine.model.stored_form import SourcePosition
 from tests.process.stopwatch import Stopwatch
 from tests.unit.extract.pages import CONTEXT, extract, link_to, page
 

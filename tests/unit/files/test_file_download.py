@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.files.file_download import FileDownload, FileLimits
-from engine.files.file_part import FilePart
-from engine.http.deadline import Deadlines
-from engine.http.errors import FetchFailed, NoRoom
-from engine.runtime.file_folder import FileFolder
+from crawl_engine.files.file_download import FileDownload, FileLimits
+from crawl_engine.files.file_part import FilePart
+from crawl_engine.http.deadline import Deadlines
+from crawl_engine.http.errors import FetchFailed, NoRoom
+from crawl_engine.runtime.file_folder import FileFolder
 
 URL = "http://a/x.pdf"
 PDF = {"content-type": "application/pdf"}
@@ -120,7 +120,7 @@ def test_the_disk_is_asked_before_and_while_a_file_is_written(
     download: Download, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = 10_000
-    monkeypatch.setattr("engine.files.file_download.free_bytes", lambda _: free)
+    monkeypatch.setattr("crawl_engine.files.file_download.free_bytes", lambda _: free)
     download.limits = replace(download.limits, min_free=8_000, max_file=100_000_000)
     reason = download.fails({"content-length": "3000"}, b"x" * 3000)
     assert reason == "no room on the disk for 0.0 MB: 0.0 MB free, min_free is 0.0 MB (retry)"

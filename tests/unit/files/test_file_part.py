@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.file_part import FilePart, PartInUse, PartNote
-from engine.model.file import StoredFile
-from engine.runtime.file_folder import FileFolder, remove_dead_parts
+from crawl_engine.files.file_part import FilePart, PartInUse, PartNote
+from crawl_engine.model.file import StoredFile
+from crawl_engine.runtime.file_folder import FileFolder, remove_dead_parts
 
 NOTE = PartNote("url", '"v"', 10)
 

@@ -2,7 +2,13 @@
 
 import pytest
 
-from engine.files.file_download import ContentRange, declared_length, find_validator, may_continue, parse_content_range
+from crawl_engine.files.file_download import (
+    ContentRange,
+    declared_length,
+    find_validator,
+    may_continue,
+    parse_content_range,
+)
 
 DATE = "Mon, 23 Nov 2026 12:00:00 GMT"
 

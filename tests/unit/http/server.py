@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.http.client import Fetcher
-from engine.http.response import FetchResponse
-from engine.model.job import Request
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.job import Request
 
 
 class LoopbackFetcher(Fetcher):

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import urls
-from engine.http import address_guard
-from engine.http.address_guard import GuardedAddress, guarded_category, literal_address, open_guarded_socket
-from engine.http.client import Fetcher
-from engine.http.errors import AddressRefused, FetchFailed
-from engine.model.job import Request
+from crawl_engine import urls
+from crawl_engine.http import address_guard
+from crawl_engine.http.address_guard import GuardedAddress, guarded_category, literal_address, open_guarded_socket
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.errors import AddressRefused, FetchFailed
+from crawl_engine.model.job import Request
 from tests.unit.http.server import Site, serving
 
 GET = Request()
@@ -219,7 +219,7 @@ def test_a_name_that_changes_its_address_is_judged_at_every_connection(connectio
 
 
 def test_the_socket_is_guarded_even_if_the_resolver_is_not(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
-    monkeypatch.setattr("engine.http.transports.guard.GuardedResolver", lambda resolver: resolver)
+    monkeypatch.setattr("crawl_engine.http.transports.guard.GuardedResolver", lambda resolver: resolver)
     resolver = Resolver({"sly.example": ["127.0.0.1"], "two.example": ["127.0.0.1", "10.0.0.1"]})
     for name in ("sly", "two"):
         (refused,) = asyncio.run(_fetch(resolver, (f"http://{name}.example:{site.port}/", False)))

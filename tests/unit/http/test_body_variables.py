@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.defs.builders.bodies import encode_body
-from engine.defs.language.keys import LocatorTerm
-from engine.http.request import build_request
-from engine.model.job import Request
+from crawl_engine.defs.builders.bodies import encode_body
+from crawl_engine.defs.language.keys import LocatorTerm
+from crawl_engine.http.request import build_request
+from crawl_engine.model.job import Request
 
 VALUES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.http.byte_budget import FREE_BYTES, BodyShare, ByteBudget
-from engine.http.errors import FetchFailed, NoRoom
-from engine.model.job import Request
+from crawl_engine.http.byte_budget import FREE_BYTES, BodyShare, ByteBudget
+from crawl_engine.http.errors import FetchFailed, NoRoom
+from crawl_engine.model.job import Request
 from tests.unit.http.server import Exchange, LoopbackFetcher, Site, serving
 
 LARGEST = 1_000_000

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.http.challenge import find_challenge
-from engine.http.response import FetchResponse
-from engine.model.definition import HostRule
+from crawl_engine.http.challenge import find_challenge
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.definition import HostRule
 
 TEXTS = (
     b"window._cf_chl_opt",

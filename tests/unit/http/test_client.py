@@ -11,10 +11,10 @@ import brotli
 import pytest
 import zstandard
 
-from engine.http.errors import FetchFailed
-from engine.http.request import HostPart
-from engine.http.response import FetchResponse
-from engine.model.job import Request
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.request import HostPart
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.job import Request
 from tests.unit.http.server import Exchange, LoopbackFetcher, Site, serving
 
 GET = Request()

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from engine.http.cookies import SessionCookies, SiteCookies, _SitePolicy
-from engine.http.exchange import OutgoingRequest
+from crawl_engine.http.cookies import SessionCookies, SiteCookies, _SitePolicy
+from crawl_engine.http.exchange import OutgoingRequest
 
 HOSTS = ["https://shop.example", "http://shop.example", "https://a.shop.example", "https://shop.example:8443"]
 PATHS = ["/", "/x", "/dir/", "/dir/page", "/dir/sub/page?q=/a/b", "/d%C3%BCr/page", "/a|b/c"]
@@ -143,7 +143,7 @@ def test_a_jar_that_is_very_large_is_shared_in_part() -> None:
 
 
 def test_cookies_that_nodes_share_are_not_dropped_for_those_of_other_sites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.http.cookies._MAX_SITES", 3)
+    monkeypatch.setattr("crawl_engine.http.cookies._MAX_SITES", 3)
     cookies = SessionCookies()
     for name in ("member", *(f"s{n}" for n in range(9))):
         cookies.extract_cookies(request(f"https://{name}.example/"), ["sid=1"])

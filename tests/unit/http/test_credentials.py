@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.http.redirects import build_redirect_request
-from engine.http.request import host_part, may_carry_credentials
-from engine.http.response import FetchResponse, redact_headers
-from engine.model.definition import Definitions, HostRule
-from engine.model.job import Request
-from engine.model.locator import Locator, LocatorGroup
-from engine.robots.host_policy import find_plain_hosts
+from crawl_engine.http.redirects import build_redirect_request
+from crawl_engine.http.request import host_part, may_carry_credentials
+from crawl_engine.http.response import FetchResponse, redact_headers
+from crawl_engine.model.definition import Definitions, HostRule
+from crawl_engine.model.job import Request
+from crawl_engine.model.locator import Locator, LocatorGroup
+from crawl_engine.robots.host_policy import find_plain_hosts
 from tests.unit.http.server import LoopbackFetcher, Site, serving
 
 SHOP = HostRule(name="shop.example", headers={"Authorization": "x", "Accept-Language": "de"}, cookies={"c": "1"})

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from engine.http.deadline import Deadline, Deadlines
+from crawl_engine.http.deadline import Deadline, Deadlines
 
 
 async def last(deadline: Deadline, seconds: float = 9.0) -> float:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.http.decode import DecodedBody, content_type_at, decode, find_first_element, needs_detection
+from crawl_engine.http.decode import DecodedBody, content_type_at, decode, find_first_element, needs_detection
 
 HTML = "text/html"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.http.decode import decode, needs_detection
+from crawl_engine.http.decode import decode, needs_detection
 
 pytestmark = [pytest.mark.sweep, pytest.mark.timeout(300)]
 

@@ -13,8 +13,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.http.decompress import open_decompressor
-from engine.http.errors import FetchFailed
+from crawl_engine.http.decompress import open_decompressor
+from crawl_engine.http.errors import FetchFailed
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,

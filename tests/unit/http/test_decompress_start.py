@@ -8,8 +8,8 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from engine.http.decompress import decompress_start
-from engine.http.errors import FetchFailed
+from crawl_engine.http.decompress import decompress_start
+from crawl_engine.http.errors import FetchFailed
 
 CONTENT = b"".join(b"Disallow: /%d\n" % n for n in range(20_000))
 

@@ -7,11 +7,11 @@ from base64 import b64encode
 
 import pytest
 
-from engine.http.client import Fetcher
-from engine.http.errors import FetchFailed
-from engine.http.response import FetchResponse
-from engine.model.host import HostAuth, HostRoute, TlsRule
-from engine.model.job import Request
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.host import HostAuth, HostRoute, TlsRule
+from crawl_engine.model.job import Request
 from tests.process.proxy import ForwardProxy
 from tests.process.site import Page, Site
 from tests.process.site import Request as Received

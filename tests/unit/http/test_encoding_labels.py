@@ -3,7 +3,7 @@
 import pytest
 from webencodings.labels import LABELS  # type: ignore[import-untyped]
 
-from engine.http.decode import codec_in_header, codec_in_markup, decode
+from crawl_engine.http.decode import codec_in_header, codec_in_markup, decode
 
 UNSUPPORTED = ("replacement", "x-user-defined")
 

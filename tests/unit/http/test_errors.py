@@ -14,10 +14,10 @@ from pathlib import Path
 import brotli
 import pytest
 
-from engine.errors import one_line
-from engine.http.errors import FetchFailed
-from engine.http.response import FetchResponse
-from engine.model.job import Request
+from crawl_engine.errors import one_line
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.job import Request
 from tests.process.stopwatch import Stopwatch
 from tests.unit.http.server import Exchange, LoopbackFetcher, Site, serving
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from multidict import CIMultiDict
 
-from engine.http.client import Fetcher
-from engine.http.errors import AddressRefused
-from engine.http.exchange import OutgoingRequest, RequestTerms
-from engine.http.transports.guard import Resolvers
-from engine.http.transports.httpcore_wire import HttpcoreWire
-from engine.http.transports.idle_connections import IdleConnections
-from engine.model.host import HostRoute, TlsRule
-from engine.model.job import Request
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.errors import AddressRefused
+from crawl_engine.http.exchange import OutgoingRequest, RequestTerms
+from crawl_engine.http.transports.guard import Resolvers
+from crawl_engine.http.transports.httpcore_wire import HttpcoreWire
+from crawl_engine.http.transports.idle_connections import IdleConnections
+from crawl_engine.model.host import HostRoute, TlsRule
+from crawl_engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy, serve_proxy
 from tests.process.site import Page, Site, redirect, serve_site

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from engine.http.transports.idle_connections import IdleConnections
+from crawl_engine.http.transports.idle_connections import IdleConnections
 from tests.unit.http.server import serving
 
-PATH = "engine.http.transports.idle_connections"
+PATH = "crawl_engine.http.transports.idle_connections"
 
 
 class Connection:
@@ -94,9 +94,9 @@ def test_all_can_be_closed() -> None:
 
 FEW_FILES = """
 import asyncio, os, resource, sys
-from engine.http.client import Fetcher
-from engine.http.errors import NoFileLeft
-from engine.model.job import Request
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.errors import NoFileLeft
+from crawl_engine.model.job import Request
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from engine.http.errors import FetchFailed
-from engine.http.exchange import OutgoingRequest, RequestTerms
-from engine.http.transports.guard import Resolvers
-from engine.http.transports.idle_connections import IdleConnections
-from engine.http.transports.loose_head import is_strict, read_loosely
-from engine.http.transports.plain_wire import PlainWire
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.exchange import OutgoingRequest, RequestTerms
+from crawl_engine.http.transports.guard import Resolvers
+from crawl_engine.http.transports.idle_connections import IdleConnections
+from crawl_engine.http.transports.loose_head import is_strict, read_loosely
+from crawl_engine.http.transports.plain_wire import PlainWire
 
 OK = b"HTTP/1.1 200 OK\r\n"
 LENGTH = b"Content-Length: 4\r\n"

@@ -7,13 +7,13 @@ import httpx
 import pytest
 from multidict import CIMultiDict
 
-from engine.http.errors import FetchFailed
-from engine.http.exchange import OutgoingRequest, RequestTerms
-from engine.http.response import FetchResponse
-from engine.http.transports.body import BodyTransport
-from engine.http.transports.middleware import MiddlewareLoader, MiddlewareTransport, NamedMiddleware
-from engine.model.definition import Definitions
-from engine.model.step import PluginFile
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.exchange import OutgoingRequest, RequestTerms
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.http.transports.body import BodyTransport
+from crawl_engine.http.transports.middleware import MiddlewareLoader, MiddlewareTransport, NamedMiddleware
+from crawl_engine.model.definition import Definitions
+from crawl_engine.model.step import PluginFile
 from tests.unit.http.test_transports import URL, MemoryBody, MemoryWire
 
 Send = Callable[[httpx.Request], Awaitable[httpx.Response]]

@@ -12,12 +12,12 @@ import pytest
 import uvloop
 from multidict import CIMultiDict
 
-from engine.http.address_guard import CachedResolver
-from engine.http.errors import FetchFailed
-from engine.http.exchange import OutgoingRequest, RequestTerms
-from engine.http.transports.guard import Resolvers
-from engine.http.transports.idle_connections import IdleConnections
-from engine.http.transports.plain_wire import PlainWire
+from crawl_engine.http.address_guard import CachedResolver
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.exchange import OutgoingRequest, RequestTerms
+from crawl_engine.http.transports.guard import Resolvers
+from crawl_engine.http.transports.idle_connections import IdleConnections
+from crawl_engine.http.transports.plain_wire import PlainWire
 from tests.process.certificates import Authority
 from tests.process.site import Site
 
@@ -255,9 +255,9 @@ def test_a_name_that_was_not_resolved_is_asked_for_again() -> None:
 
 FETCH = """
 import asyncio, sys
-from engine.http.client import Fetcher
-from engine.http.errors import FetchFailed
-from engine.model.job import Request
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.model.job import Request
 
 async def fetch():
     fetcher = Fetcher(user_agent="test", deadline=10, max_body=10_000, connections=2)

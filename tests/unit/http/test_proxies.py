@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from engine import urls
-from engine.http.client import Fetcher
-from engine.http.errors import AddressRefused, FetchFailed, ProxiedNameRefused
-from engine.model.host import HostRoute, TlsRule
-from engine.model.job import Request
+from crawl_engine import urls
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.errors import AddressRefused, FetchFailed, ProxiedNameRefused
+from crawl_engine.model.host import HostRoute, TlsRule
+from crawl_engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy, serve_proxy
 from tests.process.site import Site
@@ -175,7 +175,7 @@ def test_the_address_is_checked_again_when_the_socket_is_opened(
     modern: Site, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check of the resolver is switched off: the last one alone must hold."""
-    monkeypatch.setattr("engine.http.transports.guard.GuardedResolver", lambda resolver: resolver)
+    monkeypatch.setattr("crawl_engine.http.transports.guard.GuardedResolver", lambda resolver: resolver)
     with pytest.raises(AddressRefused):
         send(
             modern.url("/").replace("127.0.0.1", "shop.example"), trusting(authority), exempt=False,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from engine.http.errors import FetchFailed
-from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
-from engine.http.response import FetchResponse
-from engine.model.job import Request, document_key
-from engine.urls import QueryStripper
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.job import Request, document_key
+from crawl_engine.urls import QueryStripper
 
 
 def response(

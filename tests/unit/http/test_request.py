@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.http.request import build_request
-from engine.model.host import FIXED_HEADERS
-from engine.model.job import Request
+from crawl_engine.http.request import build_request
+from crawl_engine.model.host import FIXED_HEADERS
+from crawl_engine.model.job import Request
 
 
 @pytest.mark.parametrize("name", sorted(FIXED_HEADERS))

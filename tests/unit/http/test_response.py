@@ -6,8 +6,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from engine.http.rate_limit import read_rate_limit
-from engine.model.retry_policy import host_backoff
+from crawl_engine.http.rate_limit import read_rate_limit
+from crawl_engine.model.retry_policy import host_backoff
 from tests.unit.http.server import Site, serving
 from tests.unit.http.test_client import fetch
 

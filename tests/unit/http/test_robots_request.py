@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from engine.http.errors import AddressRefused, FetchFailed
-from engine.http.response import FetchResponse
-from engine.http.robots_request import MAX_ROBOTS_BYTES, ROBOTS_BYTES_READ, ask_for_robots
-from engine.model.job import Request
-from engine.robots.rules import HostRobots, parse_robots
+from crawl_engine.http.errors import AddressRefused, FetchFailed
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.http.robots_request import MAX_ROBOTS_BYTES, ROBOTS_BYTES_READ, ask_for_robots
+from crawl_engine.model.job import Request
+from crawl_engine.robots.rules import HostRobots, parse_robots
 
 REFUSED = AddressRefused("inside.example", 80, "10.0.0.1", "private")
 

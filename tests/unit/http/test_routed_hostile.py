@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from engine.http.client import Fetcher
-from engine.http.errors import FetchFailed
-from engine.http.response import FetchResponse
-from engine.model.host import HostRoute, TlsRule
-from engine.model.job import Request
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.host import HostRoute, TlsRule
+from crawl_engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.http2_connection import frame
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from engine.http.cookies import SessionCookies
-from engine.http.errors import FetchFailed
-from engine.http.exchange import OutgoingRequest
-from engine.http.redirects import build_redirect_request
-from engine.model.job import Request
-from engine.model.retry_policy import classify_status, host_backoff, retry_wait, retryable_status
+from crawl_engine.http.cookies import SessionCookies
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.exchange import OutgoingRequest
+from crawl_engine.http.redirects import build_redirect_request
+from crawl_engine.model.job import Request
+from crawl_engine.model.retry_policy import classify_status, host_backoff, retry_wait, retryable_status
 
 POST = Request(
     method="POST",
@@ -179,9 +179,9 @@ def test_the_list_of_public_suffixes_is_loaded_with_the_first_cookie() -> None:
     code = """
 import sys
 from multidict import CIMultiDict
-from engine.http.client import Fetcher
-from engine.http.cookies import SessionCookies
-from engine.http.exchange import OutgoingRequest
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.cookies import SessionCookies
+from crawl_engine.http.exchange import OutgoingRequest
 cookies = SessionCookies()
 request = OutgoingRequest("GET", "http://shop.example/", CIMultiDict(), b"")
 cookies.set_cookie_header(request)

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine import urls
-from engine.http.client import Fetcher
-from engine.http.errors import AddressRefused, FetchFailed, ProxiedNameRefused
-from engine.http.transports.proxies import Proxy, read_proxy
-from engine.model.host import HostRoute, TlsRule
-from engine.model.job import Request
+from crawl_engine import urls
+from crawl_engine.http.client import Fetcher
+from crawl_engine.http.errors import AddressRefused, FetchFailed, ProxiedNameRefused
+from crawl_engine.http.transports.proxies import Proxy, read_proxy
+from crawl_engine.model.host import HostRoute, TlsRule
+from crawl_engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy
 from tests.process.site import Site

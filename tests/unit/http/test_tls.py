@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from engine.http.errors import FetchFailed
-from engine.model.host import HostRoute
-from engine.model.job import Request
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.model.host import HostRoute
+from crawl_engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.unit.http.routes import trusting
 from tests.unit.http.server import LoopbackFetcher

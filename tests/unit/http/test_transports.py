@@ -6,18 +6,18 @@ import httpx
 import pytest
 from multidict import CIMultiDict
 
-from engine.http.address_guard import GuardedAddress
-from engine.http.cookies import SessionCookies
-from engine.http.errors import AddressRefused, FetchFailed, ProxiedNameRefused, StaleConnection
-from engine.http.exchange import OutgoingRequest, RequestTerms, RequestTransport, WireBody, WireResponse
-from engine.http.response import FetchResponse
-from engine.http.transports import route as route_module
-from engine.http.transports.body import BodyTransport
-from engine.http.transports.guard import GuardTransport, Resolvers
-from engine.http.transports.host_turn import HostTurnTransport
-from engine.http.transports.route import RouteTransport
-from engine.http.transports.session_cookies import CookieTransport
-from engine.model.host import HostRoute, TlsRule
+from crawl_engine.http.address_guard import GuardedAddress
+from crawl_engine.http.cookies import SessionCookies
+from crawl_engine.http.errors import AddressRefused, FetchFailed, ProxiedNameRefused, StaleConnection
+from crawl_engine.http.exchange import OutgoingRequest, RequestTerms, RequestTransport, WireBody, WireResponse
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.http.transports import route as route_module
+from crawl_engine.http.transports.body import BodyTransport
+from crawl_engine.http.transports.guard import GuardTransport, Resolvers
+from crawl_engine.http.transports.host_turn import HostTurnTransport
+from crawl_engine.http.transports.route import RouteTransport
+from crawl_engine.http.transports.session_cookies import CookieTransport
+from crawl_engine.model.host import HostRoute, TlsRule
 
 URL = "http://shop.example/a"
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -233,7 +233,7 @@ def test_an_address_that_a_wire_finds_is_refused_or_exempt() -> None:
 def test_the_route_picks_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, pooled = MemoryWire(), MemoryWire()
     monkeypatch.setattr(route_module, "PlainWire", lambda **_: plain)
-    monkeypatch.setattr("engine.http.transports.httpcore_wire.HttpcoreWire", lambda **_: pooled)
+    monkeypatch.setattr("crawl_engine.http.transports.httpcore_wire.HttpcoreWire", lambda **_: pooled)
     transport = RouteTransport(headers={}, connections=1, deadline=5, resolvers=Resolvers())
     tls, proxied = HostRoute(tls=TlsRule(verify=False)), HostRoute(proxies=("http://p:1",))
     cases = [

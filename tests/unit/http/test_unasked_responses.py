@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from engine.http.errors import FetchFailed
-from engine.model.host import HostRoute
-from engine.model.job import Request
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.model.host import HostRoute
+from crawl_engine.model.job import Request
 from tests.unit.http.server import LoopbackFetcher
 
 STALE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstale"

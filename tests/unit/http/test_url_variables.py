@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import urls
-from engine.http.errors import FetchFailed
-from engine.http.request import expand_url
+from crawl_engine import urls
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.http.request import expand_url
 
 
 @pytest.mark.parametrize("place", ["/data?key={}&q=1", "/{}/x", "/x/{}"])

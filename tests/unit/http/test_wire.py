@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.http.errors import FetchFailed
-from engine.model.job import Request
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.model.job import Request
 from tests.unit.http.server import Exchange, LoopbackFetcher, Site, serving
 
 GET = Request()

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from engine.judge.host_state import HostJudge
-from engine.judge.trouble import RunJudge
-from engine.model.host import HostState
-from engine.store.read.situation import HostWork, Situation
+from crawl_engine.judge.host_state import HostJudge
+from crawl_engine.judge.trouble import RunJudge
+from crawl_engine.model.host import HostState
+from crawl_engine.store.read.situation import HostWork, Situation
 
 
 class Watched:

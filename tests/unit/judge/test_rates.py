@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.judge.rates import RateMeter
-from engine.judge.trouble import RunJudge
-from engine.store.read.situation import Situation
+from crawl_engine.judge.rates import RateMeter
+from crawl_engine.judge.trouble import RunJudge
+from crawl_engine.store.read.situation import Situation
 from tests.console.builders import output
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.model.content_digest import add_digests, body_digest, document_digest, is_document, row_digests
+from crawl_engine.model.content_digest import add_digests, body_digest, document_digest, is_document, row_digests
 
 BODY = b"<h1>a page</h1>" * 5_000
 

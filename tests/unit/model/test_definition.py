@@ -7,8 +7,8 @@ import pytest
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields, replace
 
-from engine.model.axis import Axis, AxisFilter, AxisTable, DateConverter
-from engine.model.definition import (
+from crawl_engine.model.axis import Axis, AxisFilter, AxisTable, DateConverter
+from crawl_engine.model.definition import (
     DataDef,
     Definitions,
     Expectation,
@@ -19,11 +19,11 @@ from engine.model.definition import (
     TaskGroup,
     definition_hash,
 )
-from engine.model.host import BlockSign, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
-from engine.model.link import Link, NextPage, RequestTemplate, TextSource
-from engine.model.locator import Locator, LocatorGroup, Recrawl, SeedColumns, SitemapLink, SitemapRules
-from engine.model.output_type import AppenderDef
-from engine.model.step import (
+from crawl_engine.model.host import BlockSign, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
+from crawl_engine.model.link import Link, NextPage, RequestTemplate, TextSource
+from crawl_engine.model.locator import Locator, LocatorGroup, Recrawl, SeedColumns, SitemapLink, SitemapRules
+from crawl_engine.model.output_type import AppenderDef
+from crawl_engine.model.step import (
     BrowserAction,
     BrowserRule,
     Capture,
@@ -34,8 +34,8 @@ from engine.model.step import (
     Scroll,
     Viewport,
 )
-from engine.model.stored_form import SourcePosition
-from engine.model.variables import render, variable_names
+from crawl_engine.model.stored_form import SourcePosition
+from crawl_engine.model.variables import render, variable_names
 
 
 def _is_struct(hint: Any) -> bool:

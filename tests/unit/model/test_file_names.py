@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.model.file import (
+from crawl_engine.model.file import (
     AnswerNote,
     bare_type,
     file_extension,

@@ -1,7 +1,7 @@
 """The URLs of files in rows, and the files in their places."""
 
-from engine.model.definition import DataDef, Field
-from engine.model.file import fill_row, list_file_fields, number_urls
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.file import fill_row, list_file_fields, number_urls
 
 DATA_DEF = DataDef(
     name="d",

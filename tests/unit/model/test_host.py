@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.model.host import seconds_until_open
+from crawl_engine.model.host import seconds_until_open
 
 
 @pytest.fixture(params=["UTC", "Europe/Berlin", "America/New_York"])

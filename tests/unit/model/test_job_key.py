@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.job import Request, document_key, link_key, locator_key, robots_key, scoped_key
+from crawl_engine.model.job import Request, document_key, link_key, locator_key, robots_key, scoped_key
 
 URL = "http://a/1"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.host import bucket_of, count_by_class, difference, quantile
+from crawl_engine.model.host import bucket_of, count_by_class, difference, quantile
 
 
 @given(st.lists(st.floats(0.0005, 900.0), min_size=1, max_size=200), st.sampled_from([0.05, 0.5, 0.95, 1.0]))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.model.link import (
+from crawl_engine.model.link import (
     METHODS,
     NOTHING_CARRIED,
     PLAIN_LINK,
@@ -17,8 +17,8 @@ from engine.model.link import (
     LinkRequest,
     PageBlocks,
 )
-from engine.model.locator import MAX_SERIES_PAGES, Series
-from engine.model.stored_form import from_plain, to_plain
+from crawl_engine.model.locator import MAX_SERIES_PAGES, Series
+from crawl_engine.model.stored_form import from_plain, to_plain
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 requests = st.builds(

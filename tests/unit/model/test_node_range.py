@@ -1,6 +1,6 @@
 import pytest
 
-from engine.model.node import NodeRange
+from crawl_engine.model.node import NodeRange
 
 
 @pytest.mark.parametrize(("text", "least", "most"), [("4", 4, 4), ("1-4", 1, 4), (" 2-2 ", 2, 2), ("10-256", 10, 256)])

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.job import lease_limit, quota
+from crawl_engine.model.job import lease_limit, quota
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Annotated
 import pytest
 from msgspec import Struct
 
-from engine.defs.loader import load
-from engine.model.definition import Definitions, definition_hash
-from engine.model.fingerprint import PreparedDefs
-from engine.model.stored_form import OMIT_DEFAULT, from_plain, to_plain
+from crawl_engine.defs.loader import load
+from crawl_engine.model.definition import Definitions, definition_hash
+from crawl_engine.model.fingerprint import PreparedDefs
+from crawl_engine.model.stored_form import OMIT_DEFAULT, from_plain, to_plain
 
 FOLDER = Path(__file__).parents[2] / "data" / "defs_of_format_29"
 """The defs of the demo, of the recipes and of tables, and what the format before this one made of them."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.model.job import (
+from crawl_engine.model.job import (
     Request,
     document_key,
     file_key,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.model.record import to_text
+from crawl_engine.model.record import to_text
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.model.job import JOB_TRANSITIONS, OPEN_STATES, JobState
-from engine.model.node import (
+from crawl_engine.model.job import JOB_TRANSITIONS, OPEN_STATES, JobState
+from crawl_engine.model.node import (
     ALIVE_STATES,
     HEARTBEAT_TRANSITIONS,
     NODE_TRANSITIONS,
@@ -17,7 +17,7 @@ from engine.model.node import (
     NodeState,
     Role,
 )
-from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
+from crawl_engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
 
 TABLES: list[tuple[type[StrEnum], Mapping[Any, frozenset[Any]], StrEnum]] = [
     (JobState, JOB_TRANSITIONS, JobState.READY),

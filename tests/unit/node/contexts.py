@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-from engine.http.byte_budget import ByteBudget
-from engine.node.node_context import NodeContext
-from engine.node.pipeline import Pipeline
-from engine.node.requests.request_sender import RequestSender
-from engine.node.requests.robots_cache import RobotsCache
-from engine.settings import Settings
+from crawl_engine.http.byte_budget import ByteBudget
+from crawl_engine.node.node_context import NodeContext
+from crawl_engine.node.pipeline import Pipeline
+from crawl_engine.node.requests.request_sender import RequestSender
+from crawl_engine.node.requests.robots_cache import RobotsCache
+from crawl_engine.settings import Settings
 
 
 def node_context(**known: Any) -> NodeContext:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from engine.http.byte_budget import ByteBudget
-from engine.model.job import HostPlan, JobKind, JobLineage, JobOrigin, LeasedJob, Request
-from engine.node.handlers.visited_page import VisitedPage
-from engine.node.requests.request_sender import Attempt
+from crawl_engine.http.byte_budget import ByteBudget
+from crawl_engine.model.job import HostPlan, JobKind, JobLineage, JobOrigin, LeasedJob, Request
+from crawl_engine.node.handlers.visited_page import VisitedPage
+from crawl_engine.node.requests.request_sender import Attempt
 
 
 def leased(number: int) -> LeasedJob:

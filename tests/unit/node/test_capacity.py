@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from engine.node.capacity import ActiveJobs, Capacity
+from crawl_engine.node.capacity import ActiveJobs, Capacity
 from tests.unit.node.leased_jobs import leased
 
 

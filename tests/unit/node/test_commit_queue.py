@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from engine.model.job import JobState
-from engine.node.capacity import ActiveJobs, Capacity
-from engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
-from engine.store.tables.job.linked_jobs import ChildJob, Children
-from engine.store.tables.outcome import JobOutcome
+from crawl_engine.model.job import JobState
+from crawl_engine.node.capacity import ActiveJobs, Capacity
+from crawl_engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
+from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children
+from crawl_engine.store.tables.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased
 
 

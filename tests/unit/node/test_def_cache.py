@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine.model.definition import Definitions
-from engine.node.def_cache import DefCache
-from engine.settings import Settings
-from engine.store.tables.run import versions
+from crawl_engine.model.definition import Definitions
+from crawl_engine.node.def_cache import DefCache
+from crawl_engine.settings import Settings
+from crawl_engine.store.tables.run import versions
 
 
 class SlowStore:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from engine.model.job import JobKind, JobState, LeasedJob
-from engine.node.capacity import ActiveJobs
-from engine.node.fetch_loop import FetchLoop
-from engine.settings import Settings
-from engine.store.db.retry_busy import DatabaseBusy
-from engine.store.tables.outcome import JobOutcome
+from crawl_engine.model.job import JobKind, JobState, LeasedJob
+from crawl_engine.node.capacity import ActiveJobs
+from crawl_engine.node.fetch_loop import FetchLoop
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.retry_busy import DatabaseBusy
+from crawl_engine.store.tables.outcome import JobOutcome
 from tests.unit.node.contexts import node_context
 from tests.unit.node.leased_jobs import change, leased
 

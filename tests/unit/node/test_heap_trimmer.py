@@ -11,19 +11,19 @@ from unittest.mock import Mock
 import pytest
 import pytest_asyncio
 
-from engine.http.byte_budget import ByteBudget
-from engine.model.job import LeasedJob
-from engine.node import tuning
-from engine.node.def_cache import CompiledDataDef
-from engine.node.extraction.extractor import PageExtractor
-from engine.node.extraction.limits import ExtractionLimits
-from engine.node.extraction.page_extraction import UnsupportedContent
-from engine.node.extraction.process_pool import ExtractionPool
-from engine.node.handlers.sitemap_job import SitemapHandler
-from engine.node.seen_set import SeenSet
-from engine.node.tuning import HeapTrimmer
-from engine.settings import Settings
-from engine.store.pages.body import Body
+from crawl_engine.http.byte_budget import ByteBudget
+from crawl_engine.model.job import LeasedJob
+from crawl_engine.node import tuning
+from crawl_engine.node.def_cache import CompiledDataDef
+from crawl_engine.node.extraction.extractor import PageExtractor
+from crawl_engine.node.extraction.limits import ExtractionLimits
+from crawl_engine.node.extraction.page_extraction import UnsupportedContent
+from crawl_engine.node.extraction.process_pool import ExtractionPool
+from crawl_engine.node.handlers.sitemap_job import SitemapHandler
+from crawl_engine.node.seen_set import SeenSet
+from crawl_engine.node.tuning import HeapTrimmer
+from crawl_engine.settings import Settings
+from crawl_engine.store.pages.body import Body
 from tests.templates import template
 from tests.unit.node.contexts import node_context
 from tests.unit.node.leased_jobs import leased
@@ -31,10 +31,10 @@ from tests.unit.node.leased_jobs import leased
 LARGE = 2_000_000
 _HOLE = """
 import itertools, os, threading
-from engine.model.definition import HostRule
-from engine.model.job import LeasedJob
-from engine.node import tuning
-from engine.node.def_cache import CompiledDataDef
+from crawl_engine.model.definition import HostRule
+from crawl_engine.model.job import LeasedJob
+from crawl_engine.node import tuning
+from crawl_engine.node.def_cache import CompiledDataDef
 clock = itertools.count(0.0, 1.5)
 tuning.time.monotonic = lambda: next(clock)
 def resident():

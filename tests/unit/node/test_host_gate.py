@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.node import host_gate
-from engine.node.host_gate import HostBackingOff, HostGate, HostGates
-from engine.runtime.clock import boottime
-from engine.runtime.host_clock import HostClock, machine_path
+from crawl_engine.node import host_gate
+from crawl_engine.node.host_gate import HostBackingOff, HostGate, HostGates
+from crawl_engine.runtime.clock import boottime
+from crawl_engine.runtime.host_clock import HostClock, machine_path
 from tests.unit.node.leased_jobs import change, leased
 
 pytestmark = pytest.mark.asyncio
@@ -248,7 +248,7 @@ async def test_an_operator_ends_the_rest_of_a_host_for_all_crawls_of_the_machine
     with pytest.raises(HostBackingOff):
         gate.check_backoff()
     for data in ("mine", "another"):
-        program = "import sys, pathlib as p; from engine.runtime.host_clock import end_rest; "
+        program = "import sys, pathlib as p; from crawl_engine.runtime.host_clock import end_rest; "
         program += "end_rest(p.Path(sys.argv[1]), {'XDG_STATE_HOME': sys.argv[2]}, sys.argv[3], shared=True)"
         host = "a:80" if data == "another" else "b:80"
         arguments = [sys.executable, "-c", program, str(tmp_path / data), state["XDG_STATE_HOME"], host]

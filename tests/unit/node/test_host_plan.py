@@ -7,16 +7,16 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from engine.http.byte_budget import ByteBudget
-from engine.model.definition import DataDef, Definitions, Field, HostRule
-from engine.model.host import LoginRule
-from engine.model.job import JobKind, LeasedJob, StoredPage
-from engine.node.def_cache import DefCache
-from engine.node.handlers.visited_page import PageStage
-from engine.node.pipeline import Pipeline
-from engine.settings import Settings
-from engine.store.tables.host.hosts import StoredRobots
-from engine.store.tables.run import versions
+from crawl_engine.http.byte_budget import ByteBudget
+from crawl_engine.model.definition import DataDef, Definitions, Field, HostRule
+from crawl_engine.model.host import LoginRule
+from crawl_engine.model.job import JobKind, LeasedJob, StoredPage
+from crawl_engine.node.def_cache import DefCache
+from crawl_engine.node.handlers.visited_page import PageStage
+from crawl_engine.node.pipeline import Pipeline
+from crawl_engine.settings import Settings
+from crawl_engine.store.tables.host.hosts import StoredRobots
+from crawl_engine.store.tables.run import versions
 from tests.unit.node.contexts import pipeline_of
 from tests.unit.node.leased_jobs import change, leased
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.record import as_text
-from engine.node.lines import Lines, LineWriter
+from crawl_engine.model.record import as_text
+from crawl_engine.node.lines import Lines, LineWriter
 
 LINES = st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=30), max_size=20)
 

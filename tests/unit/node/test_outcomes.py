@@ -2,13 +2,13 @@
 
 import pytest
 
-from engine.http.response import FetchResponse
-from engine.model.record import Rejection
-from engine.model.retry_policy import OVERLOAD_STATUSES
-from engine.node.extraction.extractor import PageExtraction
-from engine.node.extraction.result import PageResult
-from engine.node.outcomes import OutcomeBuilder, describe_rejections
-from engine.store.tables.run.events import Event
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.record import Rejection
+from crawl_engine.model.retry_policy import OVERLOAD_STATUSES
+from crawl_engine.node.extraction.extractor import PageExtraction
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.outcomes import OutcomeBuilder, describe_rejections
+from crawl_engine.store.tables.run.events import Event
 from tests.unit.node.leased_jobs import leased
 
 

@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.http.byte_budget import ByteBudget
-from engine.http.errors import NoFileLeft, NoRoom
-from engine.model.job import JobKind, JobState, LeasedJob
-from engine.node.extraction.page_extraction import ExtractionUnavailable
-from engine.node.handlers.page_fetch import Fetch
-from engine.node.handlers.visited_page import VisitedPage
-from engine.runtime.clock import boottime
-from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument
-from engine.store.tables.host.hosts import HostFailure
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run.events import Event
+from crawl_engine.http.byte_budget import ByteBudget
+from crawl_engine.http.errors import NoFileLeft, NoRoom
+from crawl_engine.model.job import JobKind, JobState, LeasedJob
+from crawl_engine.node.extraction.page_extraction import ExtractionUnavailable
+from crawl_engine.node.handlers.page_fetch import Fetch
+from crawl_engine.node.handlers.visited_page import VisitedPage
+from crawl_engine.runtime.clock import boottime
+from crawl_engine.store.pages.body import Body
+from crawl_engine.store.pages.documents import NewDocument
+from crawl_engine.store.tables.host.hosts import HostFailure
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run.events import Event
 from tests.unit.doc_pages import ROOT
 from tests.unit.node.contexts import pipeline_of
 from tests.unit.node.leased_jobs import leased

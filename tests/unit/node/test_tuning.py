@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.node.tuning import CpuMeter, CpuPinner
+from crawl_engine.node.tuning import CpuMeter, CpuPinner
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists() or len(os.sched_getaffinity(0)) < 2,
@@ -25,7 +25,7 @@ while True: pass
 """
 NODE = """
 import os, sys, threading, time
-from engine.node.tuning import CpuPinner
+from crawl_engine.node.tuning import CpuPinner
 
 def work():
     while True: pass

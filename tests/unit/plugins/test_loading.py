@@ -2,7 +2,7 @@
 
 import gc
 
-from engine.plugins.loading import PluginLoader
+from crawl_engine.plugins.loading import PluginLoader
 
 
 def test_a_process_that_runs_plugin_code_collects_cycles() -> None:

@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.page.context import Context
-from engine.model.definition import DataDef, Definitions, Field
-from engine.model.link import Carried, Link
-from engine.node.extraction import inline
-from engine.preview.extraction_client import ExtractionClient, TrialDocument
-from engine.preview.page_trial import PageTrial
-from engine.settings import Settings
+from crawl_engine.extract.page.context import Context
+from crawl_engine.model.definition import DataDef, Definitions, Field
+from crawl_engine.model.link import Carried, Link
+from crawl_engine.node.extraction import inline
+from crawl_engine.preview.extraction_client import ExtractionClient, TrialDocument
+from crawl_engine.preview.page_trial import PageTrial
+from crawl_engine.settings import Settings
 
 PAGE = TrialDocument(
     body=b"<h1>a</h1><a href=/x>x</a>", content_type="text/html", url="http://h/", fetched_at=0.0, origin="file"

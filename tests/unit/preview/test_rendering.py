@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.main import main
-from engine.errors import PageUnavailable, UsageError
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.step import BrowserAction, BrowserRule, GroupLoading, RenderWhen
-from engine.preview.extraction_client import TrialDocument
-from engine.preview.rendering import ProfileFolder, Rendering, Window, describe_rule, find_lack
-from engine.preview.visit import fetch_page
-from engine.settings import Settings
+from crawl_console.cli.main import main
+from crawl_engine.errors import PageUnavailable, UsageError
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.step import BrowserAction, BrowserRule, GroupLoading, RenderWhen
+from crawl_engine.preview.extraction_client import TrialDocument
+from crawl_engine.preview.rendering import ProfileFolder, Rendering, Window, describe_rule, find_lack
+from crawl_engine.preview.visit import fetch_page
+from crawl_engine.settings import Settings
 from tests.unit.http.server import serving
 
 
@@ -75,7 +75,7 @@ def test_a_browser_is_looked_for_only_where_a_page_needs_it(monkeypatch: pytest.
         page = fetch_page(site.url("/full"), defs, settings, "shop")
         assert page.origin.endswith("(the plain page has .item)")
         assert not page.is_rendered
-        monkeypatch.setattr("engine.browser.find.require_extra", lambda *_: None)
+        monkeypatch.setattr("crawl_engine.browser.find.require_extra", lambda *_: None)
         with pytest.raises(UsageError, match="/nowhere/chromium: no such program"):
             fetch_page(site.url("/empty"), defs, settings, "shop")
         asked = len(site.requests)
@@ -85,7 +85,7 @@ def test_a_browser_is_looked_for_only_where_a_page_needs_it(monkeypatch: pytest.
 
 
 def test_without_playwright_the_flag_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("crawl_engine.runtime.extras.find_spec", lambda _: None)
     with pytest.raises(UsageError) as caught:
         fetch_page("http://127.0.0.1:1/", Definitions(), Settings(), rendering=Rendering(always=True))
     assert caught.value.message == "--browser needs playwright"

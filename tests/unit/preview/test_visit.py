@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import PageUnavailable
-from engine.model.definition import Definitions, HostRule
-from engine.model.locator import Locator, LocatorGroup
-from engine.preview.visit import fetch_page, locator_hosts
-from engine.settings import Settings
+from crawl_engine.errors import PageUnavailable
+from crawl_engine.model.definition import Definitions, HostRule
+from crawl_engine.model.locator import Locator, LocatorGroup
+from crawl_engine.preview.visit import fetch_page, locator_hosts
+from crawl_engine.settings import Settings
 from tests.unit.http.server import Exchange, Page, serving
 
 

@@ -5,7 +5,7 @@ import sys
 
 RAISE = """
 import resource
-from engine.processes.child_limits import raise_file_limit
+from crawl_engine.processes.child_limits import raise_file_limit
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))
 raise_file_limit()

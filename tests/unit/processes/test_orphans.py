@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.processes.child import reap_orphans
+from crawl_engine.processes.child import reap_orphans
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import CrawlError
-from engine.processes import heartbeat
-from engine.processes import launcher as launcher_module
-from engine.processes import spawner as spawner_module
-from engine.processes.child import Child
-from engine.processes.heartbeat import CRASH_LIMIT
-from engine.processes.spawner import Spawner
+from crawl_engine.errors import CrawlError
+from crawl_engine.processes import heartbeat
+from crawl_engine.processes import launcher as launcher_module
+from crawl_engine.processes import spawner as spawner_module
+from crawl_engine.processes.child import Child
+from crawl_engine.processes.heartbeat import CRASH_LIMIT
+from crawl_engine.processes.spawner import Spawner
 from tests.templates import children_of
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 KIND = """
 import os, signal, sys, time
-from engine.processes.launcher import Launcher, SupervisorSocket, TemplateLink
-from engine.processes.orders import ProcessKind
+from crawl_engine.processes.launcher import Launcher, SupervisorSocket, TemplateLink
+from crawl_engine.processes.orders import ProcessKind
 import socket
 
 class Forked:
@@ -217,7 +217,7 @@ def main(start):
 """
 REAPER = """
 import pathlib, sys, time
-from engine.processes.spawner import Spawner
+from crawl_engine.processes.spawner import Spawner
 
 folder = pathlib.Path(sys.argv[1])
 spawner = Spawner(folder / "data", [])

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.processes import launcher as launcher_module
-from engine.processes.launcher import Launcher, OwnTemplate
-from engine.processes.orders import Ended, ProcessKind
-from engine.processes.program import Program
-from engine.processes.worker import LaunchedProcess
+from crawl_engine.processes import launcher as launcher_module
+from crawl_engine.processes.launcher import Launcher, OwnTemplate
+from crawl_engine.processes.orders import Ended, ProcessKind
+from crawl_engine.processes.program import Program
+from crawl_engine.processes.worker import LaunchedProcess
 from tests.templates import children_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -255,9 +255,9 @@ FORKING = """
 import asyncio, json, os, sys
 from contextlib import closing, suppress
 from pathlib import Path
-from engine.processes.launcher import Launcher, OwnTemplate
-from engine.processes.program import Program
-from engine.runtime.process_identity import data_dir_of
+from crawl_engine.processes.launcher import Launcher, OwnTemplate
+from crawl_engine.processes.program import Program
+from crawl_engine.runtime.process_identity import data_dir_of
 
 own = OwnTemplate(["kind"], Path(sys.argv[1]))
 held = os.open(__import__("kind").__file__, os.O_RDONLY)

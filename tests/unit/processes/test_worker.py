@@ -10,15 +10,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.processes.frames import InvalidAnswer
-from engine.processes.launcher import Launcher, OwnTemplate
-from engine.processes.orders import ProcessKind
-from engine.processes.pool import Claim, Pool
-from engine.processes.worker import Question, Worker, WorkerEnded
+from crawl_engine.processes.frames import InvalidAnswer
+from crawl_engine.processes.launcher import Launcher, OwnTemplate
+from crawl_engine.processes.orders import ProcessKind
+from crawl_engine.processes.pool import Claim, Pool
+from crawl_engine.processes.worker import Question, Worker, WorkerEnded
 
 KIND = """
 import os, threading, time
-from engine.processes.frames import PREFIX, encode_frame, serve
+from crawl_engine.processes.frames import PREFIX, encode_frame, serve
 import json
 
 def echo(start):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.robots.content_signal import read_content_signal
-from engine.robots.rules import RobotsRules
+from crawl_engine.robots.content_signal import read_content_signal
+from crawl_engine.robots.rules import RobotsRules
 
 AGENT = "crawl-console"
 CLOUDFLARE = """\

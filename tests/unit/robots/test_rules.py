@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protego import Protego
 
-from engine.model.host import product_token
-from engine.robots.rules import RobotsRules, parse_robots
+from crawl_engine.model.host import product_token
+from crawl_engine.robots.rules import RobotsRules, parse_robots
 
 ROBOTS = """\
 # first

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.runtime.beat_file import (
+from crawl_engine.runtime.beat_file import (
     Beat,
     BeatWriter,
     BrowserState,

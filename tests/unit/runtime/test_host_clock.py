@@ -12,10 +12,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.model import bounds
-from engine.runtime import host_clock
-from engine.runtime.clock import boottime
-from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
+from crawl_engine.model import bounds
+from crawl_engine.runtime import host_clock
+from crawl_engine.runtime.clock import boottime
+from crawl_engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 
 HOST = "shop.example:443"
 _forked = multiprocessing.get_context("fork")

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from engine.runtime.log_file import DedupFilter
+from crawl_engine.runtime.log_file import DedupFilter
 
 
 def record(text: str, *args: object) -> logging.LogRecord:

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 
-from engine.runtime.wakeup import Wakeup, notify_fd
+from crawl_engine.runtime.wakeup import Wakeup, notify_fd
 
 LONG = 20.0
 
@@ -32,7 +32,7 @@ def test_another_thread_wakes_the_sleeper() -> None:
 
 def test_another_process_wakes_the_sleeper_by_an_inherited_descriptor() -> None:
     wakeup = Wakeup()
-    text = f"from engine.runtime.wakeup import notify_fd; notify_fd({wakeup.write_fd})"
+    text = f"from crawl_engine.runtime.wakeup import notify_fd; notify_fd({wakeup.write_fd})"
     process = subprocess.Popen([sys.executable, "-c", text], pass_fds=[wakeup.write_fd])
     assert slept(wakeup, LONG) < LONG / 2
     assert process.wait(timeout=LONG) == 0
@@ -52,7 +52,7 @@ def test_a_full_pipe_and_a_pipe_without_reader_do_no_harm() -> None:
 
 WAKES = """
 import os, signal, sys, threading, time
-from engine.runtime.wakeup import Wakeup
+from crawl_engine.runtime.wakeup import Wakeup
 signal.signal(signal.SIGTERM, lambda *_: None)
 wakeup = Wakeup()
 wakeup.install_signal_wakeup()
@@ -74,7 +74,7 @@ def test_a_signal_wakes_the_sleeper() -> None:
 
 CHILD_ENDS = """
 import subprocess, sys, time
-from console.cli.headless import _Signals
+from crawl_console.cli.headless import _Signals
 signals = _Signals()
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 child.stdin.close()

@@ -7,13 +7,13 @@ import pytest
 from msgspec import Meta
 from msgspec.structs import fields
 
-from console.cli.main import main
-from engine.defs.loader import load
-from engine.errors import DefsError, UsageError
-from engine.model import bounds
-from engine.model.bounds import describe_bounds
-from engine.settings import Settings, load_settings
-from engine.settings.values import split_hint
+from crawl_console.cli.main import main
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError, UsageError
+from crawl_engine.model import bounds
+from crawl_engine.model.bounds import describe_bounds
+from crawl_engine.settings import Settings, load_settings
+from crawl_engine.settings.values import split_hint
 
 HINTS = get_type_hints(Settings, include_extras=True)
 BOUNDED = {name: limits for name, hint in HINTS.items() if (limits := split_hint(hint)[1]) is not None}

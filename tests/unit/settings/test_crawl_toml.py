@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
-from engine.model.node import NodeRange
-from engine.settings import Settings, load_settings
-from engine.settings.declaration import Helper
+from crawl_engine.errors import UsageError
+from crawl_engine.model.node import NodeRange
+from crawl_engine.settings import Settings, load_settings
+from crawl_engine.settings.declaration import Helper
 
 from ..doc_pages import ROOT, blocks
 

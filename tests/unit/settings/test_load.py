@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import fields
 
-from engine import __version__
-from engine.errors import UsageError
-from engine.model.node import NodeRange
-from engine.settings import Settings, declaration, load_settings, parse_assignment, resolve_settings
-from engine.settings.declaration import default_nodes
-from engine.settings.load import Setting
-from engine.settings.values import duration_seconds
+from crawl_engine import __version__
+from crawl_engine.errors import UsageError
+from crawl_engine.model.node import NodeRange
+from crawl_engine.settings import Settings, declaration, load_settings, parse_assignment, resolve_settings
+from crawl_engine.settings.declaration import default_nodes
+from crawl_engine.settings.load import Setting
+from crawl_engine.settings.values import duration_seconds
 
 
 def _origins(resolved: list[Setting]) -> dict[str, tuple[Any, str]]:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.settings import Settings, load_settings
-from engine.settings.values import mask_receiver
+from crawl_engine.errors import UsageError
+from crawl_engine.settings import Settings, load_settings
+from crawl_engine.settings.values import mask_receiver
 
 
 def load(value: str, folder: Path) -> tuple[str, ...] | None:

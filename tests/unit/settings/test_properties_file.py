@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.settings.scoopi_properties import read_properties
+from crawl_engine.errors import UsageError
+from crawl_engine.settings.scoopi_properties import read_properties
 
 
 def read(folder: Path, content: bytes) -> list[tuple[str, str, int, int]]:

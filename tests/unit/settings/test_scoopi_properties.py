@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.settings import Settings, load_settings, resolve_settings
-from engine.settings.scoopi_properties import read_scoopi_properties
+from crawl_engine.errors import UsageError
+from crawl_engine.settings import Settings, load_settings, resolve_settings
+from crawl_engine.settings.scoopi_properties import read_scoopi_properties
 
 
 def load(folder: Path, text: str) -> Settings:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from console.cli.main import main
-from engine.errors import UsageError
-from engine.settings import load_settings
-from engine.settings.values import parse_seconds
+from crawl_console.cli.main import main
+from crawl_engine.errors import UsageError
+from crawl_engine.settings import load_settings
+from crawl_engine.settings.values import parse_seconds
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from engine.model.definition import Definitions
-from engine.model.locator import Locator, LocatorGroup
-from engine.model.run import RunState
-from engine.settings import Settings
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.tables.run import runs, versions
-from engine.supervise.run_context import RunContext
-from engine.supervise.seeding import seed_jobs
-from engine.supervise.seeding.seeder import Seeder
+from crawl_engine.model.definition import Definitions
+from crawl_engine.model.locator import Locator, LocatorGroup
+from crawl_engine.model.run import RunState
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.tables.run import runs, versions
+from crawl_engine.supervise.run_context import RunContext
+from crawl_engine.supervise.seeding import seed_jobs
+from crawl_engine.supervise.seeding.seeder import Seeder
 
 SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.judge.trouble import RunJudge, without_supervisor
-from engine.model.run import Alarm, RunState, Stage
-from engine.store.read.data_warnings import DataWarning
-from engine.store.read.situation import HostWork, Situation
+from crawl_engine.judge.trouble import RunJudge, without_supervisor
+from crawl_engine.model.run import Alarm, RunState, Stage
+from crawl_engine.store.read.data_warnings import DataWarning
+from crawl_engine.store.read.situation import HostWork, Situation
 from tests.console.builders import node, output, run
 
 DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: signal 9"}

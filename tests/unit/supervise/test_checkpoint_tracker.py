@@ -2,10 +2,15 @@
 
 from msgspec.structs import replace
 
-from engine.store.tables.job.sequences import GroupCounts
-from engine.store.tables.run.checkpoints import Checkpoint
-from engine.supervise.checkpoints.step_graph import StepGraph, StepRole, StepSpec
-from engine.supervise.checkpoints.tracker import RunProgress, completion_changes, diff_checkpoints, interruption_changes
+from crawl_engine.store.tables.job.sequences import GroupCounts
+from crawl_engine.store.tables.run.checkpoints import Checkpoint
+from crawl_engine.supervise.checkpoints.step_graph import StepGraph, StepRole, StepSpec
+from crawl_engine.supervise.checkpoints.tracker import (
+    RunProgress,
+    completion_changes,
+    diff_checkpoints,
+    interruption_changes,
+)
 
 CHAIN = ("seeder", "loader", "t/parser", "t/filter", "t/appender")
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.model.fingerprint import PreparedDefs
-from engine.runtime.extras import has_extra
-from engine.supervise.reload.diff import changed_data_defs, describe_changes, relinked_groups, stale_groups
+from crawl_engine.defs.loader import load
+from crawl_engine.model.fingerprint import PreparedDefs
+from crawl_engine.runtime.extras import has_extra
+from crawl_engine.supervise.reload.diff import changed_data_defs, describe_changes, relinked_groups, stale_groups
 
 NEEDS_PLAYWRIGHT = pytest.mark.skipif(not has_extra("browser"), reason="needs playwright")
 DEFS = """\

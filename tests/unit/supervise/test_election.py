@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from engine.store.tables.run.machines import LeaderLease, MachineRole, MachineView, SeenMachine
-from engine.supervise.machines.election import SILENT_SECONDS, Election
+from crawl_engine.store.tables.run.machines import LeaderLease, MachineRole, MachineView, SeenMachine
+from crawl_engine.supervise.machines.election import SILENT_SECONDS, Election
 
 
 def view(

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from engine.judge.trouble import RunJudge
-from engine.model.run import Eta, RunState
-from engine.store.read.situation import HostWork, Situation
+from crawl_engine.judge.trouble import RunJudge
+from crawl_engine.model.run import Eta, RunState
+from crawl_engine.store.read.situation import HostWork, Situation
 
 
 class Crawl:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from engine.store.tables.row.health import DataDefHealth
-from engine.supervise.analysis.health_watch import MIN_EXPECTED, MIN_GONE, DropDetector
+from crawl_engine.store.tables.row.health import DataDefHealth
+from crawl_engine.supervise.analysis.health_watch import MIN_EXPECTED, MIN_GONE, DropDetector
 
 
 class Crawl:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.model.node import HeartbeatState
-from engine.processes.heartbeat import HeartbeatMonitor
-from engine.runtime.beat_file import Beat
-from engine.settings import Settings
+from crawl_engine.model.node import HeartbeatState
+from crawl_engine.processes.heartbeat import HeartbeatMonitor
+from crawl_engine.runtime.beat_file import Beat
+from crawl_engine.settings import Settings
 
 
 def _beat(number: int) -> Beat:

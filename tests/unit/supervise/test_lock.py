@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import LockHeld, StorageError
-from engine.runtime.beat_file import SUPERVISOR_BEAT, Beat, BeatWriter
-from engine.runtime.process_identity import identity_of
-from engine.store.db.file_header import LOCK_NAME
-from engine.supervise.lock import Lock, read_holder
+from crawl_engine.errors import LockHeld, StorageError
+from crawl_engine.runtime.beat_file import SUPERVISOR_BEAT, Beat, BeatWriter
+from crawl_engine.runtime.process_identity import identity_of
+from crawl_engine.store.db.file_header import LOCK_NAME
+from crawl_engine.supervise.lock import Lock, read_holder
 from tests.process.stopwatch import Stopwatch
 
 _HOLD = """
 import sys
 from pathlib import Path
-from engine.supervise.lock import Lock
+from crawl_engine.supervise.lock import Lock
 lock = Lock.acquire(Path(sys.argv[1]))
 lock.write_holder("4711ab")
 print("held", flush=True)
@@ -142,7 +142,7 @@ def test_a_folder_of_another_user(tmp_path: Path, owner: int, mode: int, taken: 
     """Root's is taken as a container mounts it; the files of any other's could be replaced."""
     script = """
 import os, pathlib, sys
-from engine.supervise.lock import Lock
+from crawl_engine.supervise.lock import Lock
 os.setuid(4001)
 Lock.acquire(pathlib.Path(sys.argv[1]))
 """

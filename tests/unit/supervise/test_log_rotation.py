@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.commands.look.logs import LogFile
-from engine.processes.spawner import Spawner
-from engine.supervise.log_rotation import LogRotation
+from crawl_console.cli.commands.look.logs import LogFile
+from crawl_engine.processes.spawner import Spawner
+from crawl_engine.supervise.log_rotation import LogRotation
 
 WRITER = """
 import sys, time
@@ -25,7 +25,7 @@ MAX_BYTES = 200_000
 
 @pytest.fixture
 def no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.supervise.log_rotation._CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("crawl_engine.supervise.log_rotation._CHECK_SECONDS", 0.0)
 
 
 def numbers(path: Path) -> list[int]:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.model.node import NodeRange
-from engine.runtime.beat_file import Beat
-from engine.supervise.nodes.elastic_nodes import NodeScaler, PoolLoad, ScalingDecision
+from crawl_engine.model.node import NodeRange
+from crawl_engine.runtime.beat_file import Beat
+from crawl_engine.supervise.nodes.elastic_nodes import NodeScaler, PoolLoad, ScalingDecision
 
 SLOTS = 4
 NOTHING = ScalingDecision()

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.errors import UsageError
-from engine.model.definition import DataDef, Definitions, Field
-from engine.model.link import Link
-from engine.model.output_type import AppenderDef
-from engine.store.db.connector import Database, connect
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.tables.output import outputs as table
-from engine.store.tables.row import rows
-from engine.store.tables.run import runs
-from engine.supervise.outputs import appender_for_file, declare_outputs, output_settings
+from crawl_engine.errors import UsageError
+from crawl_engine.model.definition import DataDef, Definitions, Field
+from crawl_engine.model.link import Link
+from crawl_engine.model.output_type import AppenderDef
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.tables.output import outputs as table
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.tables.run import runs
+from crawl_engine.supervise.outputs import appender_for_file, declare_outputs, output_settings
 
 BOOK = DataDef(name="book", fields=(Field(name="title"), Field(name="tags", all=True, join=";")))
 SHOP = DataDef(name="shop", fields=(Field(name="name"),))

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.url_list import ListPosition, ListUnreadable, UrlList
-from engine.errors import UsageError
-from engine.model.locator import Locator, LocatorGroup
-from engine.store.db.connector import DatabaseBusy
-from engine.store.tables.run import checkpoints
-from engine.supervise.seeding import seeder as seeding
-from engine.supervise.seeding.seeder import Seeder
+from crawl_engine.defs.url_list import ListPosition, ListUnreadable, UrlList
+from crawl_engine.errors import UsageError
+from crawl_engine.model.locator import Locator, LocatorGroup
+from crawl_engine.store.db.connector import DatabaseBusy
+from crawl_engine.store.tables.run import checkpoints
+from crawl_engine.supervise.seeding import seeder as seeding
+from crawl_engine.supervise.seeding.seeder import Seeder
 
 from .seeding_harness import SHOP, SeedingHarness, fix_batch_size
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.model.locator import Locator, LocatorGroup
+from crawl_engine.model.locator import Locator, LocatorGroup
 
 from .seeding_harness import SeedingHarness, fix_batch_size
 

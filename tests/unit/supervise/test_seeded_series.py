@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine.defs.builders.bodies import FORM_TYPE, JSON_TYPE
-from engine.model.job import link_key, locator_key
-from engine.model.locator import MAX_SERIES_PAGES, Locator, LocatorGroup, Series
-from engine.store.tables.job import locators
-from engine.supervise.seeding.seed_jobs import Seed
-from engine.supervise.seeding.seed_reader import SeedReader
+from crawl_engine.defs.builders.bodies import FORM_TYPE, JSON_TYPE
+from crawl_engine.model.job import link_key, locator_key
+from crawl_engine.model.locator import MAX_SERIES_PAGES, Locator, LocatorGroup, Series
+from crawl_engine.store.tables.job import locators
+from crawl_engine.supervise.seeding.seed_jobs import Seed
+from crawl_engine.supervise.seeding.seed_reader import SeedReader
 
 from .seeding_harness import SeedingHarness
 

@@ -11,20 +11,20 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from console.format import describe_seeding
-from engine.defs.url_list import UrlList
-from engine.errors import UsageError
-from engine.http.request import expand_url
-from engine.model.definition import Definitions, TaskGroup
-from engine.model.locator import Locator, LocatorGroup, SitemapRules
-from engine.model.run import RunState
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.job import locators, sequences
-from engine.store.tables.run import checkpoints, runs
-from engine.supervise.seeding import seed_jobs
-from engine.supervise.seeding.seed_jobs import encode_request, next_batch_size
-from engine.supervise.seeding.seeder import check_seedable
+from crawl_console.format import describe_seeding
+from crawl_engine.defs.url_list import UrlList
+from crawl_engine.errors import UsageError
+from crawl_engine.http.request import expand_url
+from crawl_engine.model.definition import Definitions, TaskGroup
+from crawl_engine.model.locator import Locator, LocatorGroup, SitemapRules
+from crawl_engine.model.run import RunState
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.job import locators, sequences
+from crawl_engine.store.tables.run import checkpoints, runs
+from crawl_engine.supervise.seeding import seed_jobs
+from crawl_engine.supervise.seeding.seed_jobs import encode_request, next_batch_size
+from crawl_engine.supervise.seeding.seeder import check_seedable
 
 from .seeding_harness import SHOP, SeedingHarness, fix_batch_size
 

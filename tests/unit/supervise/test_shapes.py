@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.judge.trouble import RunJudge
-from engine.model.host import HostState
-from engine.model.run import Alarm, Eta, HostGroup
-from engine.store.read.situation import Situation
+from crawl_engine.judge.trouble import RunJudge
+from crawl_engine.model.host import HostState
+from crawl_engine.model.run import Alarm, Eta, HostGroup
+from crawl_engine.store.read.situation import Situation
 from tests import shapes
 
 FOLDER = Path(shapes.__file__).parent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.supervise.analysis.host_watch import SilenceWatch
+from crawl_engine.supervise.analysis.host_watch import SilenceWatch
 
 
 def test_a_hanging_host_is_silent_over_its_attempts_until_it_answers() -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.tables.row import content_sums
-from engine.store.tables.row.content_sums import ContentSum
-from engine.store.tables.run import checkpoints, runs
-from engine.store.tables.run.checkpoints import Checkpoint
-from engine.supervise.checkpoints import state_file
-from engine.supervise.checkpoints.state_file import StateFile
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.tables.row import content_sums
+from crawl_engine.store.tables.row.content_sums import ContentSum
+from crawl_engine.store.tables.run import checkpoints, runs
+from crawl_engine.store.tables.run.checkpoints import Checkpoint
+from crawl_engine.supervise.checkpoints import state_file
+from crawl_engine.supervise.checkpoints.state_file import StateFile
 
 KEYS = [
     "run", "group", "task", "step_name", "completed", "completed_at", "validation_status", "reason", "content_hash",
@@ -90,8 +90,8 @@ def test_new_counts_wait_for_their_second_and_a_changed_entry_does_not(
     harness: StateFileHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, flushed = [100.0], list[int]()
-    monkeypatch.setattr("engine.supervise.checkpoints.state_file.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("engine.supervise.checkpoints.state_file.os.fsync", flushed.append)
+    monkeypatch.setattr("crawl_engine.supervise.checkpoints.state_file.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("crawl_engine.supervise.checkpoints.state_file.os.fsync", flushed.append)
     harness.file.refresh()
     add_rows(harness, 1)
     harness.file.refresh(at_once=False)

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.model.definition import DataDef, Definitions, Field, FilterRule, HostRule, Task, TaskGroup
-from engine.model.link import Link
-from engine.model.locator import Locator, LocatorGroup, SitemapLink, SitemapRules
-from engine.model.output_type import AppenderDef
-from engine.model.stored_form import SourcePosition
-from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
+from crawl_engine.model.definition import DataDef, Definitions, Field, FilterRule, HostRule, Task, TaskGroup
+from crawl_engine.model.link import Link
+from crawl_engine.model.locator import Locator, LocatorGroup, SitemapLink, SitemapRules
+from crawl_engine.model.output_type import AppenderDef
+from crawl_engine.model.stored_form import SourcePosition
+from crawl_engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 
 ENTRY = DataDef(
     name="entry",

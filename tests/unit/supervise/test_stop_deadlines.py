@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.settings import Settings
-from engine.supervise.stages import StopDeadlines
+from crawl_engine.settings import Settings
+from crawl_engine.supervise.stages import StopDeadlines
 
 
 @pytest.mark.parametrize("limit", [1.0, 5.0, 28.0, 120.0])

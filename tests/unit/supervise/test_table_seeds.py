@@ -6,10 +6,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError, UsageError
-from engine.model.locator import Locator, LocatorGroup, SeedColumns
-from engine.store.tables.run import runs
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError, UsageError
+from crawl_engine.model.locator import Locator, LocatorGroup, SeedColumns
+from crawl_engine.store.tables.run import runs
 
 from .seeding_harness import SeedingHarness, fix_batch_size
 

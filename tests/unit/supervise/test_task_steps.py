@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.defs.builders.steps import default_chain
-from engine.model.definition import DataDef, Definitions, Field, FilterRule, Task, TaskGroup
-from engine.model.locator import Locator, LocatorGroup
-from engine.model.step import ChainStep
-from engine.store.tables.job.sequences import GroupCounts
-from engine.store.tables.run.checkpoints import Checkpoint
-from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
-from engine.supervise.checkpoints.tracker import diff_checkpoints, removed_entries
+from crawl_engine.defs.builders.steps import default_chain
+from crawl_engine.model.definition import DataDef, Definitions, Field, FilterRule, Task, TaskGroup
+from crawl_engine.model.locator import Locator, LocatorGroup
+from crawl_engine.model.step import ChainStep
+from crawl_engine.store.tables.job.sequences import GroupCounts
+from crawl_engine.store.tables.run.checkpoints import Checkpoint
+from crawl_engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
+from crawl_engine.supervise.checkpoints.tracker import diff_checkpoints, removed_entries
 
 SEEDER, LOADER, PARSER, FILTER, APPENDER = default_chain()
 MARK = ChainStep(name="mark", class_name="shop.Mark", kind="step")

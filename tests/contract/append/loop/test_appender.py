@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.loop.turns import TurnResult
-from engine.errors import CrawlError
-from engine.store.db.connector import Database, connect
-from engine.store.tables.output import outputs
-from engine.store.tables.row import rows
-from engine.store.tables.run import runs
-from engine.store.tables.run.runs import StaleSearch
+from crawl_engine.append.loop.turns import TurnResult
+from crawl_engine.errors import CrawlError
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.tables.run import runs
+from crawl_engine.store.tables.run.runs import StaleSearch
 from tests.contract.append.harness import (
     GROWING,
     KINDS,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from engine.append.formats import sqlite as sqlite_output
-from engine.append.loop import turns as retries
-from engine.append.loop.turns import TurnResult
-from engine.errors import Fenced
-from engine.store.db.connector import DatabaseBusy
-from engine.store.db.schema import CRAWL
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.tables.output import outputs
-from engine.store.tables.row import rows
-from engine.store.tables.run import supervisors
+from crawl_engine.append.formats import sqlite as sqlite_output
+from crawl_engine.append.loop import turns as retries
+from crawl_engine.append.loop.turns import TurnResult
+from crawl_engine.errors import Fenced
+from crawl_engine.store.db.connector import DatabaseBusy
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.tables.run import supervisors
 from tests.contract.append.harness import GROWING, TYPES, Harness, book, books, recorded, run_until_idle
 from tests.sample import sampled
 
@@ -216,8 +216,8 @@ def test_a_fence_during_a_write_records_nothing(harness: Harness, monkeypatch: p
 
 
 def test_memory_is_bounded_by_the_size_of_rows(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.append.loop.appender.BATCH_CHARACTERS", 20_000)
-    monkeypatch.setattr("engine.append.loop.appender.FIRST_ROWS", 20)
+    monkeypatch.setattr("crawl_engine.append.loop.appender.BATCH_CHARACTERS", 20_000)
+    monkeypatch.setattr("crawl_engine.append.loop.appender.FIRST_ROWS", 20)
     harness.add([book(i, title="x" * 1000) for i in range(200)])
     with closing(harness.appender()) as appender:
         run_until_idle(appender)

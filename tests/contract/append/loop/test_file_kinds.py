@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from engine.append.export import rewrite_output
-from engine.append.formats.file_writer import FileWriter
-from engine.append.loop.appender import MANY_PARTS
-from engine.store.read.content import ContentRow
-from engine.store.tables.output import outputs
-from engine.store.tables.run import runs
-from engine.supervise.verification.output_check import OutputChecks
+from crawl_engine.append.export import rewrite_output
+from crawl_engine.append.formats.file_writer import FileWriter
+from crawl_engine.append.loop.appender import MANY_PARTS
+from crawl_engine.store.read.content import ContentRow
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.run import runs
+from crawl_engine.supervise.verification.output_check import OutputChecks
 from tests.contract.append.harness import Harness, book, books, read, recorded, run_until_idle
 
 PATHS = {"price.amount": ["price", "amount"], "price.currency": ["price", "currency"]}
@@ -72,7 +72,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_small_parts(tmp_path: Path, m
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(FileWriter, "prepare", fail)
-        monkeypatch.setattr("engine.append.loop.turns.RETRY_SECONDS", 0.0)
+        monkeypatch.setattr("crawl_engine.append.loop.turns.RETRY_SECONDS", 0.0)
         run_until_idle(appender)
     assert harness.written() == harness.expected()
     assert recorded(harness).error is None

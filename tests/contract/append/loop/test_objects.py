@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from engine.append import object_writer
-from engine.append.loop.appender import AppenderLoop
-from engine.append.loop.chosen_outputs import BuiltInOutputs, WholeOutputs
-from engine.append.loop.turns import TurnResult
-from engine.store.tables.output import outputs
+from crawl_engine.append import object_writer
+from crawl_engine.append.loop.appender import AppenderLoop
+from crawl_engine.append.loop.chosen_outputs import BuiltInOutputs, WholeOutputs
+from crawl_engine.append.loop.turns import TurnResult
+from crawl_engine.store.tables.output import outputs
 from tests.contract.append.harness import GROWING, TYPES, Harness, books, encoded, read, recorded, run_until_idle, until
 from tests.object_store import ObjectStore
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from engine.append.formats.file_writer import FileWriter
-from engine.append.formats.writer import RowEncoder, Writer
-from engine.append.loop.appender import AppenderLoop
-from engine.append.loop.turns import TurnResult
-from engine.store.read import snapshot
-from engine.store.tables.output import outputs
-from engine.store.tables.output.outputs import Output
+from crawl_engine.append.formats.file_writer import FileWriter
+from crawl_engine.append.formats.writer import RowEncoder, Writer
+from crawl_engine.append.loop.appender import AppenderLoop
+from crawl_engine.append.loop.turns import TurnResult
+from crawl_engine.store.read import snapshot
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.output.outputs import Output
 from tests.contract.append.harness import Harness, book, recorded, run_until_idle, until
 
 
@@ -161,7 +161,7 @@ def test_a_failed_rebuild_keeps_file_and_backlog(harness: Harness, encoder: Brac
 def test_a_workbook_with_more_rows_than_a_sheet_keeps_the_last_that_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.append.formats.xlsx.MAX_ROWS", 4)
+    monkeypatch.setattr("crawl_engine.append.formats.xlsx.MAX_ROWS", 4)
     harness = Harness(tmp_path, "xlsx")
     with closing(harness.appender(whole_every=0.0)) as appender:
         harness.add([book(1), book(2)])

@@ -8,21 +8,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from engine.append.loop.lifeline import Lifeline, LoopControl
-from engine.append.loop.turns import LoopContext, TurnResult
-from engine.append.send.delivery import DeliveryLoop
-from engine.append.send.output_loops import _TargetFactory
-from engine.model.definition import DataDef, Definitions, Field
-from engine.model.output_type import AppenderDef
-from engine.model.step import PluginFile
-from engine.settings import Settings
-from engine.store.db.connector import Database, connect, id_list
-from engine.store.db.schema import CRAWL
-from engine.store.tables.output import deliveries, outputs
-from engine.store.tables.row import rows
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run import nodes, runs, versions
-from engine.supervise.outputs import declare_outputs
+from crawl_engine.append.loop.lifeline import Lifeline, LoopControl
+from crawl_engine.append.loop.turns import LoopContext, TurnResult
+from crawl_engine.append.send.delivery import DeliveryLoop
+from crawl_engine.append.send.output_loops import _TargetFactory
+from crawl_engine.model.definition import DataDef, Definitions, Field
+from crawl_engine.model.output_type import AppenderDef
+from crawl_engine.model.step import PluginFile
+from crawl_engine.settings import Settings
+from crawl_engine.store.db.connector import Database, connect, id_list
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.output import deliveries, outputs
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.tables.run import nodes, runs, versions
+from crawl_engine.supervise.outputs import declare_outputs
 from tests.contract.append.harness import COLUMNS, Harness, stored_json
 from tests.templates import template
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import psycopg
 
-from engine.model.definition import DataDef, Definitions, Field
-from engine.model.output_type import AppenderDef
-from engine.store.tables.output import outputs
-from engine.store.tables.run import runs, versions
-from engine.supervise.outputs import declare_outputs
+from crawl_engine.model.definition import DataDef, Definitions, Field
+from crawl_engine.model.output_type import AppenderDef
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.run import runs, versions
+from crawl_engine.supervise.outputs import declare_outputs
 from tests.contract.append.harness import COLUMNS
 from tests.contract.append.send.class_harness import ClassHarness
 

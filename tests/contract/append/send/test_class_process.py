@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from engine.append.loop.lifeline import Lifeline, LoopControl
-from engine.append.loop.turns import SupervisorGone
-from engine.append.send.class_process import ClassProcess, ClassSpec, OutputFailed
-from engine.model.step import PluginFile
+from crawl_engine.append.loop.lifeline import Lifeline, LoopControl
+from crawl_engine.append.loop.turns import SupervisorGone
+from crawl_engine.append.send.class_process import ClassProcess, ClassSpec, OutputFailed
+from crawl_engine.model.step import PluginFile
 from tests.templates import children_of, template, template_pid
 
 START = "import asyncio, os, sys, threading, time, pathlib\n"

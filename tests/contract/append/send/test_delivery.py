@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.append.loop.turns import TurnResult
-from engine.append.send import delivery as delivery_module
-from engine.append.send.class_process import ClassProcess
-from engine.append.send.delivery_batch import DeliveryBatch, build_batch, read_changes
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.tables.output import deliveries, outputs
-from engine.store.tables.row import rows
-from engine.store.tables.run import nodes
+from crawl_engine.append.loop.turns import TurnResult
+from crawl_engine.append.send import delivery as delivery_module
+from crawl_engine.append.send.class_process import ClassProcess
+from crawl_engine.append.send.delivery_batch import DeliveryBatch, build_batch, read_changes
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.tables.output import deliveries, outputs
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.tables.run import nodes
 from tests.contract.append.harness import COLUMNS, books, wait_started
 from tests.contract.append.send.class_harness import ClassHarness, run_until_delivered
 from tests.templates import SupervisedProcess, children_of, template_pid
@@ -70,7 +70,7 @@ def test_a_row_that_is_taken_back_before_it_is_delivered_leaves_no_trace(harness
 
 
 def test_a_failed_batch_is_sent_again_as_it_was(harness: ClassHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.append.loop.turns.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("crawl_engine.append.loop.turns.RETRY_SECONDS", 0.0)
     fail = harness.folder / "batches.jsonl.fail"
     job = harness.add(books(3))
     fail.touch()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import Fenced
-from engine.store.tables.run import nodes
+from crawl_engine.errors import Fenced
+from crawl_engine.store.tables.run import nodes
 from tests.contract.append.harness import book, books
 from tests.contract.append.send.class_harness import run_until_delivered
 from tests.contract.append.send.postgres_harness import PostgresHarness

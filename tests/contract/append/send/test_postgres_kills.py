@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.connector import Database, connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.run import nodes
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.run import nodes
 from tests.contract.append.harness import book, until
 from tests.contract.append.send.postgres_harness import PostgresHarness
 from tests.postgres_server import PostgresServer

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.send.postgres import prepare_tables
-from engine.append.send.postgres_table import PostgresTable, UnfitTable
-from engine.append.send.sent_rows import DataDir
-from engine.model.definition import DataDef, Field
-from engine.model.output_type import AppenderDef
-from engine.supervise.outputs import output_settings
+from crawl_engine.append.send.postgres import prepare_tables
+from crawl_engine.append.send.postgres_table import PostgresTable, UnfitTable
+from crawl_engine.append.send.sent_rows import DataDir
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.output_type import AppenderDef
+from crawl_engine.supervise.outputs import output_settings
 from tests.contract.append.harness import books
 from tests.contract.append.send.postgres_harness import FIELDS, PostgresHarness
 from tests.postgres_server import PostgresServer
@@ -124,7 +124,7 @@ def test_prices_become_columns(tmp_path: Path, database: str) -> None:
     data_def = DataDef(name="book", fields=(field,))
     appender = AppenderDef(name="x", type="postgresql", kind="sender", flatten=True)
     table = PostgresTable("book", output_settings(data_def, appender))
-    from engine.append.send import postgres as module
+    from crawl_engine.append.send import postgres as module
 
     with closing(module.connect(database, 5)) as db, module.transaction(db, 5) as opened:
         types = module.prepare(opened, table, DataDir("d1", "/data"), 10)

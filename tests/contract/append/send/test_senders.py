@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.loop.lifeline import Lifeline, LoopControl
-from engine.append.loop.turns import OutputFailed, SupervisorGone
-from engine.append.send.command_sender import CommandSender
-from engine.append.send.delivery_batch import Change, DeliveryBatch
-from engine.append.send.http_sender import HttpSender
+from crawl_engine.append.loop.lifeline import Lifeline, LoopControl
+from crawl_engine.append.loop.turns import OutputFailed, SupervisorGone
+from crawl_engine.append.send.command_sender import CommandSender
+from crawl_engine.append.send.delivery_batch import Change, DeliveryBatch
+from crawl_engine.append.send.http_sender import HttpSender
 from tests.contract.append.harness import books
 from tests.contract.append.send.class_harness import ClassHarness, run_until_delivered
 from tests.process.raw_server import serve_raw
@@ -178,7 +178,7 @@ class Partial:
 @pytest.mark.parametrize("taken", [1, 2, 4])
 def test_what_was_acknowledged_is_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
     """Rows and deletions: the position moves over those that were taken, and the rest comes in a batch of its own."""
-    monkeypatch.setattr("engine.append.loop.turns.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("crawl_engine.append.loop.turns.RETRY_SECONDS", 0.0)
     harness, target = ClassHarness(tmp_path), Partial(9)
     first = harness.add(books(2))
     with closing(harness.delivery_loop()) as loop:

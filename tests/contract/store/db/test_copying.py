@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from console.cli.main import main
-from engine.errors import UsageError
-from engine.runtime.clock import store_time
-from engine.store.db.connector import connect_postgres
-from engine.store.db.copying import copy_store
-from engine.store.db.file_header import CRAWL, PAGES
-from engine.store.db.location import Location, write_location
-from engine.store.db.schema import SQL_DIR, open_databases
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.tables.run import supervisors
-from engine.supervise.nodes.leftovers import keep_deadlines
+from crawl_console.cli.main import main
+from crawl_engine.errors import UsageError
+from crawl_engine.runtime.clock import store_time
+from crawl_engine.store.db.connector import connect_postgres
+from crawl_engine.store.db.copying import copy_store
+from crawl_engine.store.db.file_header import CRAWL, PAGES
+from crawl_engine.store.db.location import Location, write_location
+from crawl_engine.store.db.schema import SQL_DIR, open_databases
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.tables.run import supervisors
+from crawl_engine.supervise.nodes.leftovers import keep_deadlines
 from tests.postgres_server import PostgresServer
 
 DDL = "".join((SQL_DIR / name).read_text() for name in ("schema.sql", "pages.sql"))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import CrawlError, StorageError, UsageError
-from engine.store.db.connector import DatabaseBusy, connect, connect_postgres
-from engine.store.db.data_dir import claim_store, has_store
-from engine.store.db.file_header import CRAWL, PAGES, SCHEMA_NUMBER
-from engine.store.db.location import Location, read_location
-from engine.store.db.postgres_schema import ServerState
-from engine.store.db.schema import open_databases
+from crawl_engine.errors import CrawlError, StorageError, UsageError
+from crawl_engine.store.db.connector import DatabaseBusy, connect, connect_postgres
+from crawl_engine.store.db.data_dir import claim_store, has_store
+from crawl_engine.store.db.file_header import CRAWL, PAGES, SCHEMA_NUMBER
+from crawl_engine.store.db.location import Location, read_location
+from crawl_engine.store.db.postgres_schema import ServerState
+from crawl_engine.store.db.schema import open_databases
 from tests.postgres_server import PostgresServer
 
 
@@ -93,7 +93,7 @@ def test_a_server_that_does_not_take_us_is_named(postgres: PostgresServer, data:
 
 
 def test_psycopg_is_asked_for_where_it_is_missing(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "engine.store.db.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "crawl_engine.store.db.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(UsageError, match="needs psycopg") as missing:
         claim_store(data, "postgresql:///x", "shop", draws=True)

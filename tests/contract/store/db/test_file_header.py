@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import StorageError
-from engine.queue import Doorbells
-from engine.store.db.connector import connect
-from engine.store.db.file_header import APPLICATION_ID, SCHEMA_NUMBER, OtherDatabase, check_data_dir
-from engine.store.db.schema import CRAWL, PAGES, open_databases
-from engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.errors import StorageError
+from crawl_engine.queue import Doorbells
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.file_header import APPLICATION_ID, SCHEMA_NUMBER, OtherDatabase, check_data_dir
+from crawl_engine.store.db.schema import CRAWL, PAGES, open_databases
+from crawl_engine.store.db.sqlite import SqliteDatabase
 from tests.process.test_data_dir import file_states
 
 pytestmark = pytest.mark.sqlite

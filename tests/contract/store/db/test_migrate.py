@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from console.cli.main import crawl_console
-from engine.errors import StorageError
-from engine.store.db import migrate
-from engine.store.db.connector import connect
-from engine.store.db.file_header import LOCK_NAME, OLDEST_NUMBER, SCHEMA_NUMBER, OtherDatabase
-from engine.store.db.schema import CRAWL, PAGES, open_databases
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.pages.page_store import PageStore
-from engine.store.tables.run import runs
+from crawl_console.cli.main import crawl_console
+from crawl_engine.errors import StorageError
+from crawl_engine.store.db import migrate
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.file_header import LOCK_NAME, OLDEST_NUMBER, SCHEMA_NUMBER, OtherDatabase
+from crawl_engine.store.db.schema import CRAWL, PAGES, open_databases
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.tables.run import runs
 from tests.process.test_data_dir import file_states
 
 pytestmark = pytest.mark.sqlite

@@ -6,8 +6,8 @@ import orjson
 import pytest
 from msgspec import Struct
 
-from engine.errors import StorageError
-from engine.model.job import JobState
+from crawl_engine.errors import StorageError
+from crawl_engine.model.job import JobState
 from tests.contract.store.harness import StoreHarness
 
 

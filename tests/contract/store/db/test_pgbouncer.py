@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.queue import Doorbells
-from engine.store.db.connector import connect
-from engine.store.db.location import Location, write_location
-from engine.store.db.retry_busy import DatabaseBusy
-from engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.queue import Doorbells
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.location import Location, write_location
+from crawl_engine.store.db.retry_busy import DatabaseBusy
+from crawl_engine.store.db.schema import CRAWL, open_databases
 from tests.contract.node.test_postgres_doorbells import consuming, wait_for
 from tests.contract.store.db.test_postgres import get, put
 from tests.pgbouncer import PgBouncer, pgbouncer

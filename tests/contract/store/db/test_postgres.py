@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-import engine.runtime.clock as clock_module
-from engine.errors import Fenced, StorageError
-from engine.runtime.clock import StoreClock, boottime, store_time
-from engine.store.db.connector import connect
-from engine.store.db.location import Location, write_location
-from engine.store.db.postgres import PostgresDatabase
-from engine.store.db.retry_busy import DatabaseBusy, retry_busy
-from engine.store.db.schema import CRAWL, PAGES, open_databases
-from engine.store.tables.run import machines
+import crawl_engine.runtime.clock as clock_module
+from crawl_engine.errors import Fenced, StorageError
+from crawl_engine.runtime.clock import StoreClock, boottime, store_time
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.location import Location, write_location
+from crawl_engine.store.db.postgres import PostgresDatabase
+from crawl_engine.store.db.retry_busy import DatabaseBusy, retry_busy
+from crawl_engine.store.db.schema import CRAWL, PAGES, open_databases
+from crawl_engine.store.tables.run import machines
 from tests.postgres_server import PostgresServer
 
 _OURS = "FROM pg_stat_activity WHERE application_name = 'crawl-console'"

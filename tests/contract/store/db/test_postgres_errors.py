@@ -6,9 +6,9 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from engine.errors import StorageError
-from engine.store.db.postgres_errors import translate
-from engine.store.db.retry_busy import DatabaseBusy, DiskFull
+from crawl_engine.errors import StorageError
+from crawl_engine.store.db.postgres_errors import translate
+from crawl_engine.store.db.retry_busy import DatabaseBusy, DiskFull
 
 _WAITED_FOR = {
     "08000", "08001", "08003", "08004", "08006", "08007", "08P01", "25006", "25P03", "25P04", "40000", "40001",

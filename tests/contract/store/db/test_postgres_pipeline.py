@@ -4,9 +4,9 @@ import contextlib
 
 import pytest
 
-from engine.errors import StorageError
-from engine.store.db.postgres import PostgresDatabase
-from engine.store.db.postgres_pipeline import WriteQueue
+from crawl_engine.errors import StorageError
+from crawl_engine.store.db.postgres import PostgresDatabase
+from crawl_engine.store.db.postgres_pipeline import WriteQueue
 from tests.contract.store.db.test_postgres import db, folder, get, put
 
 __all__ = ["db", "folder"]

@@ -3,26 +3,33 @@
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from signal import SIGINT, pthread_kill
 from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
-from engine.store.db.connector import Database, connect
-from engine.store.db.location import Location, write_location
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.read.query import open_query
+from crawl_engine.errors import UsageError
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.location import Location, write_location
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.read.query import open_query
+from tests.contract.append.harness import until
 from tests.postgres_server import PostgresServer
 
 _ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000)"
 
 
 @pytest.fixture(scope="module")
-def db(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def folder(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shop")
     write_location(folder, Location(postgres.create_database(), "shop"))
     open_databases(folder).close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def db(folder: Path) -> Iterator[Database]:
     with closing(connect(folder / CRAWL)) as opened:
         with opened.transaction():
             opened.execute("INSERT INTO runs (id, created_at, base_url) VALUES ('r1', 1.5, 'http://me:secret@a/')")
@@ -92,10 +99,16 @@ def test_a_long_statement_is_stopped(db: Database) -> None:
         read(db, _ENDLESS, seconds=0.2)
 
 
-def test_ctrl_c_stops_it_at_the_server(db: Database) -> None:
+def test_ctrl_c_stops_it_at_the_server(db: Database, folder: Path) -> None:
     main = threading.get_ident()
-    threading.Timer(0.3, lambda: pthread_kill(main, SIGINT)).start()
+    running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SET LOCAL%FETCH%'"
+
+    def interrupt() -> None:
+        with closing(connect(folder / CRAWL)) as other:
+            assert until(lambda: other.value(running) == 1)
+        pthread_kill(main, SIGINT)
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         read(db, _ENDLESS)
-    running = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SET LOCAL%'"
     assert db.value(running) == 0

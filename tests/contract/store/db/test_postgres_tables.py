@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.db.connector import connect
-from engine.store.db.location import Location, write_location
-from engine.store.db.postgres import PostgresDatabase
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.tables.run import deleted_runs, events, samples
-from engine.store.tables.run.events import Event
-from engine.store.tables.run.samples import Sample
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.location import Location, write_location
+from crawl_engine.store.db.postgres import PostgresDatabase
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.tables.run import deleted_runs, events, samples
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.tables.run.samples import Sample
 
 _RUN = "INSERT INTO runs (id, created_at) VALUES (?, 0) RETURNING seq"
 _JOB = "INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (1, ?, 'link', 'u', CAST(? AS BLOB))"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.store.db import retry_busy as module
-from engine.store.db.retry_busy import DatabaseBusy, DiskFull, retry_busy
+from crawl_engine.store.db import retry_busy as module
+from crawl_engine.store.db.retry_busy import DatabaseBusy, DiskFull, retry_busy
 
 
 def busy(times: int, error: type[DatabaseBusy] = DatabaseBusy) -> tuple[list[int], Callable[[], str]]:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from engine.model.job import StoredPage, document_key
-from engine.store.pages import documents
-from engine.store.pages.documents import CheckedDocument
-from engine.store.pages.page_store import PageStore
-from engine.store.tables.run import runs
+from crawl_engine.model.job import StoredPage, document_key
+from crawl_engine.store.pages import documents
+from crawl_engine.store.pages.documents import CheckedDocument
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import Page, StoreHarness, again, document
 
 ENCODED = '{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null,"userinfo":"%s"}'

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine.model.job import document_key
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL, PAGES, open_databases
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.pages import documents, page_store
-from engine.store.pages.page_store import PageStore
+from crawl_engine.model.job import document_key
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL, PAGES, open_databases
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.pages import documents, page_store
+from crawl_engine.store.pages.page_store import PageStore
 from tests.contract.store.harness import StoreHarness, document
 
 pytestmark = pytest.mark.sqlite

@@ -9,11 +9,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import StorageError
-from engine.store.db.connector import DatabaseBusy, connect
-from engine.store.db.schema import PAGES, open_databases
-from engine.store.pages.packing import BodyCompressor, _train_dictionary
-from engine.store.pages.page_store import PageStore
+from crawl_engine.errors import StorageError
+from crawl_engine.store.db.connector import DatabaseBusy, connect
+from crawl_engine.store.db.schema import PAGES, open_databases
+from crawl_engine.store.pages.packing import BodyCompressor, _train_dictionary
+from crawl_engine.store.pages.page_store import PageStore
 from tests.contract.store.harness import document
 
 _TEST_INTERVAL = 1_700
@@ -259,7 +259,7 @@ def test_while_one_writer_trains_another_waits_and_then_uses_its_dictionary(
             others[-1].add([document("http://a/", b"x")])
         return _train_dictionary(samples, number)
 
-    monkeypatch.setattr("engine.store.pages.packing._train_dictionary", crowded)
+    monkeypatch.setattr("crawl_engine.store.pages.packing._train_dictionary", crowded)
     kept = _store(PageStore(folder), _shop, 0, 80)
     [other] = others
     kept |= _store(other, _shop, 80, 80)
@@ -268,10 +268,10 @@ def test_while_one_writer_trains_another_waits_and_then_uses_its_dictionary(
 
 
 def test_alternating_sites_keep_their_dictionaries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.store.pages.packing._TRAINING_INTERVAL", 60)
+    monkeypatch.setattr("crawl_engine.store.pages.packing._TRAINING_INTERVAL", 60)
     first, second, kept = PageStore(folder), PageStore(folder), {}
     with monkeypatch.context() as patch:
-        patch.setattr("engine.store.pages.packing._MAX_DICTIONARIES", 1)
+        patch.setattr("crawl_engine.store.pages.packing._MAX_DICTIONARIES", 1)
         for number in range(0, 800, 20):
             kept |= _store(first, _shop, number, 20) | _store(second, _news, number, 20)
     for number in range(6):
@@ -283,7 +283,7 @@ def test_alternating_sites_keep_their_dictionaries(folder: Path, monkeypatch: py
 def test_pages_with_more_dictionaries_than_are_cached_can_be_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.store.pages.packing._MAX_DICTIONARIES", 3)
+    monkeypatch.setattr("crawl_engine.store.pages.packing._MAX_DICTIONARIES", 3)
     kept: dict[int, bytes] = {}
     for kind in range(6):
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import UsageError
-from engine.node.db_access import DbAccess
-from engine.store.db.connector import DatabaseBusy
-from engine.store.pages import documents
-from engine.store.pages.documents import NewDocument
-from engine.store.pages.objects import BodyObjects, check_page_store
-from engine.store.pages.page_store import PageStore
+from crawl_engine.errors import UsageError
+from crawl_engine.node.db_access import DbAccess
+from crawl_engine.store.db.connector import DatabaseBusy
+from crawl_engine.store.pages import documents
+from crawl_engine.store.pages.documents import NewDocument
+from crawl_engine.store.pages.objects import BodyObjects, check_page_store
+from crawl_engine.store.pages.page_store import PageStore
 from tests.contract.store.harness import StoreHarness, document
 from tests.object_store import ObjectStore, object_store
 

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from engine.store.db.connector import connect
-from engine.store.db.schema import PAGES
-from engine.store.pages import documents
-from engine.store.pages.page_store import PageStore
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import PAGES
+from crawl_engine.store.pages import documents
+from crawl_engine.store.pages.page_store import PageStore
 from tests.contract.store.harness import StoreHarness, document
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from engine.model.job import document_key
-from engine.store.db.connector import connect
-from engine.store.db.schema import PAGES
-from engine.store.pages import documents
-from engine.store.pages.documents import NewDocument
-from engine.store.pages.page_store import PageStore
-from engine.store.transactions.unused import DocumentSet, delete_unused
+from crawl_engine.model.job import document_key
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import PAGES
+from crawl_engine.store.pages import documents
+from crawl_engine.store.pages.documents import NewDocument
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.transactions.unused import DocumentSet, delete_unused
 from tests.contract.store.harness import StoreHarness, document
 
 URL, BODY = "http://a/1", b"<p>the same</p>" * 50

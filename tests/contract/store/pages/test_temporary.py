@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.errors import StorageError
-from engine.model.definition import Definitions, Task, TaskGroup
-from engine.store.db.connector import connect
-from engine.store.db.schema import PAGES
-from engine.store.pages import documents, temporary
-from engine.store.pages.page_store import PageStore
-from engine.store.pages.temporary import DocumentUse
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run import runs, versions
+from crawl_engine.errors import StorageError
+from crawl_engine.model.definition import Definitions, Task, TaskGroup
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import PAGES
+from crawl_engine.store.pages import documents, temporary
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.pages.temporary import DocumentUse
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run import runs, versions
 from tests.contract.store.harness import StoreHarness, document
 
 KEY = document("http://a/0").keys[0]

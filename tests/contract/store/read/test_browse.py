@@ -5,18 +5,18 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from console.filter_syntax import job_filter, parse
-from engine.errors import UsageError
-from engine.store.db.connector import connect
-from engine.store.db.filter import JobFilter
-from engine.store.db.schema import PAGES
-from engine.store.pages.page_store import PageStore
-from engine.store.read import browse, job_range
-from engine.store.read.browse import Cursor
-from engine.store.read.job_range import find_first_id
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job.jobs import PRIORITY_RANGE
-from engine.store.tables.run.events import Event
+from crawl_console.filter_syntax import job_filter, parse
+from crawl_engine.errors import UsageError
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.filter import JobFilter
+from crawl_engine.store.db.schema import PAGES
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.read import browse, job_range
+from crawl_engine.store.read.browse import Cursor
+from crawl_engine.store.read.job_range import find_first_id
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job.jobs import PRIORITY_RANGE
+from crawl_engine.store.tables.run.events import Event
 from tests.contract.store.harness import Page, StoreHarness, again, document, failed
 
 
@@ -159,7 +159,7 @@ def test_age_is_that_of_the_last_change(mixed: StoreHarness) -> None:
 
 
 def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: StoreHarness) -> None:
-    from engine.store.tables.run import runs
+    from crawl_engine.store.tables.run import runs
 
     old, mixed.run = mixed.run, 0
     with mixed.db.transaction():

@@ -2,11 +2,11 @@
 
 import pytest
 
-from console.filter_syntax import parse_events
-from engine.store.read import job_range
-from engine.store.read.event_search import list_events
-from engine.store.tables.run import events
-from engine.store.tables.run.events import Event
+from crawl_console.filter_syntax import parse_events
+from crawl_engine.store.read import job_range
+from crawl_engine.store.read.event_search import list_events
+from crawl_engine.store.tables.run import events
+from crawl_engine.store.tables.run.events import Event
 from tests.contract.store.harness import StoreHarness
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.store.read.data_warnings import _of_comparison
-from engine.store.tables.run.runs import Baseline, GivenRows
+from crawl_engine.store.read.data_warnings import _of_comparison
+from crawl_engine.store.tables.run.runs import Baseline, GivenRows
 
 
 def codes(rows: int, filled: int, rows_then: int, filled_then: int) -> list[str]:

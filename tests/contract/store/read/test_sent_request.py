@@ -4,13 +4,13 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from engine import urls
-from engine.model.job import LeasedJob, Request, document_key, link_key, locator_key, request_key
-from engine.model.link import LinkRequest
-from engine.store.pages import documents
-from engine.store.read.sent_request import SentRequest
-from engine.store.tables.job.linked_jobs import ChildJob, Children
-from engine.store.transactions.retry import retry_jobs
+from crawl_engine import urls
+from crawl_engine.model.job import LeasedJob, Request, document_key, link_key, locator_key, request_key
+from crawl_engine.model.link import LinkRequest
+from crawl_engine.store.pages import documents
+from crawl_engine.store.read.sent_request import SentRequest
+from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children
+from crawl_engine.store.transactions.retry import retry_jobs
 from tests.contract.store.harness import StoreHarness, document
 from tests.contract.store.shop import NewStore
 

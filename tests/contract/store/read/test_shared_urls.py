@@ -5,14 +5,14 @@ from typing import Any
 import orjson
 import pytest
 
-from engine import urls
-from engine.model.job import link_key, locator_key
-from engine.model.link import LinkRequest
-from engine.store.read.data_warnings import DataWarning, find_warnings, store_found
-from engine.store.tables.job import jobs, locators
-from engine.store.tables.job.jobs import NewLocator
-from engine.store.tables.job.linked_jobs import ChildJob, Children
-from engine.store.tables.run import runs
+from crawl_engine import urls
+from crawl_engine.model.job import link_key, locator_key
+from crawl_engine.model.link import LinkRequest
+from crawl_engine.store.read.data_warnings import DataWarning, find_warnings, store_found
+from crawl_engine.store.tables.job import jobs, locators
+from crawl_engine.store.tables.job.jobs import NewLocator
+from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 
 URL = "http://a/list"

@@ -8,28 +8,28 @@ import orjson
 import pytest
 from msgspec.structs import asdict, replace
 
-from console.client import end_orphans
-from console.crawl.status import status_as_dict
-from engine.judge import summary
-from engine.judge.rates import speed_of
-from engine.model.host import HostState
-from engine.model.job import JobState
-from engine.model.node import HeartbeatState, NodeState, Role
-from engine.model.run import NO_ETA, Judgement, OutputRate
-from engine.runtime.beat_file import Beat, BrowserState, NodeBrowsers
-from engine.runtime.clock import store_time
-from engine.store.pages import documents
-from engine.store.read import host_rows, snapshot
-from engine.store.tables.host import host_speeds
-from engine.store.tables.host.host_speeds import HostNow
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import jobs, rings, sequences
-from engine.store.tables.job.jobs import JobUpdate
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.output import outputs
-from engine.store.tables.row.rows import NewRows, RejectedRecords
-from engine.store.tables.run import nodes, runs, supervisors, versions
-from engine.store.transactions.lease import has_leasable_jobs
+from crawl_console.client import end_orphans
+from crawl_console.crawl.status import status_as_dict
+from crawl_engine.judge import summary
+from crawl_engine.judge.rates import speed_of
+from crawl_engine.model.host import HostState
+from crawl_engine.model.job import JobState
+from crawl_engine.model.node import HeartbeatState, NodeState, Role
+from crawl_engine.model.run import NO_ETA, Judgement, OutputRate
+from crawl_engine.runtime.beat_file import Beat, BrowserState, NodeBrowsers
+from crawl_engine.runtime.clock import store_time
+from crawl_engine.store.pages import documents
+from crawl_engine.store.read import host_rows, snapshot
+from crawl_engine.store.tables.host import host_speeds
+from crawl_engine.store.tables.host.host_speeds import HostNow
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import jobs, rings, sequences
+from crawl_engine.store.tables.job.jobs import JobUpdate
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.row.rows import NewRows, RejectedRecords
+from crawl_engine.store.tables.run import nodes, runs, supervisors, versions
+from crawl_engine.store.transactions.lease import has_leasable_jobs
 from tests.contract.store.harness import Page, StoreHarness, again, failed
 
 NewStore = Callable[..., StoreHarness]

@@ -2,16 +2,16 @@
 
 import pytest
 
-from console.filter_syntax import parse
-from engine.judge import summary
-from engine.model.job import JobState
-from engine.model.step import StepResult
-from engine.store.read import browse, job_range, snapshot, step_results
-from engine.store.read.step_results import ResultFilter
-from engine.store.tables.job import results
-from engine.store.tables.job.results import UnitResult
-from engine.store.tables.outcome import Commit, JobOutcome
-from engine.store.tables.run import runs
+from crawl_console.filter_syntax import parse
+from crawl_engine.judge import summary
+from crawl_engine.model.job import JobState
+from crawl_engine.model.step import StepResult
+from crawl_engine.store.read import browse, job_range, snapshot, step_results
+from crawl_engine.store.read.step_results import ResultFilter
+from crawl_engine.store.tables.job import results
+from crawl_engine.store.tables.job.results import UnitResult
+from crawl_engine.store.tables.outcome import Commit, JobOutcome
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 from tests.contract.store.step_reports import report
 from tests.unit.node.leased_jobs import leased

@@ -3,15 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.errors import Fenced
-from engine.model.definition import TaskGroup
-from engine.model.job import JobState, LeasedJob
-from engine.model.link import LinkRequest
-from engine.store.tables.job import jobs
-from engine.store.tables.job.linked_jobs import Children
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run import runs, versions
-from engine.store.transactions.children import ChildrenResult, commit_children
+from crawl_engine.errors import Fenced
+from crawl_engine.model.definition import TaskGroup
+from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.model.link import LinkRequest
+from crawl_engine.store.tables.job import jobs
+from crawl_engine.store.tables.job.linked_jobs import Children
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run import runs, versions
+from crawl_engine.store.transactions.children import ChildrenResult, commit_children
 from tests.contract.store.harness import DEFS, Page, StoreHarness, child
 
 PAGES = [Page(f"http://a/{number}") for number in range(10)]

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from engine.model.job import LeasedJob
-from engine.store.tables.job import rings
-from engine.store.transactions.takeover import end_machine
+from crawl_engine.model.job import LeasedJob
+from crawl_engine.store.tables.job import rings
+from crawl_engine.store.transactions.takeover import end_machine
 from tests.contract.store.harness import HostPolicy, StoreHarness
 
 HOSTS = tuple([f"http://h{number}" for number in range(8)])

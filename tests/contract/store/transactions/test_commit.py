@@ -6,18 +6,18 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from engine.errors import Fenced
-from engine.model.job import JobState
-from engine.model.node import NodeState, Role
-from engine.store.db.connector import DatabaseBusy, connect
-from engine.store.db.schema import CRAWL
-from engine.store.tables.host.hosts import Backoff, HostPolicy
-from engine.store.tables.job import jobs, sequences
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.row.rows import RejectedRecords
-from engine.store.tables.run import nodes
-from engine.store.tables.run.events import Event
-from engine.store.transactions.commit import commit
+from crawl_engine.errors import Fenced
+from crawl_engine.model.job import JobState
+from crawl_engine.model.node import NodeState, Role
+from crawl_engine.store.db.connector import DatabaseBusy, connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.job import jobs, sequences
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.row.rows import RejectedRecords
+from crawl_engine.store.tables.run import nodes
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions.commit import commit
 from tests.contract.store.harness import Page, StoreHarness, again, failed, moved, table_names, unwritable
 
 NewStore = Callable[..., StoreHarness]

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.runtime.log_file import DedupFilter
-from engine.store.tables.host import host_speeds
-from engine.store.tables.row import rows
-from engine.store.transactions import commit as commit_module
+from crawl_engine.runtime.log_file import DedupFilter
+from crawl_engine.store.tables.host import host_speeds
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.transactions import commit as commit_module
 from tests.contract.store.harness import StoreHarness, unwritable
 
-LOGGER = "engine.store.transactions.commit"
+LOGGER = "crawl_engine.store.transactions.commit"
 
 
 @pytest.fixture(autouse=True)

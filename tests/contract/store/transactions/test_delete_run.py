@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from engine.model.content_digest import key_digest
-from engine.store.db.connector import Database, connect
-from engine.store.db.postgres import PostgresDatabase
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.tables.run import deleted_runs, runs
-from engine.store.transactions import delete_run
+from crawl_engine.model.content_digest import key_digest
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.postgres import PostgresDatabase
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.tables.run import deleted_runs, runs
+from crawl_engine.store.transactions import delete_run
 from tests.contract.store.harness import table_names
 
 RUNS, DELETED = (1, 2, 3), 2

@@ -5,33 +5,33 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
-from engine.model.file import StoredFile
-from engine.model.job import JobState, LeasedJob
-from engine.model.record import PageWarning, RecordCounts
-from engine.model.step import StepResult
-from engine.store.db.connector import Database
-from engine.store.pages.documents import CheckedDocument, NewDocument
-from engine.store.pages.temporary import DocumentUse
-from engine.store.tables.host.cookie_jars import CookiesChanged, StoredJar, put
-from engine.store.tables.host.hosts import Backoff, HostFailure
-from engine.store.tables.job.jobs import AskedAgain
-from engine.store.tables.job.linked_jobs import Children
-from engine.store.tables.job.results import UnitResult
-from engine.store.tables.job.step_values import PluginRun
-from engine.store.tables.outcome import AttemptStats, Commit, Effect, JobOutcome
-from engine.store.tables.row.files import DownloadedFile
-from engine.store.tables.row.health import NewWarnings, PageCounts
-from engine.store.tables.row.held_rows import HeldRows
-from engine.store.tables.row.rows import NewRows, RejectedRecords
-from engine.store.tables.run.events import Event
-from engine.store.tables.run.landings import Landed
-from engine.store.tables.run.page_repeats import PageSeen
-from engine.store.transactions import effects
-from engine.store.transactions.logins import LoginNews
-from engine.store.transactions.release import EndedFile
-from engine.store.transactions.robots import RobotsResult, RobotsWanted
-from engine.store.transactions.statistics import ContentChange
-from engine.store.transactions.supersede import FailedSteps, OldRows, Outdated
+from crawl_engine.model.file import StoredFile
+from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.model.record import PageWarning, RecordCounts
+from crawl_engine.model.step import StepResult
+from crawl_engine.store.db.connector import Database
+from crawl_engine.store.pages.documents import CheckedDocument, NewDocument
+from crawl_engine.store.pages.temporary import DocumentUse
+from crawl_engine.store.tables.host.cookie_jars import CookiesChanged, StoredJar, put
+from crawl_engine.store.tables.host.hosts import Backoff, HostFailure
+from crawl_engine.store.tables.job.jobs import AskedAgain
+from crawl_engine.store.tables.job.linked_jobs import Children
+from crawl_engine.store.tables.job.results import UnitResult
+from crawl_engine.store.tables.job.step_values import PluginRun
+from crawl_engine.store.tables.outcome import AttemptStats, Commit, Effect, JobOutcome
+from crawl_engine.store.tables.row.files import DownloadedFile
+from crawl_engine.store.tables.row.health import NewWarnings, PageCounts
+from crawl_engine.store.tables.row.held_rows import HeldRows
+from crawl_engine.store.tables.row.rows import NewRows, RejectedRecords
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.tables.run.landings import Landed
+from crawl_engine.store.tables.run.page_repeats import PageSeen
+from crawl_engine.store.transactions import effects
+from crawl_engine.store.transactions.logins import LoginNews
+from crawl_engine.store.transactions.release import EndedFile
+from crawl_engine.store.transactions.robots import RobotsResult, RobotsWanted
+from crawl_engine.store.transactions.statistics import ContentChange
+from crawl_engine.store.transactions.supersede import FailedSteps, OldRows, Outdated
 from tests.contract.store.filed import file_child
 from tests.contract.store.harness import Page, StoreHarness, child, document, table_names
 from tests.unit.node.leased_jobs import change
@@ -118,7 +118,7 @@ def test_each_type_of_effect_has_one_writer_and_a_test() -> None:
             if kind.__subclasses__() == []:
                 yield kind
 
-    known = [kind for kind in kinds(Effect) if kind.__module__.startswith("engine.")]
+    known = [kind for kind in kinds(Effect) if kind.__module__.startswith("crawl_engine.")]
     assert set(known) == set(effects.WRITERS)
     assert {type(case.values[0]) for case in CASES} == set(known)  # type: ignore[attr-defined]
 

@@ -4,22 +4,22 @@ import time
 
 import pytest
 
-from console.filter_syntax import parse
-from engine.errors import UsageError
-from engine.model.run import RunState
-from engine.store.read import browse
-from engine.store.read.failures import (
+from crawl_console.filter_syntax import parse
+from crawl_engine.errors import UsageError
+from crawl_engine.model.run import RunState
+from crawl_engine.store.read import browse
+from crawl_engine.store.read.failures import (
     FailureGroup,
     group_failures,
     list_failure_times,
     read_failure_bounds,
     read_host_errors,
 )
-from engine.store.tables.job import sequences
-from engine.store.tables.run import checkpoints, runs, supervisors
-from engine.store.tables.run.checkpoints import Checkpoint
-from engine.store.tables.run.events import Event
-from engine.store.transactions import exclude, retry
+from crawl_engine.store.tables.job import sequences
+from crawl_engine.store.tables.run import checkpoints, runs, supervisors
+from crawl_engine.store.tables.run.checkpoints import Checkpoint
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions import exclude, retry
 from tests.contract.store.harness import StoreHarness, failed
 
 

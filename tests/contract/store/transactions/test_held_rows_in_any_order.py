@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
-from console.filter_syntax import parse
-from engine.model.job import JobKind
-from engine.model.node import Role
-from engine.store.tables.job import jobs
-from engine.store.tables.outcome import JobOutcome
-from engine.store.transactions.retry import retry
+from crawl_console.filter_syntax import parse
+from crawl_engine.model.job import JobKind
+from crawl_engine.model.node import Role
+from crawl_engine.store.tables.job import jobs
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.transactions.retry import retry
 from tests.contract.store.filed import check, downloaded, held_row, named, page, stored, take_files, waiting
 from tests.contract.store.harness import StoreHarness, again, failed
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from console.filter_syntax import parse
-from engine.model.definition import TaskGroup
-from engine.model.job import HostPlan, JobState, LeasedJob, document_key, landing_key, link_key
-from engine.model.link import Carried
-from engine.model.node import Role
-from engine.store.tables.job import extracts, jobs
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run import landings
-from engine.store.tables.run.landings import Landed
-from engine.store.transactions.retry import retry
+from crawl_console.filter_syntax import parse
+from crawl_engine.model.definition import TaskGroup
+from crawl_engine.model.job import HostPlan, JobState, LeasedJob, document_key, landing_key, link_key
+from crawl_engine.model.link import Carried
+from crawl_engine.model.node import Role
+from crawl_engine.store.tables.job import extracts, jobs
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run import landings
+from crawl_engine.store.tables.run.landings import Landed
+from crawl_engine.store.transactions.retry import retry
 from tests.contract.store.harness import Page, StoreHarness, again, document
 from tests.unit.node.leased_jobs import change
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import rings, sequences
-from engine.store.tables.run import runs
-from engine.store.transactions.lease import has_leasable_jobs
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import rings, sequences
+from crawl_engine.store.tables.run import runs
+from crawl_engine.store.transactions.lease import has_leasable_jobs
 from tests.contract.store.harness import StoreHarness
 
 SLOTS = 32

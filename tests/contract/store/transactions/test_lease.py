@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.errors import Fenced
-from engine.model.job import JobKind, JobState
-from engine.model.node import NodeState
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import jobs, rings, sequences
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run import nodes, runs
-from engine.store.transactions.lease import Lease
+from crawl_engine.errors import Fenced
+from crawl_engine.model.job import JobKind, JobState
+from crawl_engine.model.node import NodeState
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import jobs, rings, sequences
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run import nodes, runs
+from crawl_engine.store.transactions.lease import Lease
 from tests.contract.store.harness import REQUEST, Page, StoreHarness, again, failed, moved
 
 NewStore = Callable[..., StoreHarness]

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.model.host import LoginRule
-from engine.model.job import JobKind, JobState, LeasedJob
-from engine.store.db.filter import JobFilter
-from engine.store.tables.host import host_control, host_logins, hosts
-from engine.store.tables.host.cookie_jars import StoredJar, list_newer, put
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import rings
-from engine.store.tables.outcome import JobOutcome
-from engine.store.transactions import logins, takeover
-from engine.store.transactions.logins import LoginNews
-from engine.store.transactions.retry import retry
-from engine.store.transactions.waits import WaitingPlace, explain
+from crawl_engine.model.host import LoginRule
+from crawl_engine.model.job import JobKind, JobState, LeasedJob
+from crawl_engine.store.db.filter import JobFilter
+from crawl_engine.store.tables.host import host_control, host_logins, hosts
+from crawl_engine.store.tables.host.cookie_jars import StoredJar, list_newer, put
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import rings
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.transactions import logins, takeover
+from crawl_engine.store.transactions.logins import LoginNews
+from crawl_engine.store.transactions.retry import retry
+from crawl_engine.store.transactions.waits import WaitingPlace, explain
 from tests.contract.store.harness import StoreHarness, failed, sent
 from tests.unit.node.leased_jobs import change
 

@@ -4,14 +4,14 @@ import os
 
 import pytest
 
-from engine import __version__
-from engine.errors import Fenced, UsageError
-from engine.model.node import Role
-from engine.store.db.connector import Database
-from engine.store.tables.output import outputs
-from engine.store.tables.run import commands, machines, nodes, runs
-from engine.store.tables.run.machines import LeaderLease
-from engine.store.transactions.takeover import end_silent, take_lead
+from crawl_engine import __version__
+from crawl_engine.errors import Fenced, UsageError
+from crawl_engine.model.node import Role
+from crawl_engine.store.db.connector import Database
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.run import commands, machines, nodes, runs
+from crawl_engine.store.tables.run.machines import LeaderLease
+from crawl_engine.store.transactions.takeover import end_silent, take_lead
 from tests.contract.store.harness import StoreHarness
 
 

@@ -6,23 +6,23 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from engine.errors import Fenced
-from engine.model.job import JobOrigin, JobState, LeasedJob, link_key
-from engine.model.link import LinkRequest
-from engine.model.node import NodeState
-from engine.store.db.connector import connect
-from engine.store.db.postgres_schema import read_tables
-from engine.store.db.schema import CRAWL
-from engine.store.tables.host.cookie_jars import CookiesChanged
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import jobs, rings, sequences
-from engine.store.tables.job.linked_jobs import ChildJob, Children
-from engine.store.tables.job.step_values import PluginRun
-from engine.store.tables.outcome import Effect, JobOutcome
-from engine.store.tables.run import nodes, versions
-from engine.store.transactions import next_page
-from engine.store.transactions.lease import may_take_new_job
-from engine.store.transactions.next_page import NextPageLease, leads_to_one_page, lease_next_page
+from crawl_engine.errors import Fenced
+from crawl_engine.model.job import JobOrigin, JobState, LeasedJob, link_key
+from crawl_engine.model.link import LinkRequest
+from crawl_engine.model.node import NodeState
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.postgres_schema import read_tables
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.tables.host.cookie_jars import CookiesChanged
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import jobs, rings, sequences
+from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children
+from crawl_engine.store.tables.job.step_values import PluginRun
+from crawl_engine.store.tables.outcome import Effect, JobOutcome
+from crawl_engine.store.tables.run import nodes, versions
+from crawl_engine.store.transactions import next_page
+from crawl_engine.store.transactions.lease import may_take_new_job
+from crawl_engine.store.transactions.next_page import NextPageLease, leads_to_one_page, lease_next_page
 from tests.contract.store.harness import DEFS, REQUEST, Page, StoreHarness, child
 
 

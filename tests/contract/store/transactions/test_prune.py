@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.model.job import document_key
-from engine.model.run import Limits, RunState
-from engine.store.pages import documents
-from engine.store.pages.documents import CheckedDocument
-from engine.store.pages.page_store import PageStore
-from engine.store.tables.run import runs
-from engine.store.transactions.prune import choose_documents, prune_documents
+from crawl_engine.model.job import document_key
+from crawl_engine.model.run import Limits, RunState
+from crawl_engine.store.pages import documents
+from crawl_engine.store.pages.documents import CheckedDocument
+from crawl_engine.store.pages.page_store import PageStore
+from crawl_engine.store.tables.run import runs
+from crawl_engine.store.transactions.prune import choose_documents, prune_documents
 from tests.contract.store.harness import StoreHarness, document
 
 DAY = 86_400.0

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from engine.model.job import JobState, LeasedJob
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import jobs
-from engine.store.tables.job.linked_jobs import Children
-from engine.store.tables.outcome import JobOutcome
-from engine.store.transactions import lease
+from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import jobs
+from crawl_engine.store.tables.job.linked_jobs import Children
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.transactions import lease
 from tests.contract.store.harness import Page, StoreHarness, traced
 
 NewStore = Callable[..., StoreHarness]

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from console.filter_syntax import parse
-from engine.model.job import JobKind, JobState
-from engine.store.db.connector import DatabaseBusy
-from engine.store.db.sqlite import SqliteDatabase
-from engine.store.tables.job import jobs
-from engine.store.tables.outcome import JobOutcome
-from engine.store.transactions.release import release_ended
-from engine.store.transactions.retry import retry
-from engine.store.transactions.supersede import OldRows
+from crawl_console.filter_syntax import parse
+from crawl_engine.model.job import JobKind, JobState
+from crawl_engine.store.db.connector import DatabaseBusy
+from crawl_engine.store.db.sqlite import SqliteDatabase
+from crawl_engine.store.tables.job import jobs
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.transactions.release import release_ended
+from crawl_engine.store.transactions.retry import retry
+from crawl_engine.store.transactions.supersede import OldRows
 from tests.contract.store.filed import (
     check,
     downloaded,
@@ -286,8 +286,8 @@ def test_the_first_death_of_a_node_during_a_download_is_an_attempt(store: StoreH
 def test_a_file_that_very_many_rows_name_releases_them_in_parts(
     store: StoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.store.transactions.release._MAX_RELEASED", 3)
-    monkeypatch.setattr("engine.store.transactions.release._BATCH", 2)
+    monkeypatch.setattr("crawl_engine.store.transactions.release._MAX_RELEASED", 3)
+    monkeypatch.setattr("crawl_engine.store.transactions.release._BATCH", 2)
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     store.commit(page(store, job, *[held_row(str(i), "http://f/x") for i in range(8)]))

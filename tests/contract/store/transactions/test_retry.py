@@ -6,20 +6,20 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from console.filter_syntax import job_filter, parse
-from engine.errors import UsageError
-from engine.model.job import JobState, LeasedJob, Request, document_key
-from engine.model.run import RunState, Stage
-from engine.runtime.process_identity import identity_of
-from engine.store.pages import documents
-from engine.store.read.browse import count_jobs
-from engine.store.tables.job import jobs
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.output import outputs
-from engine.store.tables.row.rows import RejectedRecords
-from engine.store.tables.run import runs, supervisors
-from engine.store.transactions import retry
-from engine.store.transactions.retry import retry as again
+from crawl_console.filter_syntax import job_filter, parse
+from crawl_engine.errors import UsageError
+from crawl_engine.model.job import JobState, LeasedJob, Request, document_key
+from crawl_engine.model.run import RunState, Stage
+from crawl_engine.runtime.process_identity import identity_of
+from crawl_engine.store.pages import documents
+from crawl_engine.store.read.browse import count_jobs
+from crawl_engine.store.tables.job import jobs
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.row.rows import RejectedRecords
+from crawl_engine.store.tables.run import runs, supervisors
+from crawl_engine.store.transactions import retry
+from crawl_engine.store.transactions.retry import retry as again
 from tests.contract.store.harness import Page, StoreHarness, document, failed, moved
 
 
@@ -232,7 +232,7 @@ def test_an_end_between_two_batches_is_reported(supervised: StoreHarness, monkey
 
 def test_the_end_of_a_run_and_a_retry_exclude_each_other(new_store: Callable[..., StoreHarness]) -> None:
     """Whichever transaction comes first, the run is not DONE with a job that is READY."""
-    from engine.store.tables.job import jobs
+    from crawl_engine.store.tables.job import jobs
 
     for first in ("end", "retry"):
         store = new_store()

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from engine.model.job import JobKind, JobState, LeasedJob
-from engine.model.run import RunState
-from engine.robots.rules import is_readable
-from engine.store.db.filter import JobFilter
-from engine.store.read import host_rows
-from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostPolicy, StoredRobots
-from engine.store.tables.job import jobs, sequences
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run import runs
-from engine.store.transactions import placement, robots
-from engine.store.transactions.retry import retry
-from engine.store.transactions.robots import RobotsResult
+from crawl_engine.model.job import JobKind, JobState, LeasedJob
+from crawl_engine.model.run import RunState
+from crawl_engine.robots.rules import is_readable
+from crawl_engine.store.db.filter import JobFilter
+from crawl_engine.store.read import host_rows
+from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host.hosts import HostPolicy, StoredRobots
+from crawl_engine.store.tables.job import jobs, sequences
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run import runs
+from crawl_engine.store.transactions import placement, robots
+from crawl_engine.store.transactions.retry import retry
+from crawl_engine.store.transactions.robots import RobotsResult
 from tests.contract.store.harness import StoreHarness, failed, moved
 
 NewStore = Callable[..., StoreHarness]

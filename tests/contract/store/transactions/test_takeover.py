@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.model.node import Role
-from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import jobs, sequences
-from engine.store.tables.run import nodes, runs, supervisors
-from engine.store.transactions.takeover import requeue_jobs
+from crawl_engine.model.node import Role
+from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import jobs, sequences
+from crawl_engine.store.tables.run import nodes, runs, supervisors
+from crawl_engine.store.transactions.takeover import requeue_jobs
 from tests.contract.store.harness import StoreHarness
 
 NewStore = Callable[..., StoreHarness]

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from console.filter_syntax import parse
-from engine.model.job import JobKind, LeasedJob
-from engine.model.node import Role
-from engine.store.read import snapshot
-from engine.store.tables.job import extracts
-from engine.store.tables.outcome import Effect, JobOutcome
-from engine.store.tables.row.rows import NewRows
-from engine.store.transactions import statistics
-from engine.store.transactions.retry import retry
-from engine.store.transactions.supersede import OldRows
+from crawl_console.filter_syntax import parse
+from crawl_engine.model.job import JobKind, LeasedJob
+from crawl_engine.model.node import Role
+from crawl_engine.store.read import snapshot
+from crawl_engine.store.tables.job import extracts
+from crawl_engine.store.tables.outcome import Effect, JobOutcome
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.transactions import statistics
+from crawl_engine.store.transactions.retry import retry
+from crawl_engine.store.transactions.supersede import OldRows
 from tests.contract.store.filed import downloaded, held_row, named, page, take_files
 from tests.contract.store.harness import StoreHarness, again, unwritable
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.store.tables.host.hosts import HostPolicy
-from engine.store.tables.job import sequences
-from engine.store.transactions import waits
+from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.store.tables.job import sequences
+from crawl_engine.store.transactions import waits
 from tests.contract.store.harness import StoreHarness
 
 

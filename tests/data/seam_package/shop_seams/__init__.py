@@ -4,10 +4,10 @@ import json
 
 import click
 
-from engine.append.formats.file_writer import FileFormat
-from engine.append.formats.writer import RowEncoder
-from engine.extract.documents.document_types import DocumentType, DocumentUnreadable
-from engine.model.output_type import OutputType
+from crawl_engine.append.formats.file_writer import FileFormat
+from crawl_engine.append.formats.writer import RowEncoder
+from crawl_engine.extract.documents.document_types import DocumentType, DocumentUnreadable
+from crawl_engine.model.output_type import OutputType
 
 
 class TsvEncoder(RowEncoder):

@@ -1,6 +1,6 @@
 """A screen that counts the pages done."""
 
-from console.tui.screens.base import View
+from crawl_console.tui.screens.base import View
 
 
 class ShopView(View):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from engine.append.formats.compression import DecompressionFailed, decompress_into
-from engine.append.formats.writer import create_encoder
+from crawl_engine.append.formats.compression import DecompressionFailed, decompress_into
+from crawl_engine.append.formats.writer import create_encoder
 
 ROWS = [f'{{"a":{number}}}' for number in range(50)]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.append.formats.writer import create_encoder
+from crawl_engine.append.formats.writer import create_encoder
 
 ROWS = ['{"a":1.50,"b":"x;y","c":true,"d":[1,2]}', '{"a":"7","b":null,"d":["p","q"]}']
 

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.append.formats import row_json
-from engine.append.formats.csv import CsvEncoder
-from engine.append.formats.jsonl import JsonlEncoder
-from engine.append.formats.row_json import NumberLiteral
-from engine.append.formats.sqlite import OutputTable
-from engine.append.formats.writer import create_encoder, create_writer, load_format
-from engine.errors import CrawlError
-from engine.model.output_type import OUTPUT_TYPES, output_type_of
-from engine.model.record import to_text
-from engine.store.db.sqlite import sqlite3
-from engine.store.tables.output.outputs import Output
+from crawl_engine.append.formats import row_json
+from crawl_engine.append.formats.csv import CsvEncoder
+from crawl_engine.append.formats.jsonl import JsonlEncoder
+from crawl_engine.append.formats.row_json import NumberLiteral
+from crawl_engine.append.formats.sqlite import OutputTable
+from crawl_engine.append.formats.writer import create_encoder, create_writer, load_format
+from crawl_engine.errors import CrawlError
+from crawl_engine.model.output_type import OUTPUT_TYPES, output_type_of
+from crawl_engine.model.record import to_text
+from crawl_engine.store.db.sqlite import sqlite3
+from crawl_engine.store.tables.output.outputs import Output
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 decimals = st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**12), max_value=10**12)

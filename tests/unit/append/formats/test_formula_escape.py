@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.append.formats.csv import CsvEncoder
-from engine.append.formats.writer import create_encoder
+from crawl_engine.append.formats.csv import CsvEncoder
+from crawl_engine.append.formats.writer import create_encoder
 from tests.unit.append.formats.test_formats import as_stored, records, texts
 
 STARTS = "=+-@\t\r\n＝＋－＠"

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.append.formats import parquet
-from engine.append.formats.column_types import column_types
-from engine.append.formats.parquet import ParquetEncoder
-from engine.model.definition import DataDef, Field
+from crawl_engine.append.formats import parquet
+from crawl_engine.append.formats.column_types import column_types
+from crawl_engine.append.formats.parquet import ParquetEncoder
+from crawl_engine.model.definition import DataDef, Field
 
 FIELDS = (
     Field(name="title"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.append.formats.projection import projection_of
+from crawl_engine.append.formats.projection import projection_of
 
 PATHS = {"price.amount": ["price", "amount"], "price.currency": ["price", "currency"]}
 

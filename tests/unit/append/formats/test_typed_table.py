@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.append.formats.typed_table import Ladder, SqlType, TypedTable, encode_moment, encode_text
+from crawl_engine.append.formats.typed_table import Ladder, SqlType, TypedTable, encode_moment, encode_text
 
 MOMENTS = Ladder((SqlType("TIMESTAMP", encode_moment), SqlType("VARCHAR", encode_text)))
 

@@ -13,11 +13,11 @@ import pytest
 from openpyxl import load_workbook
 from openpyxl.utils.escape import unescape
 
-from engine.append.formats import xlsx
-from engine.append.formats.column_types import column_types
-from engine.append.formats.xlsx import MAX_TEXT, XlsxEncoder
-from engine.errors import StorageError, UsageError
-from engine.model.definition import Field
+from crawl_engine.append.formats import xlsx
+from crawl_engine.append.formats.column_types import column_types
+from crawl_engine.append.formats.xlsx import MAX_TEXT, XlsxEncoder
+from crawl_engine.errors import StorageError, UsageError
+from crawl_engine.model.definition import Field
 
 FIELDS = (
     Field(name="title"),
@@ -147,7 +147,7 @@ def test_a_file_can_be_begun_again() -> None:
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("crawl_engine.runtime.extras.find_spec", lambda _: None)
     with pytest.raises(UsageError, match="needs xlsxwriter") as raised:
         XlsxEncoder(["a"], {})
     assert "crawl-console[xlsx]" in raised.value.remedy

@@ -6,8 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-from engine.runtime.clock import boot_id
-from engine.runtime.process_identity import identity_of
+from crawl_engine.runtime.clock import boot_id
+from crawl_engine.runtime.process_identity import identity_of
 
 
 def test_an_identity_names_boot_process_and_start() -> None:

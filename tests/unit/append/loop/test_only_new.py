@@ -8,12 +8,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.append.loop import only_new
-from engine.append.loop.only_new import SeenRows
-from engine.model.content_digest import key_digest
-from engine.store.db.connector import Database, connect
-from engine.store.db.schema import CRAWL, open_databases
-from engine.store.tables.row.rowkeys import KEYS, RowKeys
+from crawl_engine.append.loop import only_new
+from crawl_engine.append.loop.only_new import SeenRows
+from crawl_engine.model.content_digest import key_digest
+from crawl_engine.store.db.connector import Database, connect
+from crawl_engine.store.db.schema import CRAWL, open_databases
+from crawl_engine.store.tables.row.rowkeys import KEYS, RowKeys
 
 
 @pytest.fixture

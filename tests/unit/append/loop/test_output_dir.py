@@ -14,9 +14,9 @@ from types import FrameType
 
 import pytest
 
-from engine.append.loop import output_dir
-from engine.append.loop.output_dir import OutputDir
-from engine.errors import StorageError
+from crawl_engine.append.loop import output_dir
+from crawl_engine.append.loop.output_dir import OutputDir
+from crawl_engine.errors import StorageError
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_what_was_deleted_is_created_again(tmp_path: Path, output: OutputDir, lo
 def test_a_link_that_fails_once_is_made_at_a_later_turn(
     output: OutputDir, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("engine.append.loop.output_dir._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("crawl_engine.append.loop.output_dir._RETRY_SECONDS", 0.0)
     with monkeypatch.context() as patch:
 
         def fail(*_: object) -> None:

@@ -2,10 +2,10 @@
 
 from decimal import Decimal
 
-from engine.append.send.class_host import RowReader
-from engine.model.definition import DataDef, Field
-from engine.model.output_type import AppenderDef
-from engine.supervise.outputs import output_settings
+from crawl_engine.append.send.class_host import RowReader
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.output_type import AppenderDef
+from crawl_engine.supervise.outputs import output_settings
 
 
 def test_values_have_the_types_of_their_fields() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.append.loop import turns
-from engine.append.loop.turns import OutputFailed, OutputRetries, TurnResult, run_turns
-from engine.append.send.postgres import PostgresTarget
+from crawl_engine.append.loop import turns
+from crawl_engine.append.loop.turns import OutputFailed, OutputRetries, TurnResult, run_turns
+from crawl_engine.append.send.postgres import PostgresTarget
 
 _STARTING = "the database system is not yet accepting connections"
 

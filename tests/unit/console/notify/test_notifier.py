@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from console.notify import notifier as notifier_module
-from console.notify.message import EndedRun
-from console.notify.notifier import Notifier
-from engine.model.run import Alarm
+from crawl_console.notify import notifier as notifier_module
+from crawl_console.notify.message import EndedRun
+from crawl_console.notify.notifier import Notifier
+from crawl_engine.model.run import Alarm
 
 SLOW = Alarm("failing-requests", "a.example fails", host="a.example:80", since=1000.0)
 EMPTY = Alarm("empty-field", "book.isbn empty", data_def="book", field="isbn", since=1010.0)

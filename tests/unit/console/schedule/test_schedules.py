@@ -14,10 +14,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from console.cli.main import crawl_console, main
-from console.schedule import systemd
-from console.schedule.schedule import QUIET_CODES
-from engine.runtime.extras import has_extra
+from crawl_console.cli.main import crawl_console, main
+from crawl_console.schedule import systemd
+from crawl_console.schedule.schedule import QUIET_CODES
+from crawl_engine.runtime.extras import has_extra
 
 DEFS = """\
 locatorGroups: {books: {locators: [{name: start, url: "http://127.0.0.1:9/"}]}}
@@ -263,7 +263,7 @@ def test_a_command_that_the_scheduled_crawl_does_not_find_is_refused(
 
 
 def refuse(words: list[str], said: str) -> None:
-    from engine.errors import CrawlError
+    from crawl_engine.errors import CrawlError
 
     with pytest.raises(CrawlError) as refused:
         call(*words)

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from console.schedule.times import Times, parse_times
-from engine.errors import UsageError
+from crawl_console.schedule.times import Times, parse_times
+from crawl_engine.errors import UsageError
 
 NOW = datetime.datetime(2026, 11, 28, 16, 30, 5)
 """A Saturday."""

@@ -10,9 +10,9 @@ pytest.importorskip("prometheus_client", reason="the extra serve is missing")
 
 import httpx
 
-from console.web.access import MAX_BODY, MAX_LOGIN_BODY, Access
-from console.web.app import create_app
-from console.web.watch import Crawls, Watch
+from crawl_console.web.access import MAX_BODY, MAX_LOGIN_BODY, Access
+from crawl_console.web.app import create_app
+from crawl_console.web.watch import Crawls, Watch
 
 TOKEN = "a-token-of-the-tests"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -6,7 +6,7 @@ pytest.importorskip("prometheus_client", reason="the extra serve is missing")
 
 from pathlib import Path
 
-from console.web.watch import label_folders, name_folders
+from crawl_console.web.watch import label_folders, name_folders
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("prometheus_client", reason="the extra serve is missing")
 
-from console.web.token_file import load_token
-from engine.errors import StorageError, UsageError
+from crawl_console.web.token_file import load_token
+from crawl_engine.errors import StorageError, UsageError
 
 
 def loaded(folders):

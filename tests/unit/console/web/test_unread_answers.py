@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from console.web import server
-from console.web.access import Access
-from console.web.watch import Crawls
+from crawl_console.web import server
+from crawl_console.web.access import Access
+from crawl_console.web.watch import Crawls
 
 _PIECE = b"x" * 1_000
 _MOST = 100_000

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.builders.table_settings import complete_tables
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.axis import AxisTable, DateConverter
-from engine.model.definition import Definitions
-from engine.settings import Settings
+from crawl_engine.defs.builders.table_settings import complete_tables
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.axis import AxisTable, DateConverter
+from crawl_engine.model.definition import Definitions
+from crawl_engine.settings import Settings
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://a.b/"}]}}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from engine.defs.builders.bodies import encode_body, expand_body
-from engine.defs.language.keys import LocatorTerm
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.definition import Definitions
-from engine.model.locator import Locator
-from engine.model.variables import render_secrets
+from crawl_engine.defs.builders.bodies import encode_body, expand_body
+from crawl_engine.defs.language.keys import LocatorTerm
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.definition import Definitions
+from crawl_engine.model.locator import Locator
+from crawl_engine.model.variables import render_secrets
 
 DEFS = """\
 locatorGroups: {g: {locators: [%s]}}

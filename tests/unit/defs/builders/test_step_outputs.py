@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.formats.writer import create_encoder
-from engine.defs.loader import LoadedDefs, load
-from engine.errors import DefsError
-from engine.supervise.outputs import output_settings
+from crawl_engine.append.formats.writer import create_encoder
+from crawl_engine.defs.loader import LoadedDefs, load
+from crawl_engine.errors import DefsError
+from crawl_engine.supervise.outputs import output_settings
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://a.b/"}]}}

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.builders.steps import RECORD_DEFAULT, default_chain
-from engine.defs.loader import load
-from engine.errors import DefsError, Problem
-from engine.model.definition import Task
-from engine.model.fingerprint import list_units
+from crawl_engine.defs.builders.steps import RECORD_DEFAULT, default_chain
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError, Problem
+from crawl_engine.model.definition import Task
+from crawl_engine.model.fingerprint import list_units
 
 HEAD = """\
 locatorGroups: {g: {locators: [{url: "http://a.example/"}]}}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import LoadedDefs, load
-from engine.errors import DefsError
-from engine.model.axis import AxisTable
+from crawl_engine.defs.loader import LoadedDefs, load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.axis import AxisTable
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://a.b/"}]}}

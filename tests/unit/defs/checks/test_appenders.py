@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.definition import Definitions
-from engine.supervise.outputs import output_settings
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.definition import Definitions
+from crawl_engine.supervise.outputs import output_settings
 
 PLUGIN = '''
 class Crm:
@@ -99,7 +99,7 @@ def test_the_code_of_a_class_is_part_of_its_appender_alone(tmp_path: Path) -> No
 
 
 def test_a_type_whose_library_is_missing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("crawl_engine.runtime.extras.find_spec", lambda _: None)
     assert problems(tmp_path, "  x: {type: parquet}\n") == [
         f"{tmp_path.name}/a.yml:7:13: missing-library `type: parquet` needs a library that is not installed;"
         " install it: pip install 'crawl-console[parquet]'"

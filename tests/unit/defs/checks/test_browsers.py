@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.runtime.extras import has_extra
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.runtime.extras import has_extra
 
 pytestmark = pytest.mark.skipif(not has_extra("browser"), reason="needs playwright")
 CLICK, SCROLL = '{click: "#next", until: gone}', "{scroll: {until: end}}"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.runtime import extras
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.runtime import extras
 
 DEFS = """
 locatorGroups: {{books: {{locators: [{{url: "https://shop.example/"}}]}}}}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.model.definition import Field
+from crawl_engine.defs.loader import load
+from crawl_engine.model.definition import Field
 from tests.unit.defs.language.test_strictness import load_problems, marked, write_defs
 
 DEFS = """\

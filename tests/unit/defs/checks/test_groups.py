@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.fingerprint import list_units
-from engine.node.loading.group_loaders import find_loader
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.fingerprint import list_units
+from crawl_engine.node.loading.group_loaders import find_loader
 
 PLUGIN = """\
 class One:

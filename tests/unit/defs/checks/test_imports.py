@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load_to_run
-from engine.errors import DefsError, Problem
-from engine.plugins import import_check
+from crawl_engine.defs.loader import load_to_run
+from crawl_engine.errors import DefsError, Problem
+from crawl_engine.plugins import import_check
 
 DEFS = """
 locatorGroups: {g: {locators: [{name: a, url: "http://h/"}]}}

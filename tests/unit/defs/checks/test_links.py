@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.definition import Definitions
-from engine.model.link import Link, NextPage, RequestTemplate
-from engine.model.locator import Locator
-from engine.model.stored_form import NO_POSITION
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.definition import Definitions
+from crawl_engine.model.link import Link, NextPage, RequestTemplate
+from crawl_engine.model.locator import Locator
+from crawl_engine.model.stored_form import NO_POSITION
 from tests.unit.defs.language.test_schema import VALIDATOR, Core
 from tests.unit.defs.language.test_strictness import load_problems, marked, write_defs
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.definition import Definitions
-from engine.supervise.outputs import output_settings
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.definition import Definitions
+from crawl_engine.supervise.outputs import output_settings
 
 DEFS = """\
 locatorGroups: {books: {locators: [{url: "https://shop.example/"}]}}
@@ -42,7 +42,7 @@ def test_one_part_of_a_field_can_be_chosen(tmp_path: Path) -> None:
 
 
 def test_a_store_whose_library_is_missing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("crawl_engine.runtime.extras.find_spec", lambda _: None)
     assert loaded(tmp_path, '  x: {path: "file:///srv/{dataDef}.csv"}').appenders
     with pytest.raises(DefsError, match=r"install it: pip install 'crawl-console\[objectstore\]'"):
         loaded(tmp_path, '  x: {path: "s3://bucket/{dataDef}.csv"}')

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.checks.secrets import require_secrets
-from engine.defs.loader import load
-from engine.errors import DefsError
+from crawl_engine.defs.checks.secrets import require_secrets
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
 
 DEFS = """\
 locatorGroups:

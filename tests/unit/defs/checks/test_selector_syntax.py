@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.select.selector_syntax import pattern_problem, selector_problem
+from crawl_engine.extract.select.selector_syntax import pattern_problem, selector_problem
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_any_text_is_checked(prefix: str, text: str) -> None:
 
 def test_each_parser_is_imported_only_when_needed() -> None:
     code = (
-        "import sys; from engine.extract.select.selector_syntax import selector_problem as s; seen = lambda: "
+        "import sys; from crawl_engine.extract.select.selector_syntax import selector_problem as s; seen = lambda: "
         "[m for m in ('selectolax', 'lxml', 'jmespath') if m in sys.modules]\n"
         "print(seen()); s('a'); print(seen()); s('jmespath: a'); print(seen()); s('xpath: a'); print(seen())"
     )

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.output_type import AppenderDef
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.output_type import AppenderDef
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://shop.example/"}]}}

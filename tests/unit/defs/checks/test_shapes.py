@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
 from tests.unit.defs.language.test_strictness import load_problems, marked, write_defs
 
 URL = '"https://x.example/"'

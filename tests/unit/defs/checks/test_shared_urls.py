@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
 
 DEFS = """\
 baseUrl: http://h/

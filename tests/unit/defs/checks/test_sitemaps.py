@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.definition import Definitions, definition_hash
-from engine.model.locator import Locator, SitemapLink, SitemapRules
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.definition import Definitions, definition_hash
+from crawl_engine.model.locator import Locator, SitemapLink, SitemapRules
 
 DEFS = """\
 locatorGroups: {map: {locators: [%s]}}

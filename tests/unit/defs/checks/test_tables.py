@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
+from crawl_engine.defs.loader import load
 from tests.unit.defs.language.test_strictness import load_problems, marked, write_defs
 
 DEFS = """\

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.definition import Definitions
-from engine.robots.host_policy import resolve_host_policy
-from engine.settings import Settings
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.definition import Definitions
+from crawl_engine.robots.host_policy import resolve_host_policy
+from crawl_engine.settings import Settings
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "URL"}]}}

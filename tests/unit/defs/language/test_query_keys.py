@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError
-from engine.model.definition import Definitions
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
+from crawl_engine.model.definition import Definitions
 
 DEFS = """\
 hosts: {shop.example: {delay: 1, %s}, "shop.example:81": {}}

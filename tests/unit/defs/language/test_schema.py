@@ -7,9 +7,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from engine.defs.language.schema import build_json_schema
-from engine.defs.loader import load
-from engine.errors import DefsError
+from crawl_engine.defs.language.schema import build_json_schema
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError
 
 ROOT = Path(__file__).resolve().parents[4]
 SCHEMA = build_json_schema()

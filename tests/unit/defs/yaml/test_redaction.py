@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
-from engine.defs.yaml.redaction import shown_host, shown_key
-from engine.errors import DefsError
+from crawl_engine.defs.loader import load
+from crawl_engine.defs.yaml.redaction import shown_host, shown_key
+from crawl_engine.errors import DefsError
 
 TYPOS = {
     "colon in a quoted header": 'headers: {"X-Key: CANARY": b}',

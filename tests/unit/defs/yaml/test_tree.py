@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.defs.problems import Problems
-from engine.defs.yaml.node import YamlNode, plain_data
-from engine.defs.yaml.tree import parse
+from crawl_engine.defs.problems import Problems
+from crawl_engine.defs.yaml.node import YamlNode, plain_data
+from crawl_engine.defs.yaml.tree import parse
 
 
 def tree(text: str) -> YamlNode:

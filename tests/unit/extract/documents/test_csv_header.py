@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.defs.loader import load
-from engine.extract.documents.csv_table import read_csv
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.link import Link, TextSource
+from crawl_engine.defs.loader import load
+from crawl_engine.extract.documents.csv_table import read_csv
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Link, TextSource
 from tests.unit.defs.language.test_strictness import load_problems, write_defs
 from tests.unit.extract.pages import CONTEXT, extract, page
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.extract.documents.document_types import PDF, find_document_type
-from engine.http.decode import is_binary
+from crawl_engine.extract.documents.document_types import PDF, find_document_type
+from crawl_engine.http.decode import is_binary
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.documents.csv_table import read_csv
-from engine.extract.documents.json_value import MISSING
-from engine.extract.page.page import Page
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.link import Link
-from engine.node.extraction.page_extraction import apply_data_defs, parse_page
+from crawl_engine.extract.documents.csv_table import read_csv
+from crawl_engine.extract.documents.json_value import MISSING
+from crawl_engine.extract.page.page import Page
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Link
+from crawl_engine.node.extraction.page_extraction import apply_data_defs, parse_page
 from tests.unit.extract.pages import CONTEXT
 
 LINE_FAULT = "a line is not JSON and was skipped"

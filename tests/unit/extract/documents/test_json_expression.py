@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.documents.json_expression import JsonExpression
+from crawl_engine.extract.documents.json_expression import JsonExpression
 
 NAMES = st.sampled_from(["a", "b", "c_1", '"x y"', '"é.ü"'])
 STEPS = st.one_of(NAMES.map(lambda name: f".{name}"), st.sampled_from(["[]", "[0]", "[1]", "[-1]"]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.extract.documents.markup import FORBIDDING, SPANS, Markup
+from crawl_engine.extract.documents.markup import FORBIDDING, SPANS, Markup
 
 LARGE = 600_000
 """Of two such fillings a page is not kept in lower case, and read in pieces."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.documents.page_states import Part, find_difference, size_of, split_states, write_states
+from crawl_engine.extract.documents.page_states import Part, find_difference, size_of, split_states, write_states
 
 TOKENS = st.lists(st.sampled_from(["<li>", "</li>", "<b>", "é", "1", "<!--", "</script>", "<p>", "\u2028", "\\", "x"]))
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.extract.documents.sitemap import UNKNOWN, SitemapEntries, parse_sitemap, read_lastmod
+from crawl_engine.extract.documents.sitemap import UNKNOWN, SitemapEntries, parse_sitemap, read_lastmod
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from engine.extract.documents.templates import open_shadow_roots, without_templates
+from crawl_engine.extract.documents.templates import open_shadow_roots, without_templates
 from tests.unit.extract.pages import value
 
 SHADOW = "<x-card><template shadowrootmode=open><b>s</b><template><b>i</b></template></template><i>l</i></x-card>"

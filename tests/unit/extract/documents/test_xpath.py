@@ -7,8 +7,8 @@ import pytest
 
 SEARCH = """
 import resource
-from engine.extract.{module} import {expression}
-from engine.extract.documents.xpath import parse_markup
+from crawl_engine.extract.{module} import {expression}
+from crawl_engine.extract.documents.xpath import parse_markup
 
 root = parse_markup(b"<r>" + b"<b>x</b>" * 300_000 + b"<i>needle</i></r>", xml=True)
 expression = {expression}({text!r})

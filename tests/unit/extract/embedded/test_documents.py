@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from engine.extract.embedded import documents
-from engine.extract.page.page import Page, PageTooCostly
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.link import Link, NextPage, RequestTemplate, TextSource
+from crawl_engine.extract.embedded import documents
+from crawl_engine.extract.page.page import Page, PageTooCostly
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Link, NextPage, RequestTemplate, TextSource
 from tests.unit.extract.pages import CONTEXT, URL, extract, page
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.extract.embedded.js_literal import LiteralInvalid, find_assigned, read_literal
+from crawl_engine.extract.embedded.js_literal import LiteralInvalid, find_assigned, read_literal
 
 
 @pytest.mark.parametrize(

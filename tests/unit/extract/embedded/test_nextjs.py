@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.documents.json_value import MISSING
-from engine.extract.embedded.nextjs import read_next_data
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.link import TextSource
+from crawl_engine.extract.documents.json_value import MISSING
+from crawl_engine.extract.embedded.nextjs import read_next_data
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import TextSource
 from tests.unit.extract.pages import CONTEXT, page
 
 LONG = "Größe: 5 <b>\n1:no row</b> 😀"

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.fields.convert import converter_for, default_converter_for
-from engine.model.definition import Field, FieldType
+from crawl_engine.extract.fields.convert import converter_for, default_converter_for
+from crawl_engine.model.definition import Field
+from crawl_engine.model.field_type import FieldType
 
 BASE = "https://h.example/a/b"
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from engine.extract.fields.human_dates import find_locale
-from engine.extract.page.context import Context
-from engine.extract.page.page import Page, PageTooCostly
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.link import Carried, Link
-from engine.model.record import Extraction
+from crawl_engine.extract.fields.human_dates import find_locale
+from crawl_engine.extract.page.context import Context
+from crawl_engine.extract.page.page import Page, PageTooCostly
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Carried, Link
+from crawl_engine.model.record import Extraction
 
 CONTEXT = Context(group="g", locator="l", locator_url="http://a.example/", depth=2, run="r", run_time="")
 

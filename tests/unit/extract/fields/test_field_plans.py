@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from engine.extract.fields.convert import converter_for
-from engine.extract.fields.field_texts import FieldTexts, no_converters
-from engine.extract.page.budget import Budget
-from engine.extract.page.patterns import MAX_REPLACED_CHARACTERS, Replacement, TimeBudget
-from engine.extract.select.node_value import read_text
-from engine.model.definition import Field, FieldType
+from crawl_engine.extract.fields.convert import converter_for
+from crawl_engine.extract.fields.field_texts import FieldTexts, no_converters
+from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.page.patterns import MAX_REPLACED_CHARACTERS, Replacement, TimeBudget
+from crawl_engine.extract.select.node_value import read_text
+from crawl_engine.model.definition import Field
+from crawl_engine.model.field_type import FieldType
 from tests.unit.extract.pages import CONTEXT, page
 
 TEXTS = st.text(alphabet="ab£,.-^&| \n\u00a0019~]x", max_size=12)

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from engine.extract.page.budget import MAX_CHARACTERS
-from engine.extract.page.page import PageTooCostly
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FieldType
+from crawl_engine.extract.page.budget import MAX_CHARACTERS
+from crawl_engine.extract.page.page import PageTooCostly
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.field_type import FieldType
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 

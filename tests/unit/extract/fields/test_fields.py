@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.stored_form import SourcePosition
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.stored_form import SourcePosition
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 

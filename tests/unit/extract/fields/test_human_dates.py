@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine.extract.fields.human_dates import MAX_LENGTH, HumanDates
-from engine.extract.page.patterns import OutOfTime
-from engine.model.definition import DataDef, Field
+from crawl_engine.extract.fields.human_dates import MAX_LENGTH, HumanDates
+from crawl_engine.extract.page.patterns import OutOfTime
+from crawl_engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import extract, reason, value
 
 from .test_prices import loaded_modules
@@ -102,7 +102,7 @@ def test_many_dates_obey_the_patience_of_the_caller() -> None:
 
 
 def test_the_library_is_loaded_by_fields_that_use_it() -> None:
-    field = "from engine.extract.fields.fields import *; FieldReader(Field(name='f', type='date'"
-    assert "dateparser" not in loaded_modules("import engine.node.build, engine.defs.loader")
+    field = "from crawl_engine.extract.fields.fields import *; FieldReader(Field(name='f', type='date'"
+    assert "dateparser" not in loaded_modules("import crawl_engine.node.build, crawl_engine.defs.loader")
     assert "dateparser" not in loaded_modules(field + ", format='%Y'))")
     assert "dateparser" in loaded_modules(field + ", format='any', locales=('de',)))")

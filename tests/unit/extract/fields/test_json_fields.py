@@ -5,8 +5,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FieldType
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.field_type import FieldType
 from tests.unit.extract.pages import CONTEXT, page
 
 SCALARS = st.one_of(

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from engine.extract.fields.magnitudes import find_magnitude
-from engine.extract.fields.prices import PriceReader
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FieldType
+from crawl_engine.extract.fields.magnitudes import find_magnitude
+from crawl_engine.extract.fields.prices import PriceReader
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.field_type import FieldType
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 REJECTED = None

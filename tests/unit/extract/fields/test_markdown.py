@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from engine.defs.loader import load
-from engine.errors import DefsError, PageUnavailable
-from engine.extract.page.page import PageTooCostly
-from engine.extract.records import RecordExtractor
-from engine.extract.select.css import Speed
-from engine.model.definition import DataDef, Definitions, Field
-from engine.preview.extraction_client import ExtractionClient, TrialDocument
-from engine.settings import Settings
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import DefsError, PageUnavailable
+from crawl_engine.extract.page.page import PageTooCostly
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.extract.select.css import Speed
+from crawl_engine.model.definition import DataDef, Definitions, Field
+from crawl_engine.preview.extraction_client import ExtractionClient, TrialDocument
+from crawl_engine.settings import Settings
 from tests.unit.extract.pages import CONTEXT, extract, page, value
 
 DATA_DEF = DataDef(name="d", fields=(Field(name="text", selector="body", type="markdown"),))
@@ -105,7 +105,8 @@ def test_it_is_never_converted_in_a_node(monkeypatch: pytest.MonkeyPatch) -> Non
     """The library is imported in extraction processes alone, and by defs that use it."""
     assert RecordExtractor(DATA_DEF).speed is Speed.SLOW
     code = (
-        "import sys; from engine.extract.records import RecordExtractor; from engine.model.definition import *\n"
+        "import sys; from crawl_engine.extract.records import RecordExtractor\n"
+        "from crawl_engine.model.definition import *\n"
         "RecordExtractor(DataDef(name='d', fields=(Field(name='t', type='markdown'),)))\n"
         "assert not {'html_to_markdown', 'lxml'} & sys.modules.keys()"
     )
@@ -113,7 +114,7 @@ def test_it_is_never_converted_in_a_node(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_its_texts_count_as_those_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.extract.page.budget.MAX_CHARACTERS", 10_000)
+    monkeypatch.setattr("crawl_engine.extract.page.budget.MAX_CHARACTERS", 10_000)
     with pytest.raises(PageTooCostly):
         extract(DATA_DEF, "<body>" + "<a href=x>" * 400)
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FieldType
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.field_type import FieldType
 from tests.unit.extract.pages import CONTEXT, page
 
 Found = tuple[str, list[str]]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from engine.extract.fields.prices import MAX_PRICE_CHARACTERS, PriceReader
-from engine.extract.page.patterns import OutOfTime
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
+from crawl_engine.extract.fields.prices import MAX_PRICE_CHARACTERS, PriceReader
+from crawl_engine.extract.page.patterns import OutOfTime
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 FIELD = Field(name="price", selector="p", type="price")
@@ -288,8 +288,10 @@ def loaded_modules(code: str) -> Any:
 
 
 def test_the_library_is_loaded_by_fields_that_use_it() -> None:
-    imports = "from engine.extract.fields.fields import FieldReader; from engine.model.definition import Field"
+    imports = (
+        "from crawl_engine.extract.fields.fields import FieldReader; from crawl_engine.model.definition import Field"
+    )
     field = f"{imports}; FieldReader(Field("
-    assert "price_parser" not in loaded_modules("import engine.node.build, engine.defs.loader")
+    assert "price_parser" not in loaded_modules("import crawl_engine.node.build, crawl_engine.defs.loader")
     assert "price_parser" not in loaded_modules(field + "name='f', type='decimal', decimal_mark=','))")
     assert "price_parser" in loaded_modules(field + "name='f', type='price'))")

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.records import RecordExtractor
-from engine.model.axis import Axis, AxisTable
-from engine.model.definition import DataDef, Field, Link
-from engine.model.job import link_key, locator_key
-from engine.node.extraction.steps.context import PageContext
-from engine.urls import QueryStripper
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.axis import Axis, AxisTable
+from crawl_engine.model.definition import DataDef, Field, Link
+from crawl_engine.model.job import link_key, locator_key
+from crawl_engine.node.extraction.steps.context import PageContext
+from crawl_engine.urls import QueryStripper
 from tests.unit.extract.pages import CONTEXT, URL, page
 
 HOST = "https://shop.example"

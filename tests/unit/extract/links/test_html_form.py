@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.extract.links.html_form import MAX_FIELDS, is_form, read_form, with_query
-from engine.extract.page.page import Page
-from engine.extract.records import RecordExtractor
-from engine.extract.select.scope import Scope
-from engine.extract.select.selectors import compile_selector
-from engine.model.definition import DataDef
-from engine.model.link import PLAIN_LINK, Carried, Link, LinkRequest, RequestTemplate
-from engine.model.record import ExtractedLink
-from engine.node.extraction.page_extraction import apply_data_defs
+from crawl_engine.extract.links.html_form import MAX_FIELDS, is_form, read_form, with_query
+from crawl_engine.extract.page.page import Page
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.extract.select.scope import Scope
+from crawl_engine.extract.select.selectors import compile_selector
+from crawl_engine.model.definition import DataDef
+from crawl_engine.model.link import PLAIN_LINK, Carried, Link, LinkRequest, RequestTemplate
+from crawl_engine.model.record import ExtractedLink
+from crawl_engine.node.extraction.page_extraction import apply_data_defs
 from tests.unit.extract.pages import CONTEXT, URL, extract, page
 
 

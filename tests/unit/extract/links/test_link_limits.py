@@ -4,12 +4,12 @@ import tracemalloc
 
 import pytest
 
-from engine.extract.links.links import limit_links
-from engine.extract.page.page import MAX_BASE_CHARACTERS, MAX_URL_CHARACTERS
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef
-from engine.model.link import Link
-from engine.model.record import ExtractedLink, Extraction
+from crawl_engine.extract.links.links import limit_links
+from crawl_engine.extract.page.page import MAX_BASE_CHARACTERS, MAX_URL_CHARACTERS
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef
+from crawl_engine.model.link import Link
+from crawl_engine.model.record import ExtractedLink, Extraction
 from tests.unit.extract.pages import CONTEXT, page
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.extract.links import links as links_module
-from engine.extract.page.context import Context
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef
-from engine.model.link import Link
-from engine.urls import QueryStripper, join
+from crawl_engine.extract.links import links as links_module
+from crawl_engine.extract.page.context import Context
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef
+from crawl_engine.model.link import Link
+from crawl_engine.urls import QueryStripper, join
 from tests.unit.extract.pages import CONTEXT, URL, extract, link_to, page
 
 

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.page.canonical import find_canonical
-from engine.extract.page.page import PageKind
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.job import link_key, request_key
-from engine.model.link import Carried, Link, LinkRequest, NextPage, RequestTemplate
-from engine.model.record import ExtractedLink
-from engine.node.extraction.page_extraction import REPEATED, apply_data_defs
-from engine.node.extraction.result import PageResult
-from engine.urls import QueryStripper
+from crawl_engine.extract.page.canonical import find_canonical
+from crawl_engine.extract.page.page import PageKind
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.job import link_key, request_key
+from crawl_engine.model.link import Carried, Link, LinkRequest, NextPage, RequestTemplate
+from crawl_engine.model.record import ExtractedLink
+from crawl_engine.node.extraction.page_extraction import REPEATED, apply_data_defs
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.urls import QueryStripper
 from tests.unit.extract.pages import CONTEXT, page
 
 API = "https://shop.example/api/items"

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.page import budget
-from engine.extract.page.context import Context
-from engine.extract.page.page import PageKind, PageTooCostly
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FilterRule
-from engine.model.job import link_key, request_key
-from engine.model.link import MAX_CARRIED_BYTES, PLAIN_LINK, Carried, Link, LinkDetails, RequestTemplate
-from engine.model.record import ExtractedLink, Extraction
-from engine.model.stored_form import SourcePosition
+from crawl_engine.extract.page import budget
+from crawl_engine.extract.page.context import Context
+from crawl_engine.extract.page.page import PageKind, PageTooCostly
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field, FilterRule
+from crawl_engine.model.job import link_key, request_key
+from crawl_engine.model.link import MAX_CARRIED_BYTES, PLAIN_LINK, Carried, Link, LinkDetails, RequestTemplate
+from crawl_engine.model.record import ExtractedLink, Extraction
+from crawl_engine.model.stored_form import SourcePosition
 from tests.unit.extract.pages import CONTEXT, URL, extract, page
 
 SHOP = """<h1>Tea</h1>

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.links.filled_text import MissingValue, fill_url
-from engine.extract.links.form_encoding import FormField, RequestBody
-from engine.extract.links.request_template import fill_body
-from engine.http.request import build_request
-from engine.model.job import Request
-from engine.model.link import FORM_TYPE, JSON_TYPE, RequestTemplate
+from crawl_engine.extract.links.filled_text import MissingValue, fill_url
+from crawl_engine.extract.links.form_encoding import FormField, RequestBody
+from crawl_engine.extract.links.request_template import fill_body
+from crawl_engine.http.request import build_request
+from crawl_engine.model.job import Request
+from crawl_engine.model.link import FORM_TYPE, JSON_TYPE, RequestTemplate
 
 
 def looking_up(**values: Any) -> Any:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from engine.extract.page.link_header import find_linked
+from crawl_engine.extract.page.link_header import find_linked
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.extract.documents.json_value import MISSING
-from engine.extract.page.context import Context, format_utc
-from engine.extract.page.page import Page, PageTooCostly
+from crawl_engine.extract.documents.json_value import MISSING
+from crawl_engine.extract.page.context import Context, format_utc
+from crawl_engine.extract.page.page import Page, PageTooCostly
 
 
 def page(text: str, url: str = "https://h.example/a/b?q#f", kind: str = "html") -> Page:

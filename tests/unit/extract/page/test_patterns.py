@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from engine.extract.page.patterns import PatternTimeout, Replacement, TimeBudget, TimedPattern
+from crawl_engine.extract.page.patterns import PatternTimeout, Replacement, TimeBudget, TimedPattern
 
 PATTERNS = (r"\.html?$", "[£,]", r"\d+", r"[A-Z]+-\d+", "a|ab|abc", r"(\d+) of", r"x{2}", r"^\s*", "ab?c?", r"\.")
 TEXTS = ("", "£1,234.50", "http://shop.test/items/COF-00012.html", "3 of 15 xx abc", "1,2,3 " * 4000)

@@ -6,12 +6,12 @@ import sys
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from engine.extract.documents.document_types import DocumentTooLarge, DocumentUnreadable
-from engine.extract.page.pdf import read_pdf
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, Link
-from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent, parse_page
-from engine.runtime.extras import has_extra
+from crawl_engine.extract.documents.document_types import DocumentTooLarge, DocumentUnreadable
+from crawl_engine.extract.page.pdf import read_pdf
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field, Link
+from crawl_engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent, parse_page
+from crawl_engine.runtime.extras import has_extra
 from tests.pdf_documents import (
     encrypted_pdf,
     pdf,

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from engine.extract.page.page import Page
-from engine.extract.page.refresh import find_refresh
+from crawl_engine.extract.page.page import Page
+from crawl_engine.extract.page.refresh import find_refresh
 
 URL = "http://a/dir/page?x=1"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.extract.page.page import Page
-from engine.extract.page.script_redirect import ScriptRedirect, find_script_redirect
+from crawl_engine.extract.page.page import Page
+from crawl_engine.extract.page.script_redirect import ScriptRedirect, find_script_redirect
 
 
 def found(markup: str, kind: str = "html") -> ScriptRedirect | None:

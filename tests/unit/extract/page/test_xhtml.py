@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from engine.extract.page.xhtml import to_html
-from engine.node.extraction.page_extraction import parse_page
+from crawl_engine.extract.page.xhtml import to_html
+from crawl_engine.node.extraction.page_extraction import parse_page
 
 PAGE = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1-strict.dtd">

@@ -5,7 +5,7 @@ import time
 import pytest
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from engine.extract.select.css import CssExpression, SelectorList, Speed, add_universal, parse_selector
+from crawl_engine.extract.select.css import CssExpression, SelectorList, Speed, add_universal, parse_selector
 
 TRAP = """
 <div class="outer x" id="o"><section id="s">

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from engine.extract.select.css import CssExpression
+from crawl_engine.extract.select.css import CssExpression
 
 
 class Node:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.documents import json_ld
-from engine.extract.embedded import documents
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.link import Link
+from crawl_engine.extract.documents import json_ld
+from crawl_engine.extract.embedded import documents
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Link
 from tests.unit.extract.pages import CONTEXT, extract, page, value
 
 LD = '<script type="application/ld+json">'

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from engine.extract.documents import xpath as xpath_module
-from engine.extract.documents.xpath import XPathExpression, parse_markup
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.link import Link
+from crawl_engine.extract.documents import xpath as xpath_module
+from crawl_engine.extract.documents.xpath import XPathExpression, parse_markup
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Link
 from tests.unit.extract.pages import CONTEXT, extract, page, value
 
 PAGE = """

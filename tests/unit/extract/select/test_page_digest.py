@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.model.link import Link
-from engine.node.extraction.page_extraction import apply_data_defs
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Link
+from crawl_engine.node.extraction.page_extraction import apply_data_defs
 from tests.unit.extract.pages import CONTEXT, page
 
 DATA_DEF = DataDef(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.extract.page.page import Page
-from engine.extract.page.patterns import PatternTimeout
-from engine.extract.select.selection import Selection, SelectionResult, select_values
+from crawl_engine.extract.page.page import Page
+from crawl_engine.extract.page.patterns import PatternTimeout
+from crawl_engine.extract.select.selection import Selection, SelectionResult, select_values
 
 PAGE = "<base href='/x/'><ul><li><a href=1>one  1</a><li><a href=2>two 2</a><li>none</ul>"
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from engine.extract.select.srcset import read_candidates
-from engine.model.definition import DataDef, Field
-from engine.model.link import Link
+from crawl_engine.extract.select.srcset import read_candidates
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Link
 from tests.unit.extract.pages import extract, value
 
 HOST = "https://shop.example"

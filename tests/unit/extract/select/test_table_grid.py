@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from engine.extract.page.page import PageTooCostly
-from engine.extract.page.patterns import OutOfTime
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
+from crawl_engine.extract.page.page import PageTooCostly
+from crawl_engine.extract.page.patterns import OutOfTime
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 SALES = """<table id=t><tr><th>Region</th><th>City</th><th>Sold</th></tr>

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from engine.defs.loader import load
-from engine.extract.page.page import PageTooCostly
-from engine.extract.page.patterns import OutOfTime
-from engine.extract.records import RecordExtractor
-from engine.extract.select.selection import Selection, select_values
-from engine.extract.select.selector_syntax import join_table
-from engine.model.definition import DataDef, Field, FilterRule
-from engine.model.link import Link
+from crawl_engine.defs.loader import load
+from crawl_engine.extract.page.page import PageTooCostly
+from crawl_engine.extract.page.patterns import OutOfTime
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.extract.select.selection import Selection, select_values
+from crawl_engine.extract.select.selector_syntax import join_table
+from crawl_engine.model.definition import DataDef, Field, FilterRule
+from crawl_engine.model.link import Link
 from tests.unit.defs.language.test_strictness import write_defs
 from tests.unit.extract.pages import CONTEXT, extract, page
 

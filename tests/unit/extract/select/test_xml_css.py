@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from engine.extract.documents.xpath import parse_markup
-from engine.extract.select import xml_css
-from engine.extract.select.xml_css import XmlCssExpression
-from engine.model.definition import DataDef, Field
-from engine.model.link import Link
+from crawl_engine.extract.documents.xpath import parse_markup
+from crawl_engine.extract.select import xml_css
+from crawl_engine.extract.select.xml_css import XmlCssExpression
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Link
 from tests.unit.extract.pages import extract, value
 
 RSS = """<?xml version="1.0"?>

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.extract.page.budget import Budget
-from engine.extract.page.context import Context
-from engine.extract.page.page import Page
-from engine.extract.page.patterns import OutOfTime
-from engine.extract.records import RecordExtractor
-from engine.extract.select.css import CssExpression
-from engine.extract.tables.axis_finder import CssFinder
-from engine.model.axis import FROM_DATE_SCRIPT, Axis, AxisFilter, AxisTable, DateConverter, SelectorFlavour
-from engine.model.definition import DataDef
-from engine.model.job import locator_key
-from engine.model.record import Extraction, RecordCounts
+from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.page.context import Context
+from crawl_engine.extract.page.page import Page
+from crawl_engine.extract.page.patterns import OutOfTime
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.extract.select.css import CssExpression
+from crawl_engine.extract.tables.axis_finder import CssFinder
+from crawl_engine.model.axis import FROM_DATE_SCRIPT, Axis, AxisFilter, AxisTable, DateConverter, SelectorFlavour
+from crawl_engine.model.definition import DataDef
+from crawl_engine.model.job import locator_key
+from crawl_engine.model.record import Extraction, RecordCounts
 
 CONTEXT = Context(group="g", locator="acme", locator_url="", depth=0, run="r", run_time="")
 HTML = """

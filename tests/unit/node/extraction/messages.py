@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from engine.model.record import ExtractedLink
-from engine.node.extraction import wire
-from engine.node.extraction.result import LinkColumns, PageResult
-from engine.node.extraction.task import SHOWN_REJECTIONS
+from crawl_engine.model.record import ExtractedLink
+from crawl_engine.node.extraction import wire
+from crawl_engine.node.extraction.result import LinkColumns, PageResult
+from crawl_engine.node.extraction.task import SHOWN_REJECTIONS
 
 
 def message_of(answer: wire.Answer, **limits: int) -> bytes:

@@ -3,17 +3,17 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from engine.extract.page.context import Context
-from engine.model.definition import DataDef, Definitions, Field
-from engine.model.link import Link
-from engine.model.record import as_text
-from engine.node.extraction.limits import ExtractionLimits
-from engine.node.extraction.process_pool import ExtractionPool
-from engine.node.extraction.request import ExtractionRequest
-from engine.node.extraction.result import PageResult
-from engine.node.extraction.task import PageTask
-from engine.processes.launcher import TemplateLink
-from engine.store.pages.body import Body
+from crawl_engine.extract.page.context import Context
+from crawl_engine.model.definition import DataDef, Definitions, Field
+from crawl_engine.model.link import Link
+from crawl_engine.model.record import as_text
+from crawl_engine.node.extraction.limits import ExtractionLimits
+from crawl_engine.node.extraction.process_pool import ExtractionPool
+from crawl_engine.node.extraction.request import ExtractionRequest
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.extraction.task import PageTask
+from crawl_engine.processes.launcher import TemplateLink
+from crawl_engine.store.pages.body import Body
 from tests.templates import template
 
 DEFINITIONS = Definitions(

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.model.definition import Definitions, TaskGroup
-from engine.model.job import LeasedJob, Request, link_key, locator_key, request_key
-from engine.model.link import PLAIN_LINK, Carried, LinkDetails, LinkRequest, PageBlocks
-from engine.model.locator import Series
-from engine.model.record import ExtractedLink
-from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE, ChildJobs
-from engine.node.seen_set import SeenSet
-from engine.store.tables.job.linked_jobs import ChildJob
+from crawl_engine.model.definition import Definitions, TaskGroup
+from crawl_engine.model.job import LeasedJob, Request, link_key, locator_key, request_key
+from crawl_engine.model.link import PLAIN_LINK, Carried, LinkDetails, LinkRequest, PageBlocks
+from crawl_engine.model.locator import Series
+from crawl_engine.model.record import ExtractedLink
+from crawl_engine.node.extraction.child_jobs import CHILDREN_PER_PIECE, ChildJobs
+from crawl_engine.node.seen_set import SeenSet
+from crawl_engine.store.tables.job.linked_jobs import ChildJob
 from tests.unit.node.extraction.messages import read_back, with_links
 from tests.unit.node.leased_jobs import change, leased
 

@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from engine.node.extraction.board import Phase, ProgressBoard
-from engine.node.extraction.death import judge_death
-from engine.processes.orders import NOT_FORKED
+from crawl_engine.node.extraction.board import Phase, ProgressBoard
+from crawl_engine.node.extraction.death import judge_death
+from crawl_engine.processes.orders import NOT_FORKED
 from tests.unit.node.extraction.tasks import DEFINITIONS, limits
 
 EXITED = 3 << 8

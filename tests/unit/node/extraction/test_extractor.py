@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef
-from engine.node.def_cache import CompiledDataDef
-from engine.node.extraction.extractor import SelectorWarnings
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef
+from crawl_engine.node.def_cache import CompiledDataDef
+from crawl_engine.node.extraction.extractor import SelectorWarnings
 
 EMBEDDED = "`jsonld:` and `jmespath(CSS):` read the JSON in HTML, and this page is"
 EXTRACTOR = RecordExtractor(DataDef(name="d"))

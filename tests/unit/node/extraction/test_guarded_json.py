@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
-from engine.node.extraction.page_extraction import apply_data_defs, parse_page
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.node.extraction.page_extraction import apply_data_defs, parse_page
 from tests.unit.extract.pages import CONTEXT, URL
 
 JSON = '{"items":[{"name":"json"}]}'

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.node.extraction import inbox as inbox_module
-from engine.node.extraction.inbox import Inbox
-from engine.processes.frames import PREFIX
+from crawl_engine.node.extraction import inbox as inbox_module
+from crawl_engine.node.extraction.inbox import Inbox
+from crawl_engine.processes.frames import PREFIX
 
 _HEADER = PREFIX.pack(7, 2, 0) + b"{}"
 

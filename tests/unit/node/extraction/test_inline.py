@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.extract.page.context import Context
-from engine.extract.page.patterns import OutOfTime
-from engine.extract.records import RecordExtractor
-from engine.model.axis import Axis, AxisTable
-from engine.model.definition import DataDef, Field
-from engine.model.link import Link, NextPage, RequestTemplate
-from engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_BYTES, MAX_TAG_BYTES, is_plain, may_be_inline
-from engine.node.extraction.page_extraction import NeedsProcess, UnsupportedContent, apply_data_defs, parse_page
+from crawl_engine.extract.page.context import Context
+from crawl_engine.extract.page.patterns import OutOfTime
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.axis import Axis, AxisTable
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.model.link import Link, NextPage, RequestTemplate
+from crawl_engine.node.extraction.inline import INLINE_SECONDS, MAX_INLINE_BYTES, MAX_TAG_BYTES, is_plain, may_be_inline
+from crawl_engine.node.extraction.page_extraction import NeedsProcess, UnsupportedContent, apply_data_defs, parse_page
 from tests.pdf_documents import pdf
 
 CONTEXT = Context(

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
-from engine.node.extraction.process_pool import BUSY_SECONDS, QUEUED_SMALL, ExtractionPool
-from engine.node.extraction.request import ExtractionRequest
-from engine.node.extraction.result import PageResult, SitemapResult
-from engine.runtime.beat_file import resident_bytes
-from engine.store.pages.body import Body
+from crawl_engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
+from crawl_engine.node.extraction.process_pool import BUSY_SECONDS, QUEUED_SMALL, ExtractionPool
+from crawl_engine.node.extraction.request import ExtractionRequest
+from crawl_engine.node.extraction.result import PageResult, SitemapResult
+from crawl_engine.runtime.beat_file import resident_bytes
+from crawl_engine.store.pages.body import Body
 from tests.templates import template, template_pid
 from tests.unit.node.extraction.messages import columns
 from tests.unit.node.extraction.tasks import PAGE, SLOW_FIELD, STORM, extraction_pool, limits, request, title

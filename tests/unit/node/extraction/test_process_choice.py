@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-from engine.node.extraction.limits import ExtractionLimits
-from engine.node.extraction.process_pool import (
+from crawl_engine.node.extraction.limits import ExtractionLimits
+from crawl_engine.node.extraction.process_pool import (
     BUSY_SECONDS,
     MAX_CHILDREN,
     QUEUED,
@@ -14,9 +14,9 @@ from engine.node.extraction.process_pool import (
     SMALL_BYTES,
     ExtractionPool,
 )
-from engine.node.extraction.request import ExtractionRequest
-from engine.settings import Settings
-from engine.store.pages.body import Body
+from crawl_engine.node.extraction.request import ExtractionRequest
+from crawl_engine.settings import Settings
+from crawl_engine.store.pages.body import Body
 from tests.templates import template
 
 LARGE = SMALL_BYTES // 2

@@ -13,26 +13,26 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from engine.http.byte_budget import BodyShare, ByteBudget
-from engine.http.errors import FetchFailed
-from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup
-from engine.model.link import Link
-from engine.model.locator import Locator, LocatorGroup
-from engine.model.record import PageWarning, RecordCounts, Rejection
-from engine.model.step import StepResult
-from engine.node.extraction import process_pool as process
-from engine.node.extraction import wire
-from engine.node.extraction.inline import may_be_inline
-from engine.node.extraction.limits import ExtractionLimits
-from engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage
-from engine.node.extraction.request import ExtractionRequest, check_answer, encode_defs
-from engine.node.extraction.result import LinkColumns, PageResult, SitemapResult, count_rejections
-from engine.node.extraction.task import SHOWN_REJECTIONS
-from engine.node.handlers.sitemap_job import SitemapHandler
-from engine.processes.clock import QuestionClock
-from engine.processes.launcher import OwnTemplate
-from engine.settings import Settings
-from engine.store.pages.body import Body
+from crawl_engine.http.byte_budget import BodyShare, ByteBudget
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.model.definition import DataDef, Definitions, HostRule, TaskGroup
+from crawl_engine.model.link import Link
+from crawl_engine.model.locator import Locator, LocatorGroup
+from crawl_engine.model.record import PageWarning, RecordCounts, Rejection
+from crawl_engine.model.step import StepResult
+from crawl_engine.node.extraction import process_pool as process
+from crawl_engine.node.extraction import wire
+from crawl_engine.node.extraction.inline import may_be_inline
+from crawl_engine.node.extraction.limits import ExtractionLimits
+from crawl_engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage
+from crawl_engine.node.extraction.request import ExtractionRequest, check_answer, encode_defs
+from crawl_engine.node.extraction.result import LinkColumns, PageResult, SitemapResult, count_rejections
+from crawl_engine.node.extraction.task import SHOWN_REJECTIONS
+from crawl_engine.node.handlers.sitemap_job import SitemapHandler
+from crawl_engine.processes.clock import QuestionClock
+from crawl_engine.processes.launcher import OwnTemplate
+from crawl_engine.settings import Settings
+from crawl_engine.store.pages.body import Body
 from tests.unit.node.extraction.messages import columns, message_of, read_back
 from tests.unit.node.extraction.tasks import DEFINITIONS, extraction_pool, limits, request, title
 from tests.unit.node.leased_jobs import leased
@@ -58,7 +58,7 @@ async def test_defs_that_cannot_be_read_fail_their_page() -> None:
     bad.definitions = (1, broken)
     async with extraction_pool(children=1) as pool:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("engine.node.extraction.process_pool.encode_defs", lambda _: b"{")
+            patch.setattr("crawl_engine.node.extraction.process_pool.encode_defs", lambda _: b"{")
             with pytest.raises(UnreadablePage, match="died twice"):
                 await asyncio.wait_for(pool.work(bad), 30)
         assert pool.started == 2

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine.model.definition import DataDef, Field
-from engine.node.extraction.steps.context import PageContext
-from engine.node.extraction.steps.rows import RowChecker, RowInvalid
+from crawl_engine.model.definition import DataDef, Field
+from crawl_engine.node.extraction.steps.context import PageContext
+from crawl_engine.node.extraction.steps.rows import RowChecker, RowInvalid
 from tests.unit.extract.pages import CONTEXT, URL
 
 

@@ -12,16 +12,16 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.page.context import Context
-from engine.model.record import ExtractedLink, PageWarning, Rejection, as_text
-from engine.node.extraction import wire
-from engine.node.extraction.page_extraction import UnreadablePage
-from engine.node.extraction.process_pool import ExtractionPool
-from engine.node.extraction.result import AnswerTooLarge, PageResult, SitemapResult, count_rejections
-from engine.node.extraction.task import SHOWN_REJECTIONS, PageTask
-from engine.node.lines import Lines, pack_lines
-from engine.processes.frames import PREFIX, InvalidAnswer
-from engine.processes.worker import Worker
+from crawl_engine.extract.page.context import Context
+from crawl_engine.model.record import ExtractedLink, PageWarning, Rejection, as_text
+from crawl_engine.node.extraction import wire
+from crawl_engine.node.extraction.page_extraction import UnreadablePage
+from crawl_engine.node.extraction.process_pool import ExtractionPool
+from crawl_engine.node.extraction.result import AnswerTooLarge, PageResult, SitemapResult, count_rejections
+from crawl_engine.node.extraction.task import SHOWN_REJECTIONS, PageTask
+from crawl_engine.node.lines import Lines, pack_lines
+from crawl_engine.processes.frames import PREFIX, InvalidAnswer
+from crawl_engine.processes.worker import Worker
 from tests.templates import template
 from tests.unit.node.extraction.messages import changed, columns, fields_of, message_of, read_back, with_links
 from tests.unit.node.extraction.tasks import limits, request, title

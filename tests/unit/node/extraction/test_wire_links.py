@@ -6,12 +6,12 @@ import msgspec
 import orjson
 import pytest
 
-from engine.model.link import Carried, LinkDetails, LinkRequest, PageBlocks
-from engine.model.record import ExtractedLink
-from engine.node.extraction import wire
-from engine.node.extraction.page_extraction import REPEATED
-from engine.node.extraction.result import PageResult
-from engine.processes.frames import InvalidAnswer
+from crawl_engine.model.link import Carried, LinkDetails, LinkRequest, PageBlocks
+from crawl_engine.model.record import ExtractedLink
+from crawl_engine.node.extraction import wire
+from crawl_engine.node.extraction.page_extraction import REPEATED
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.processes.frames import InvalidAnswer
 from tests.unit.node.extraction.messages import changed, columns, fields_of, message_of, read_back, with_links
 
 POSTED = LinkDetails(

@@ -7,16 +7,16 @@ from unittest.mock import Mock
 import orjson
 import pytest
 
-from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Definitions, Field, HostRule
-from engine.model.fingerprint import list_query_rules
-from engine.model.job import HostPlan, JobKind, LeasedJob, file_key
-from engine.node.def_cache import CompiledDataDef, DefsVersion
-from engine.node.extraction.extractor import PageExtraction
-from engine.node.extraction.result import PageResult
-from engine.node.handlers.file_rows import FileRows
-from engine.node.lines import Lines
-from engine.urls import QueryStripper
+from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.model.definition import DataDef, Definitions, Field, HostRule
+from crawl_engine.model.fingerprint import list_query_rules
+from crawl_engine.model.job import HostPlan, JobKind, LeasedJob, file_key
+from crawl_engine.node.def_cache import CompiledDataDef, DefsVersion
+from crawl_engine.node.extraction.extractor import PageExtraction
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.handlers.file_rows import FileRows
+from crawl_engine.node.lines import Lines
+from crawl_engine.urls import QueryStripper
 
 DEFS = Definitions(
     data_defs=(

@@ -6,17 +6,17 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from engine.http.redirects import RedirectChain
-from engine.http.response import FetchResponse
-from engine.model.job import JobState, LeasedJob, Request, StoredPage
-from engine.node.extraction.extractor import PageExtraction
-from engine.node.extraction.result import PageResult
-from engine.node.handlers.follow_refresh import FollowRefresh
-from engine.node.handlers.hop_rules import KeepLogin, LeaseAgain, StayOnSite
-from engine.node.handlers.visited_page import VisitedPage
-from engine.node.outcomes import OutcomeBuilder
-from engine.store.pages.documents import NewDocument
-from engine.store.tables.outcome import JobOutcome
+from crawl_engine.http.redirects import RedirectChain
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.job import JobState, LeasedJob, Request, StoredPage
+from crawl_engine.node.extraction.extractor import PageExtraction
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.handlers.follow_refresh import FollowRefresh
+from crawl_engine.node.handlers.hop_rules import KeepLogin, LeaseAgain, StayOnSite
+from crawl_engine.node.handlers.visited_page import VisitedPage
+from crawl_engine.node.outcomes import OutcomeBuilder
+from crawl_engine.store.pages.documents import NewDocument
+from crawl_engine.store.tables.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased, visited
 
 pytestmark = pytest.mark.asyncio

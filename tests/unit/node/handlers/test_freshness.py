@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.model.job import HostPlan, StoredPage
-from engine.node.handlers.freshness import Headers, StoredVersion, may_serve
+from crawl_engine.model.job import HostPlan, StoredPage
+from crawl_engine.node.handlers.freshness import Headers, StoredVersion, may_serve
 from tests.unit.node.leased_jobs import leased
 
 STORED = StoredPage(page=7, url="http://a/1", status=200, content_type="text/html", size=4, fetched_at=1.0)

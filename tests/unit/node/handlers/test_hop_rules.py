@@ -5,12 +5,12 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from engine.http.redirects import RedirectChain, RedirectRejected
-from engine.http.response import FetchResponse
-from engine.model.definition import HostRule
-from engine.model.host import LoginRule
-from engine.model.job import HostPlan, JobKind, JobState, LeasedJob, Request, StoredPage
-from engine.node.handlers.hop_rules import (
+from crawl_engine.http.redirects import RedirectChain, RedirectRejected
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.definition import HostRule
+from crawl_engine.model.host import LoginRule
+from crawl_engine.model.job import HostPlan, JobKind, JobState, LeasedJob, Request, StoredPage
+from crawl_engine.node.handlers.hop_rules import (
     ClaimTarget,
     EndRobotsRedirects,
     Hop,
@@ -20,13 +20,13 @@ from engine.node.handlers.hop_rules import (
     StayOnSite,
     follow,
 )
-from engine.node.handlers.obey_robots import ObeyRobots
-from engine.node.handlers.page_fetch import Fetch
-from engine.node.handlers.visited_page import VisitedPage
-from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.robots_cache import Refusal, RobotsPending
-from engine.store.tables.outcome import JobOutcome
-from engine.store.transactions.logins import LoginNews
+from crawl_engine.node.handlers.obey_robots import ObeyRobots
+from crawl_engine.node.handlers.page_fetch import Fetch
+from crawl_engine.node.handlers.visited_page import VisitedPage
+from crawl_engine.node.outcomes import OutcomeBuilder
+from crawl_engine.node.requests.robots_cache import Refusal, RobotsPending
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.transactions.logins import LoginNews
 from tests.unit.node.leased_jobs import change, leased, visited
 
 pytestmark = pytest.mark.asyncio

@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.extract.links.form_encoding import FormEncoding, FormField
-from engine.extract.links.html_form import HtmlForm
-from engine.http.request import build_request
-from engine.node.handlers.login_job import _fill
+from crawl_engine.extract.links.form_encoding import FormEncoding, FormField
+from crawl_engine.extract.links.html_form import HtmlForm
+from crawl_engine.http.request import build_request
+from crawl_engine.node.handlers.login_job import _fill
 
 FIELDS = (FormField("token", "a\nb %{env.PW}"), FormField("user", ""), FormField("pw", "x"), FormField("up", "", True))
 

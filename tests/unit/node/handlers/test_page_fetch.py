@@ -5,10 +5,10 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from engine.http.errors import AddressRefused, FetchFailed
-from engine.http.response import FetchResponse
-from engine.model.job import JobKind, JobState, LeasedJob, Request
-from engine.node.handlers.hop_rules import (
+from crawl_engine.http.errors import AddressRefused, FetchFailed
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.job import JobKind, JobState, LeasedJob, Request
+from crawl_engine.node.handlers.hop_rules import (
     ClaimTarget,
     EndRobotsRedirects,
     HopRule,
@@ -16,20 +16,20 @@ from engine.node.handlers.hop_rules import (
     LeaseAgain,
     StayOnSite,
 )
-from engine.node.handlers.obey_robots import ObeyRobots
-from engine.node.handlers.page_fetch import Fetch, StartChain
-from engine.node.handlers.robots_job import RobotsHandler
-from engine.node.handlers.visited_page import PageStage, VisitedPage
-from engine.node.host_gate import HostBackingOff
-from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.named_hosts import NamedHosts, RedirectRule
-from engine.node.requests.request_sender import Attempt
-from engine.node.requests.robots_cache import RobotsGuarded, RobotsPending
-from engine.settings import Settings
-from engine.store.tables.host.hosts import Backoff
-from engine.store.tables.outcome import JobOutcome
-from engine.store.transactions.robots import RobotsResult, RobotsWanted
-from engine.urls import QueryStripper
+from crawl_engine.node.handlers.obey_robots import ObeyRobots
+from crawl_engine.node.handlers.page_fetch import Fetch, StartChain
+from crawl_engine.node.handlers.robots_job import RobotsHandler
+from crawl_engine.node.handlers.visited_page import PageStage, VisitedPage
+from crawl_engine.node.host_gate import HostBackingOff
+from crawl_engine.node.outcomes import OutcomeBuilder
+from crawl_engine.node.requests.named_hosts import NamedHosts, RedirectRule
+from crawl_engine.node.requests.request_sender import Attempt
+from crawl_engine.node.requests.robots_cache import RobotsGuarded, RobotsPending
+from crawl_engine.settings import Settings
+from crawl_engine.store.tables.host.hosts import Backoff
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.transactions.robots import RobotsResult, RobotsWanted
+from crawl_engine.urls import QueryStripper
 from tests.unit.node.leased_jobs import change, leased, visited
 
 pytestmark = pytest.mark.asyncio

@@ -6,17 +6,17 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 from msgspec.structs import replace
 
-from engine.http.byte_budget import ByteBudget
-from engine.http.redirects import RedirectChain, RedirectRejected
-from engine.http.response import FetchResponse
-from engine.model.host import LoginRule
-from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
-from engine.node.extraction.extractor import PageExtraction
-from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
-from engine.node.extraction.result import PageResult
-from engine.node.handlers.freshness import StoredVersion
-from engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
-from engine.node.handlers.page_stages import (
+from crawl_engine.http.byte_budget import ByteBudget
+from crawl_engine.http.redirects import RedirectChain, RedirectRejected
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.host import LoginRule
+from crawl_engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
+from crawl_engine.node.extraction.extractor import PageExtraction
+from crawl_engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.handlers.freshness import StoredVersion
+from crawl_engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
+from crawl_engine.node.handlers.page_stages import (
     CheckReplaced,
     Extract,
     Finish,
@@ -24,17 +24,17 @@ from engine.node.handlers.page_stages import (
     JudgeStatus,
     ReadBody,
 )
-from engine.node.handlers.visited_page import VisitedPage
-from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.request_sender import Attempt
-from engine.store.pages.body import Body
-from engine.store.pages.documents import CheckedDocument, NewDocument
-from engine.store.pages.page_store import StoredBody
-from engine.store.tables.host.hosts import HostFailure
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.row.rows import NewRows
-from engine.store.transactions.logins import LoginNews
-from engine.store.transactions.supersede import OldRows
+from crawl_engine.node.handlers.visited_page import VisitedPage
+from crawl_engine.node.outcomes import OutcomeBuilder
+from crawl_engine.node.requests.request_sender import Attempt
+from crawl_engine.store.pages.body import Body
+from crawl_engine.store.pages.documents import CheckedDocument, NewDocument
+from crawl_engine.store.pages.page_store import StoredBody
+from crawl_engine.store.tables.host.hosts import HostFailure
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.transactions.logins import LoginNews
+from crawl_engine.store.transactions.supersede import OldRows
 from tests.unit.node.leased_jobs import change, leased, visited
 
 pytestmark = pytest.mark.asyncio

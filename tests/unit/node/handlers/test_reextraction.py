@@ -5,16 +5,16 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from engine.http.byte_budget import BodyShare, ByteBudget
-from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
-from engine.node.extraction.extractor import PageExtraction
-from engine.node.extraction.result import PageResult
-from engine.store.pages.body import Body
-from engine.store.pages.page_store import StoredBody
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run.events import Event
-from engine.store.transactions.supersede import OldRows
+from crawl_engine.http.byte_budget import BodyShare, ByteBudget
+from crawl_engine.model.job import JobKind, JobState, LeasedJob, StoredPage
+from crawl_engine.node.extraction.extractor import PageExtraction
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.store.pages.body import Body
+from crawl_engine.store.pages.page_store import StoredBody
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions.supersede import OldRows
 from tests.unit.node.contexts import pipeline_of
 from tests.unit.node.leased_jobs import change, leased
 

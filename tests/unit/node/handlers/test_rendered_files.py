@@ -7,24 +7,24 @@ from unittest.mock import Mock
 import orjson
 import pytest
 
-from engine.browser.loader import FILE_HEADER, RenderedResponse
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.file import StoredFile, add_rendered_fields
-from engine.model.job import HostPlan, JobState
-from engine.model.step import BrowserRule, GroupLoading
-from engine.node.def_cache import DefsVersion
-from engine.node.extraction.extractor import PageExtraction
-from engine.node.extraction.result import PageResult
-from engine.node.handlers.rendered_files import KeepRendered
-from engine.node.handlers.visited_page import VisitedPage
-from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.file_parts import FileParts
-from engine.runtime.file_folder import FileFolder
-from engine.settings import Settings
-from engine.store.pages.body import Body
-from engine.store.pages.page_store import StoredBody
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.row.files import DownloadedFile, EarlierFile
+from crawl_engine.browser.loader import FILE_HEADER, RenderedResponse
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.file import StoredFile, add_rendered_fields
+from crawl_engine.model.job import HostPlan, JobState
+from crawl_engine.model.step import BrowserRule, GroupLoading
+from crawl_engine.node.def_cache import DefsVersion
+from crawl_engine.node.extraction.extractor import PageExtraction
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.handlers.rendered_files import KeepRendered
+from crawl_engine.node.handlers.visited_page import VisitedPage
+from crawl_engine.node.outcomes import OutcomeBuilder
+from crawl_engine.node.requests.file_parts import FileParts
+from crawl_engine.runtime.file_folder import FileFolder
+from crawl_engine.settings import Settings
+from crawl_engine.store.pages.body import Body
+from crawl_engine.store.pages.page_store import StoredBody
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.row.files import DownloadedFile, EarlierFile
 from tests.unit.node.leased_jobs import leased, visited
 
 pytestmark = pytest.mark.asyncio

@@ -6,13 +6,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.http.byte_budget import FREE_BYTES, BodyShare, ByteBudget
-from engine.http.errors import FetchFailed
-from engine.node.extraction.extractor import PageExtractor
-from engine.node.extraction.page_extraction import UnreadablePage
-from engine.node.extraction.result import SitemapResult
-from engine.node.handlers.sitemap_job import SitemapHandler
-from engine.store.pages.body import Body
+from crawl_engine.http.byte_budget import FREE_BYTES, BodyShare, ByteBudget
+from crawl_engine.http.errors import FetchFailed
+from crawl_engine.node.extraction.extractor import PageExtractor
+from crawl_engine.node.extraction.page_extraction import UnreadablePage
+from crawl_engine.node.extraction.result import SitemapResult
+from crawl_engine.node.handlers.sitemap_job import SitemapHandler
+from crawl_engine.store.pages.body import Body
 from tests.unit.node.contexts import node_context
 from tests.unit.node.extraction.tasks import extraction_pool
 from tests.unit.node.leased_jobs import leased
@@ -94,7 +94,7 @@ async def test_entries_that_raise_give_back_what_the_answer_holds(monkeypatch: p
     async def read_sitemap(_: Body, __: float | None) -> tuple[SitemapResult, BodyShare]:
         return SitemapResult(pages=("/1",)), answer
 
-    monkeypatch.setattr("engine.node.handlers.sitemap_job._join", Mock(side_effect=RuntimeError))
+    monkeypatch.setattr("crawl_engine.node.handlers.sitemap_job._join", Mock(side_effect=RuntimeError))
     handler = sitemap_handler(Mock(read_sitemap=read_sitemap))
     with pytest.raises(RuntimeError):
         await handler.list_children(leased(1), "http://a/s.xml", b"<urlset/>", budget.open_share())

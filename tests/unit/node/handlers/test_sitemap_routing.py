@@ -8,17 +8,17 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 from msgspec.structs import replace
 
-from engine import urls
-from engine.http.byte_budget import ByteBudget
-from engine.model.definition import Definitions, TaskGroup, definition_hash
-from engine.model.job import JobKind, link_key, sitemap_key
-from engine.model.locator import SitemapLink, SitemapRules
-from engine.node.def_cache import DefsVersion
-from engine.node.extraction.page_extraction import UnreadablePage
-from engine.node.extraction.result import SitemapResult
-from engine.node.handlers import sitemap_job as sitemap_routing
-from engine.node.handlers.sitemap_job import NOT_FOLLOWED, SitemapChildren, SitemapHandler, SitemapRouting
-from engine.urls import QueryStripper
+from crawl_engine import urls
+from crawl_engine.http.byte_budget import ByteBudget
+from crawl_engine.model.definition import Definitions, TaskGroup, definition_hash
+from crawl_engine.model.job import JobKind, link_key, sitemap_key
+from crawl_engine.model.locator import SitemapLink, SitemapRules
+from crawl_engine.node.def_cache import DefsVersion
+from crawl_engine.node.extraction.page_extraction import UnreadablePage
+from crawl_engine.node.extraction.result import SitemapResult
+from crawl_engine.node.handlers import sitemap_job as sitemap_routing
+from crawl_engine.node.handlers.sitemap_job import NOT_FOLLOWED, SitemapChildren, SitemapHandler, SitemapRouting
+from crawl_engine.urls import QueryStripper
 from tests.unit.node.leased_jobs import change, leased
 
 PRIORITIES = {"detail": 7, "shelf": 0}

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.http.byte_budget import ByteBudget
-from engine.http.errors import NoRoom
-from engine.model.definition import Definitions
-from engine.model.step import ChainStep, PluginFile
-from engine.node.loading.messages import Loaded, NotLoaded, encode_task
-from engine.node.loading.pool import LoaderPool, LoaderProcess, LoaderUnavailable
-from engine.processes.worker import WorkerEnded
-from engine.settings import Settings
+from crawl_engine.http.byte_budget import ByteBudget
+from crawl_engine.http.errors import NoRoom
+from crawl_engine.model.definition import Definitions
+from crawl_engine.model.step import ChainStep, PluginFile
+from crawl_engine.node.loading.messages import Loaded, NotLoaded, encode_task
+from crawl_engine.node.loading.pool import LoaderPool, LoaderProcess, LoaderUnavailable
+from crawl_engine.processes.worker import WorkerEnded
+from crawl_engine.settings import Settings
 from tests.templates import template, template_pid
 
 pytestmark = pytest.mark.timeout(90)

@@ -6,15 +6,15 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from engine.http.response import FetchResponse
-from engine.model.definition import TaskGroup
-from engine.model.job import HostPlan, JobKind
-from engine.model.step import BrowserRule, GroupLoading
-from engine.node.db_access import RequestLimitReached
-from engine.node.loading.group_loaders import GroupLoaders
-from engine.node.requests.named_hosts import NamedHosts
-from engine.node.requests.request_sender import RequestSender
-from engine.settings import Settings
+from crawl_engine.http.response import FetchResponse
+from crawl_engine.model.definition import TaskGroup
+from crawl_engine.model.job import HostPlan, JobKind
+from crawl_engine.model.step import BrowserRule, GroupLoading
+from crawl_engine.node.db_access import RequestLimitReached
+from crawl_engine.node.loading.group_loaders import GroupLoaders
+from crawl_engine.node.requests.named_hosts import NamedHosts
+from crawl_engine.node.requests.request_sender import RequestSender
+from crawl_engine.settings import Settings
 from tests.unit.node.leased_jobs import change, leased, visited
 
 pytestmark = pytest.mark.asyncio

@@ -5,11 +5,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.model.definition import Definitions, HostRule
-from engine.model.host import DelayRange
-from engine.model.job import HostPlan, LeasedJob
-from engine.model.locator import Locator, LocatorGroup
-from engine.node.requests.named_hosts import NamedHosts, RedirectRule
+from crawl_engine.model.definition import Definitions, HostRule
+from crawl_engine.model.host import DelayRange
+from crawl_engine.model.job import HostPlan, LeasedJob
+from crawl_engine.model.locator import Locator, LocatorGroup
+from crawl_engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from tests.unit.node.leased_jobs import change, leased
 
 HOSTS = (

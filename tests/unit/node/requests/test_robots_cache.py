@@ -6,12 +6,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.node.db_access import DbAccess
-from engine.node.extraction.request import ExtractionRequest
-from engine.node.requests import robots_cache
-from engine.node.requests.robots_cache import Refusal, RobotsCache, RobotsGuarded, RobotsPending
-from engine.robots.rules import HostRobots, parse_robots
-from engine.store.tables.host.hosts import GUARDED, StoredRobots
+from crawl_engine.node.db_access import DbAccess
+from crawl_engine.node.extraction.request import ExtractionRequest
+from crawl_engine.node.requests import robots_cache
+from crawl_engine.node.requests.robots_cache import Refusal, RobotsCache, RobotsGuarded, RobotsPending
+from crawl_engine.robots.rules import HostRobots, parse_robots
+from crawl_engine.store.tables.host.hosts import GUARDED, StoredRobots
 from tests.unit.node.extraction.tasks import extraction_pool, limits
 
 pytestmark = pytest.mark.asyncio

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from engine.model.job import JobKind, JobState, LeasedJob
-from engine.runtime.clock import boottime
-from engine.store.tables.host import host_control, hosts
-from engine.store.tables.host.hosts import Backoff, HostPolicy
-from engine.store.tables.job import jobs, rings
-from engine.store.tables.outcome import AttemptStats, JobOutcome
-from engine.store.transactions.lease import Lease
-from engine.store.transactions.robots import RobotsResult
+from crawl_engine.model.job import JobKind, JobState, LeasedJob
+from crawl_engine.runtime.clock import boottime
+from crawl_engine.store.tables.host import host_control, hosts
+from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.job import jobs, rings
+from crawl_engine.store.tables.outcome import AttemptStats, JobOutcome
+from crawl_engine.store.transactions.lease import Lease
+from crawl_engine.store.transactions.robots import RobotsResult
 from tests.contract.store.harness import Page, StoreHarness, again, sent
 
 NewStore = Callable[..., StoreHarness]

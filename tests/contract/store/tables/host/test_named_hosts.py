@@ -6,17 +6,17 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from engine.model.job import JobKind, JobState, link_key, locator_key
-from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostFailure, HostPolicy, StoredRobots
-from engine.store.tables.job import jobs, linked_jobs, locators
-from engine.store.tables.job.jobs import NewLocator
-from engine.store.tables.job.linked_jobs import Children, NewLink
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run.events import Event
-from engine.store.transactions import placement, robots
-from engine.store.transactions.robots import RobotsWanted
-from engine.supervise.reload.defs_sync import ReextractionPlanner
+from crawl_engine.model.job import JobKind, JobState, link_key, locator_key
+from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host.hosts import HostFailure, HostPolicy, StoredRobots
+from crawl_engine.store.tables.job import jobs, linked_jobs, locators
+from crawl_engine.store.tables.job.jobs import NewLocator
+from crawl_engine.store.tables.job.linked_jobs import Children, NewLink
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions import placement, robots
+from crawl_engine.store.transactions.robots import RobotsWanted
+from crawl_engine.supervise.reload.defs_sync import ReextractionPlanner
 from tests.contract.store.harness import Page, StoreHarness, child
 
 NewStore = Callable[..., StoreHarness]

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.model.job import JobState, LeasedJob
-from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import Backoff, HostPolicy
-from engine.store.tables.job import jobs, rings
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run import metrics, runs
-from engine.store.transactions import page_limit
+from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.job import jobs, rings
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run import metrics, runs
+from crawl_engine.store.transactions import page_limit
 from tests.contract.store.harness import StoreHarness, again, document, failed, sent
 
 NewStore = Callable[..., StoreHarness]

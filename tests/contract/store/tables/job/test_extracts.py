@@ -4,22 +4,22 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.model.job import JobKind, JobState
-from engine.store.db.filter import GlobFilter, JobFilter
-from engine.store.read import stale_pages
-from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import Backoff, HostPolicy
-from engine.store.tables.job import extracts, jobs, rings
-from engine.store.tables.job.linked_jobs import Children
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.output import outputs
-from engine.store.tables.row import rows
-from engine.store.tables.row.rows import RejectedRecords
-from engine.store.tables.run import runs, versions
-from engine.store.tables.run.runs import StaleSearch
-from engine.store.transactions.commit import commit
-from engine.store.transactions.retry import retry
-from engine.supervise.reload.stale_page_scan import GROUP_REMOVED, ReextractionPlanner
+from crawl_engine.model.job import JobKind, JobState
+from crawl_engine.store.db.filter import GlobFilter, JobFilter
+from crawl_engine.store.read import stale_pages
+from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.job import extracts, jobs, rings
+from crawl_engine.store.tables.job.linked_jobs import Children
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.row import rows
+from crawl_engine.store.tables.row.rows import RejectedRecords
+from crawl_engine.store.tables.run import runs, versions
+from crawl_engine.store.tables.run.runs import StaleSearch
+from crawl_engine.store.transactions.commit import commit
+from crawl_engine.store.transactions.retry import retry
+from crawl_engine.supervise.reload.stale_page_scan import GROUP_REMOVED, ReextractionPlanner
 from tests.contract.store.harness import Page, StoreHarness, child
 from tests.contract.store.shop import Shop, defs
 
@@ -224,7 +224,7 @@ def test_jobs_of_an_absent_group_are_skipped_and_requeued_in_batches(new_store: 
 
 
 def test_the_search_continues_from_its_stored_position(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.supervise.reload import stale_page_scan
+    from crawl_engine.supervise.reload import stale_page_scan
 
     monkeypatch.setattr(stale_page_scan, "_SCAN_SIZE", 7)
     monkeypatch.setattr(stale_page_scan, "_MAX_QUEUED", 10)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine.errors import CrawlError, StorageError
-from engine.model.job import JOB_TRANSITIONS, JobKind, JobOrigin, JobState
-from engine.model.node import (
+from crawl_engine.errors import CrawlError, StorageError
+from crawl_engine.model.job import JOB_TRANSITIONS, JobKind, JobOrigin, JobState
+from crawl_engine.model.node import (
     ALIVE_STATES,
     HEARTBEAT_TRANSITIONS,
     NODE_TRANSITIONS,
@@ -19,12 +19,12 @@ from engine.model.node import (
     NodeState,
     Role,
 )
-from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
-from engine.runtime.beat_file import Beat
-from engine.store.db.connector import source_states
-from engine.store.tables.job import jobs
-from engine.store.tables.job.jobs import JobUpdate
-from engine.store.tables.run import nodes, runs
+from crawl_engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
+from crawl_engine.runtime.beat_file import Beat
+from crawl_engine.store.db.connector import source_states
+from crawl_engine.store.tables.job import jobs
+from crawl_engine.store.tables.job.jobs import JobUpdate
+from crawl_engine.store.tables.run import nodes, runs
 from tests.contract.store.harness import StoreHarness
 
 LEASE = 77

@@ -6,12 +6,12 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from engine import urls
-from engine.model.job import JobState, LeasedJob, link_key, locator_key, request_key
-from engine.model.link import Carried, LinkRequest
-from engine.store.read import browse
-from engine.store.tables.job.linked_jobs import ChildJob, Children
-from engine.store.transactions.children import commit_children
+from crawl_engine import urls
+from crawl_engine.model.job import JobState, LeasedJob, link_key, locator_key, request_key
+from crawl_engine.model.link import Carried, LinkRequest
+from crawl_engine.store.read import browse
+from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children
+from crawl_engine.store.transactions.children import commit_children
 from tests.contract.store.harness import REQUEST, StoreHarness
 from tests.contract.store.shop import NewStore, Shop, defs
 

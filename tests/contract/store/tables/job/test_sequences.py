@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from engine.model.job import JobState
-from engine.store.tables.job import sequences
-from engine.store.tables.run import runs
+from crawl_engine.model.job import JobState
+from crawl_engine.store.tables.job import sequences
+from crawl_engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness, traced
 
 STANDINGS: list[tuple[JobState, float | None]] = [*((state, None) for state in JobState), (JobState.READY, 1005.0)]

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from console.filter_syntax import parse
-from engine.model.job import JobState, document_key
-from engine.store.pages import documents
-from engine.store.tables.outcome import Effect
-from engine.store.tables.row import content_sums
-from engine.store.tables.row.rows import NewRows
-from engine.store.transactions.retry import retry
+from crawl_console.filter_syntax import parse
+from crawl_engine.model.job import JobState, document_key
+from crawl_engine.store.pages import documents
+from crawl_engine.store.tables.outcome import Effect
+from crawl_engine.store.tables.row import content_sums
+from crawl_engine.store.tables.row.rows import NewRows
+from crawl_engine.store.transactions.retry import retry
 from tests.contract.store.harness import StoreHarness, document, failed, unwritable
 from tests.contract.store.shop import Shop, defs
 

@@ -3,18 +3,18 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.errors import StorageError
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.link import Link
-from engine.model.locator import Locator, LocatorGroup
-from engine.store.tables.job import jobs
-from engine.store.tables.output import outputs
-from engine.store.tables.run import checkpoints, runs
-from engine.store.tables.run.checkpoints import Checkpoint
-from engine.supervise.checkpoints import tracker
-from engine.supervise.checkpoints.state_file import StateFile
-from engine.supervise.checkpoints.step_graph import build_step_graph
-from engine.supervise.checkpoints.tracker import CheckpointTracker
+from crawl_engine.errors import StorageError
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.link import Link
+from crawl_engine.model.locator import Locator, LocatorGroup
+from crawl_engine.store.tables.job import jobs
+from crawl_engine.store.tables.output import outputs
+from crawl_engine.store.tables.run import checkpoints, runs
+from crawl_engine.store.tables.run.checkpoints import Checkpoint
+from crawl_engine.supervise.checkpoints import tracker
+from crawl_engine.supervise.checkpoints.state_file import StateFile
+from crawl_engine.supervise.checkpoints.step_graph import build_step_graph
+from crawl_engine.supervise.checkpoints.tracker import CheckpointTracker
 from tests.contract.store.harness import Page, StoreHarness, failed
 
 STEP = Checkpoint(step="loader", group="g", position=1, content_hash="1")

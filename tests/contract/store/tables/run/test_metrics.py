@@ -2,14 +2,14 @@
 
 import pytest
 
-from engine.model.definition import Definitions, TaskGroup
-from engine.model.job import JobState
-from engine.model.run import NO_ETA, NO_JUDGEMENT
-from engine.model.step import BrowserRule, GroupLoading, RenderWhen
-from engine.store.read import snapshot
-from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.run import metrics, runs, versions
-from engine.store.tables.run.metrics import FetchStats, GroupTotals, build_metrics
+from crawl_engine.model.definition import Definitions, TaskGroup
+from crawl_engine.model.job import JobState
+from crawl_engine.model.run import NO_ETA, NO_JUDGEMENT
+from crawl_engine.model.step import BrowserRule, GroupLoading, RenderWhen
+from crawl_engine.store.read import snapshot
+from crawl_engine.store.tables.outcome import JobOutcome
+from crawl_engine.store.tables.run import metrics, runs, versions
+from crawl_engine.store.tables.run.metrics import FetchStats, GroupTotals, build_metrics
 from tests.contract.store.harness import StoreHarness, again, failed, sent, unwritable
 
 

@@ -5,13 +5,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.model.job import JobState
-from engine.store.db.connector import connect
-from engine.store.db.schema import CRAWL
-from engine.store.read.data_warnings import find_warnings
-from engine.store.tables.run import runs
-from engine.store.tables.run.page_repeats import PageSeen, settle, widen_pattern
-from engine.store.transactions.next_page import leads_to_one_page
+from crawl_engine.model.job import JobState
+from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.schema import CRAWL
+from crawl_engine.store.read.data_warnings import find_warnings
+from crawl_engine.store.tables.run import runs
+from crawl_engine.store.tables.run.page_repeats import PageSeen, settle, widen_pattern
+from crawl_engine.store.transactions.next_page import leads_to_one_page
 from tests.contract.store.harness import Page, StoreHarness, failed
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from console.crawl.source import PollResult
-from console.crawl.status import line_of, status_as_dict
-from engine.model.run import Alarm
-from engine.store.read.event_search import EventListing
-from engine.store.tables.run.events import EventLine
+from crawl_console.crawl.source import PollResult
+from crawl_console.crawl.status import line_of, status_as_dict
+from crawl_engine.model.run import Alarm
+from crawl_engine.store.read.event_search import EventListing
+from crawl_engine.store.tables.run.events import EventLine
 from tests.console.builders import snapshot
 from tests.console.fakes import FakeSource
 
@@ -23,10 +23,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # starlette prefers another client than the one that is installed
     from starlette.testclient import TestClient
 
-from console.web.access import Access
-from console.web.app import create_app
-from console.web.given import GivenOrders
-from console.web.watch import Crawls, CrawlView
+from crawl_console.web.access import Access
+from crawl_console.web.app import create_app
+from crawl_console.web.given import GivenOrders
+from crawl_console.web.watch import Crawls, CrawlView
 
 TOKEN = "t" * 20
 EVIL = "<script>alert(1)</script>\x1b]52;c;x\x07\u202etxt.exe[/b]\"'"

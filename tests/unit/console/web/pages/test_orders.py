@@ -17,8 +17,8 @@ pytest.importorskip("prometheus_client", reason="the extra serve is missing")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # starlette prefers another client than the one that is installed
 
-from console.web import control
-from console.web.pages import forms
+from crawl_console.web import control
+from crawl_console.web.pages import forms
 from tests.unit.console.web.pages.served import TOKEN, Served, situation
 
 

@@ -7,13 +7,13 @@ import warnings
 import pytest
 from msgspec.structs import replace
 
-from console.format import format_count
-from console.words.run_line import run_state_span
-from engine.model.host import HostState
-from engine.model.run import Alarm, Eta, Judgement
-from engine.store.read.failures import FailureGroup
-from engine.store.read.snapshot import EMPTY_SNAPSHOT
-from engine.store.tables.run.events import Event
+from crawl_console.format import format_count
+from crawl_console.words.run_line import run_state_span
+from crawl_engine.model.host import HostState
+from crawl_engine.model.run import Alarm, Eta, Judgement
+from crawl_engine.store.read.failures import FailureGroup
+from crawl_engine.store.read.snapshot import EMPTY_SNAPSHOT
+from crawl_engine.store.tables.run.events import Event
 from tests.console.builders import AT, group, host, line, node, output, run
 
 pytest.importorskip("prometheus_client", reason="the extra serve is missing")
@@ -66,7 +66,7 @@ def test_the_page_has_the_numbers_and_words_of_status(name: str) -> None:
 
 
 def test_the_head_is_the_one_of_the_console() -> None:
-    from console.words.run_line import progress_parts, run_parts
+    from crawl_console.words.run_line import progress_parts, run_parts
 
     served = Served(situation())
     words = served.words("/crawl")

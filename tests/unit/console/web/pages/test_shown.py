@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from console.format import format_date_time
-from console.sanitize import clean
-from engine.store.read.event_search import EventListing
-from engine.store.read.failures import FailureGroup
-from engine.store.read.snapshot import EMPTY_SNAPSHOT
-from engine.store.tables.run.events import Event, EventLine
+from crawl_console.format import format_date_time
+from crawl_console.sanitize import clean
+from crawl_engine.store.read.event_search import EventListing
+from crawl_engine.store.read.failures import FailureGroup
+from crawl_engine.store.read.snapshot import EMPTY_SNAPSHOT
+from crawl_engine.store.tables.run.events import Event, EventLine
 from tests.console.builders import AT, line, samples
 
 pytest.importorskip("prometheus_client", reason="the extra serve is missing")

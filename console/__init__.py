@@ -1,1 +1,0 @@
-"""The command line, headless mode and the terminal console. The engine never imports it."""

@@ -1,0 +1,101 @@
+"""Writes the differences between two runs, for `export --changes`."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from msgspec import Struct
+
+from crawl_console.cli.output import write_stderr
+from crawl_console.client import find_run
+from crawl_engine.append.change_lines import ChangeEncoder
+from crawl_engine.append.formats.compression import compressor
+from crawl_engine.append.run_changes import ComparedDef, compare_rows, read_changes
+from crawl_engine.errors import StorageError, UsageError, plural
+from crawl_engine.store.read.run_comparison import find_earlier_run, has_all_rows
+from crawl_engine.store.tables.row.row_entries import RowEntries
+from crawl_engine.store.tables.run import deleted_runs, runs, versions
+from crawl_engine.supervise.outputs import output_settings
+
+if TYPE_CHECKING:
+    from crawl_engine.model.definition import DataDef
+    from crawl_engine.store.db.connector import Database
+    from crawl_engine.store.tables.run.runs import Run
+
+
+class ChangeExport(Struct, frozen=True, kw_only=True):
+    """The differences between the rows of dataDefs in two runs."""
+
+    db: "Database"
+    run: "Run"
+    since: str | None
+    """The id of the earlier run; None: the last earlier run with rows."""
+    format: str
+    csv_options: Mapping[str, Any]
+    compression: str | None
+
+    def write(self, data_def: "DataDef", stream: BinaryIO) -> None:
+        """Write the changes of a dataDef. Raises UsageError, StorageError, DatabaseBusy and OSError."""
+        name, earlier, before = data_def.name, self._find_earlier(data_def.name), None
+        if earlier is not None and earlier.defs_version is not None:
+            before = versions.read(self.db, earlier.defs_version).data_def(name)
+        before = before or data_def
+        compared = ComparedDef(name=name, key=data_def.key, old_columns=before.columns, new_columns=data_def.columns)
+        if earlier is not None:
+            _check_fields(compared, earlier)
+        joins = {**output_settings(before)["joins"], **output_settings(data_def)["joins"]}
+        encoder = ChangeEncoder(self.format, compared, joins, self.csv_options)
+        with _open_entries() as entries:
+            compare_rows(self.db, entries, compared, old=None if earlier is None else earlier.seq, new=self.run.seq)
+            missing = entries.count_missing()
+            is_decided = earlier is not None and has_all_rows(self.db, self.run.seq, earlier.seq, name)
+            changes = read_changes(self.db, entries, with_missing=is_decided)
+            pieces: Iterable[bytes] = chain([encoder.header()], map(encoder.lines, changes))
+            if self.compression is not None:
+                pieces = map(compressor(self.compression), pieces)
+            stream.writelines(pieces)
+        if earlier is None:
+            oldest = f"; {runs.oldest_id(self.db)} is the oldest run that is left"
+            gone = oldest if deleted_runs.has_any_before(self.db, self.run.seq) else ""
+            write_stderr(f"no earlier run has rows of {name}: all are added{gone}")
+        elif missing and not is_decided:
+            why = f"not every page that gives or leads to {name} was read in this run"
+            write_stderr(f"{name}: {plural(missing, 'row')} of run {earlier.id} not called vanished: {why}")
+
+    def _find_earlier(self, data_def: str) -> "Run | None":
+        if self.since is None:
+            seq = find_earlier_run(self.db, self.run.seq, data_def)
+            return None if seq is None else runs.get(self.db, seq)
+        earlier = find_run(self.db, self.since)
+        if earlier.seq >= self.run.seq:
+            raise UsageError(
+                f"--since {earlier.id}: not earlier than run {self.run.id}", "Give an earlier run; see `runs`."
+            )
+        return earlier
+
+
+def _check_fields(compared: ComparedDef, earlier: "Run") -> None:
+    """Name the fields that only one of the runs has. Raises UsageError if the key is not in both."""
+    missing = [name for name in compared.key if name not in compared.old_columns]
+    if missing:
+        raise UsageError(
+            f"{compared.name}: run {earlier.id} has no field '{missing[0]}', which is part of the key now",
+            "Compare with a run that has it: --since RUN.",
+        )
+    columns = dict.fromkeys([*compared.old_columns, *compared.new_columns])
+    single = [name for name in columns if name not in compared.common_columns]
+    if single:
+        write_stderr(f"{compared.name}: not compared, as only one of the runs has it: {', '.join(single)}")
+
+
+@contextlib.contextmanager
+def _open_entries() -> Iterator[RowEntries]:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="crawl-console-")
+    except OSError as error:
+        raise StorageError(f"no temporary folder: {error.strerror}", "Set TMPDIR to a folder with space.") from error
+    with folder, contextlib.closing(RowEntries(Path(folder.name) / "rows.db")) as entries:
+        yield entries

@@ -1,0 +1,43 @@
+"""The types of an output's columns as its settings have them, by the fields of a dataDef."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crawl_engine.late_regex import late_regex
+from crawl_engine.model.definition import Field
+
+ColumnType = Any
+"""A name; of a list `{"list": TYPE}` with the type of its items; of an object `[[NAME, TYPE], …]`, in written order.
+
+The names are those of `FieldType`; a date is `date` if its format has no time of day, `instant` if it has a time zone,
+else `datetime`.
+"""
+_TIME_OF_DAY = late_regex(r"%[HIMSfpXcZz]")
+
+
+def column_types(columns: Mapping[str, Field]) -> dict[str, ColumnType]:
+    """The types of columns, by the fields in them."""
+    return {name: _column_type(field) for name, field in columns.items()}
+
+
+def _column_type(field: Field) -> ColumnType:
+    if field.fields:
+        return {"list": [[inner.name, _column_type(inner)] for inner in field.fields]}
+    type_ = _date_type(field.format) if field.type == "date" else _STRUCTS.get(field.type, field.type)
+    return {"list": type_} if field.is_list else type_
+
+
+def _date_type(date_format: str | None) -> str:
+    """A date without a format may have a time of day."""
+    directives = (date_format or "").replace("%%", "")
+    if "%" not in directives:
+        return "datetime"
+    if "%z" in directives:
+        return "instant"
+    return "datetime" if _TIME_OF_DAY.search(directives) else "date"
+
+
+_STRUCTS: Mapping[str, ColumnType] = {
+    "price": [["amount", "decimal"], ["currency", "str"]],
+    "file": [["path", "str"], ["size", "int"], ["hash", "str"], ["type", "str"], ["name", "str"], ["url", "str"]],
+}

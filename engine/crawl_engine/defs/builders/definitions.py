@@ -1,0 +1,323 @@
+"""Builds `Definitions` from the valid defs."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import UNSET, Struct, field
+from msgspec.structs import replace
+
+from crawl_engine.defs.builders import axes
+from crawl_engine.defs.builders.bodies import encode_body
+from crawl_engine.defs.builders.chains import Chains, stored_chain
+from crawl_engine.defs.language.keys import (
+    AuthTerm,
+    DataDefTerm,
+    DefsTerm,
+    FieldTerm,
+    LocatorTerm,
+    NextTerm,
+    RequestTerm,
+    TaskTerm,
+    innermost_query,
+)
+from crawl_engine.defs.language.reader import Builder, DefPart, Reader
+from crawl_engine.defs.problems import Problems
+from crawl_engine.defs.yaml.node import YamlNode
+from crawl_engine.defs.yaml.sources import resolve_beside
+from crawl_engine.model.axis import AxisTable
+from crawl_engine.model.declaration import TypeHint
+from crawl_engine.model.definition import DataDef, Definitions, Expectation, Field, HostRule, Task, TaskGroup
+from crawl_engine.model.file import add_rendered_fields
+from crawl_engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
+from crawl_engine.model.link import Link, NextPage, RequestTemplate, TextSource
+from crawl_engine.model.locator import Locator, LocatorGroup, SitemapRules
+from crawl_engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES, AppenderDef, AppenderKind, default_delimiter
+from crawl_engine.model.step import is_plugin_path
+from crawl_engine.model.stored_form import SourcePosition
+from crawl_engine.plugins.catalog import Catalog
+from crawl_engine.plugins.plugin_class import ClassKind
+from crawl_engine.urls import bare_host, host_of, normalize
+
+APPENDER_CLASSES: tuple[ClassKind, ...] = ("encoder", "appender")
+"""What the class of an appender may be."""
+DEFAULT_SUFFIX = "out"
+"""Of the files of a plugin encoder without `suffix`."""
+_TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price", "file", "markdown"})
+"""Types whose default keeps its digits as written: `0.10` is not `0.1`."""
+
+
+class Sources(Struct, frozen=True, kw_only=True):
+    """What the defs are built from besides their text."""
+
+    files: tuple[str, ...]
+    paths: Mapping[str, Path]
+    """Of the files by their display paths."""
+    chains: Chains
+    catalog: Catalog
+    tables: Mapping[str, AxisTable]
+    """Of the dataDefs in axis mode, by name."""
+    step_outputs: tuple[AppenderDef, ...]
+    """The appenders that steps add."""
+    keep_documents: bool
+    """Of the groups that do not say."""
+
+
+def build_definitions(root: YamlNode, sources: Sources, problems: Problems) -> Definitions | None:
+    """The defs as the engine uses them; None if they have problems.
+
+    Parts are sorted by name, so moving a part to another file changes nothing.
+    """
+    builder = _Builder(sources)
+    definitions = Reader(problems, builder.by_struct()).read(TypeHint(Definitions), DefPart((), root, root.place))
+    return definitions if isinstance(definitions, Definitions) else None
+
+
+class _Builder(Struct):
+    sources: Sources
+    expectations: list[Expectation] = field(default_factory=list)
+
+    def by_struct(self) -> Mapping[type, Builder]:
+        """What builds each struct that is more than its keys."""
+        return {
+            Definitions: self._definitions,
+            LocatorGroup: _locator_group,
+            Locator: self._locator,
+            SitemapRules: _none_if_default,
+            TextSource: _none_if_default,
+            TaskGroup: self._task_group,
+            Task: self._task,
+            DataDef: self._data_def,
+            Field: _field,
+            RequestTemplate: _request,
+            NextPage: _next_page,
+            HostRule: _host,
+            HostAuth: _auth,
+            HostRoute: _none_if_default,
+            TlsRule: self._tls,
+            LoginRule: lambda rule, _part: replace(rule, url=rule.url.strip()),
+            AppenderDef: self._appender,
+        }
+
+    def _definitions(self, term: DefsTerm, _part: DefPart) -> Definitions:
+        return Definitions(
+            locator_groups=_by_name(term.locator_groups),
+            task_groups=_by_name(term.task_groups),
+            data_defs=add_rendered_fields(_by_name(term.data_defs), term.task_groups),
+            expectations=_by_name(self.expectations),
+            hosts=tuple(replace(host, name=canonical_host(host.name) or host.name) for host in _by_name(term.hosts)),
+            appenders=(_by_name(term.appenders) or (AppenderDef(name="rows"),)) + self.sources.step_outputs,
+            plugins=self.sources.catalog.files,
+            base_url=term.base_url,
+            files=self.sources.files,
+        )
+
+    def _locator(self, term: LocatorTerm, part: DefPart) -> Locator:
+        pieces, content_type = encode_body(term)
+        file, seeds = self._file_of(part), term.from_
+        return Locator(
+            name=term.name or "",
+            urls=((term.url,) if term.url else ()) + term.urls,
+            from_file=None if seeds is None else seeds.file if seeds.file == "-" else resolve_beside(file, seeds.file),
+            seed_columns=None if seeds is None else seeds.table,
+            sitemap=term.sitemap.url if term.sitemap else None,
+            sitemap_rules=term.sitemap.rules if term.sitemap else None,
+            method=term.method or ("POST" if pieces else "GET"),
+            headers=term.headers,
+            cookies=term.cookies,
+            body="".join(pieces) if pieces else None,
+            body_pieces=pieces if len(pieces) > 1 else (),
+            content_type=content_type,
+            until_empty=term.until is not None,
+            cookie_scope=term.cookie_scope,
+            place=part.place,
+        )
+
+    def _task_group(self, group: TaskGroup, part: DefPart) -> TaskGroup:
+        return group if "documents" in part.node.entries else replace(group, documents=self.sources.keep_documents)
+
+    def _task(self, term: TaskTerm, part: DefPart) -> Task:
+        _, group, name = part.path
+        whole_chain = self.sources.chains[str(group), str(name)]
+        chain = stored_chain(whole_chain, is_table=term.data_def in self.sources.tables)
+        catalog = self.sources.catalog
+        return Task(
+            name=part.name,
+            data_def=term.data_def,
+            steps=part.node.text_of("steps"),
+            chain=chain,
+            code=catalog.code_hash(
+                [step.class_name for step in chain if step.kind in ("parser", "step")],
+                self._files_run(argument for step in chain for argument in step.run),
+            ),
+            loader_code=catalog.code_hash(step.class_name for step in chain if step.kind == "loader"),
+            place=part.place,
+        )
+
+    def _files_run(self, arguments: Iterator[str]) -> list[str]:
+        """The files of the plugins, if arguments name one of them: the program may read any of them."""
+        return [file.path for file in self.sources.catalog.files] if any(map(is_plugin_path, arguments)) else []
+
+    def _data_def(self, term: DataDefTerm, part: DefPart) -> DataDef:
+        if term.expect is not None:
+            self.expectations.append(replace(term.expect, name=part.name))
+        table = self.sources.tables.get(part.name)
+        if table is None:
+            return DataDef(
+                name=part.name,
+                sources=term.query.sources,
+                block=term.query.innermost.blocks,
+                header_line=term.query.innermost.header_line,
+                fields=term.fields,
+                filters=term.filters,
+                links=term.links,
+                next=term.next,
+                key=term.key,
+                unique=term.unique,
+                code=self.sources.catalog.code_hash(_converters(term.fields)),
+                place=part.place,
+                block_place=_place_of_records(part),
+            )
+        return DataDef(
+            name=part.name,
+            fields=tuple(Field(name=column, place=part.place) for column in axes.columns(table)),
+            links=tuple(  # they say which groups its items lead to; the table itself finds them
+                Link(selector=item.selector or "", group=item.link_group, place=item.place)
+                for item in table.items
+                if table.makes_links and item.link_group is not None
+            ),
+            key=term.key,
+            unique=term.unique,
+            axis=table,
+            place=part.place,
+        )
+
+    def _tls(self, rule: TlsRule, part: DefPart) -> TlsRule | None:
+        file = self._file_of(part)
+        ca, client = (path and resolve_beside(file, path) for path in (rule.ca, rule.client))
+        return None if rule == TlsRule() else replace(rule, ca=ca, client=client)
+
+    def _appender(self, appender: AppenderDef, part: DefPart) -> AppenderDef:
+        catalog = self.sources.catalog
+        kind = kind_of(appender.type, catalog)
+        has_delimiter = "delimiter" in part.node.entries
+        return replace(
+            appender,
+            kind=kind,
+            options=appender.options or None,
+            suffix=suffix_of(appender.type, catalog) if kind == "encoder" else "",
+            code=self._appender_code(appender, kind),
+            delimiter=appender.delimiter if has_delimiter else default_delimiter(appender.type),
+        )
+
+    def _appender_code(self, appender: AppenderDef, kind: AppenderKind) -> str:
+        classes = [appender.type] if kind in ("encoder", "appender") else []
+        return self.sources.catalog.code_hash(classes, [] if classes else self._files_run(iter(appender.run)))
+
+    def _file_of(self, part: DefPart) -> Path:
+        """The file in which a part is written."""
+        return self.sources.paths[part.place.file]
+
+
+def _by_name(parts: Any) -> tuple[Any, ...]:
+    return tuple(sorted(parts, key=lambda part: part.name))
+
+
+def _none_if_default(rules: Any, _part: DefPart) -> Any:
+    return None if rules == type(rules)() else rules
+
+
+def _locator_group(group: LocatorGroup, _part: DefPart) -> LocatorGroup:
+    locators = (replace(locator, name=locator.name or group.name) for locator in group.locators)
+    return replace(group, locators=tuple(locators))
+
+
+def _field(term: FieldTerm, part: DefPart) -> Field:
+    selected = part.node.entries.get("selector") or part.node.entries.get("column")
+    written = replace(term.to_field(), selector_place=part.place if selected is None else selected.node.place)
+    entry = part.node.entries.get("default")
+    if entry is None:
+        return written
+    text = getattr(entry.node.value(), "written", None)
+    is_text = text is not None and written.type in _TEXT_TYPES
+    return replace(written, has_default=True, default=text if is_text else written.default)
+
+
+def _place_of_records(part: DefPart) -> SourcePosition:
+    """Where the selector of the records of a dataDef is written."""
+    query = innermost_query(part.node)
+    entries = {} if query is None else query.entries
+    selected = next((entries[key] for key in ("block", "table", "from") if key in entries), None)
+    return part.place if selected is None else selected.node.place
+
+
+def _converters(fields: tuple[Field, ...]) -> Iterator[str]:
+    for part in fields:
+        yield from part.convert
+        yield from _converters(part.fields)
+
+
+def _request(term: RequestTerm, _part: DefPart) -> RequestTemplate | None:
+    """What is sent besides a GET of an element's URL; None: nothing."""
+    if term == RequestTerm():
+        return None
+    return RequestTemplate(
+        url=term.url,
+        method=term.method,
+        form=tuple((name, value) for name, values in (term.form or {}).items() for value in values),
+        has_form=term.form is not None,
+        json=None if term.json is UNSET else json.dumps(term.json, ensure_ascii=False, separators=(",", ":")),
+        headers=tuple(term.headers.items()),
+    )
+
+
+def _next_page(term: NextTerm, part: DefPart) -> NextPage:
+    return NextPage(
+        request=term.request or RequestTemplate(),
+        variables=tuple(term.variables.items()),
+        header="" if term.header is None else term.header.lower(),
+        until_empty=term.until is not None or any(text.isdecimal() for text in term.variables.values()),
+        place=part.node.place,
+    )
+
+
+def _host(rule: HostRule, part: DefPart) -> HostRule:
+    return replace(rule, challenges=part.node.text_of("blocked") != "false")
+
+
+def _auth(term: AuthTerm, _part: DefPart) -> HostAuth | None:
+    written: dict[AuthKind, str | None] = {"basic": term.basic, "bearer": term.bearer, "digest": term.digest}
+    return next((HostAuth(kind, text) for kind, text in written.items() if text is not None), None)
+
+
+def canonical_host(name: str) -> str | None:
+    """A host name in the form it has in URLs, with the port if one is given; None if invalid."""
+    match = re.fullmatch(r"(\[[^\]]*\]|[^:/?#@\\\s*%\[\]]+)(?::([0-9]{1,5}))?", name)
+    url = normalize(f"http://{match.group(1)}/") if match else None
+    if match is None or url is None or url.count("/") != 3:
+        return None
+    port = match.group(2)
+    if port is not None and not 0 < int(port) < 65_536:
+        return None
+    host = bare_host(host_of(url))
+    return host if port is None else f"{host}:{int(port)}"
+
+
+def kind_of(type_: str, catalog: Catalog) -> AppenderKind:
+    """What a checked type is."""
+    if type_ in SENDER_TYPES:
+        return "sender"
+    plugin_class = None if type_ in OUTPUT_TYPES else catalog.find(type_)
+    if plugin_class is None:
+        return "built-in"
+    return cast(AppenderKind, next(kind for kind in APPENDER_CLASSES if kind in plugin_class.kinds))
+
+
+def suffix_of(type_: str, catalog: Catalog) -> str:
+    """The suffix of the files of a plugin encoder, without the dot."""
+    plugin_class = catalog.find(type_)
+    scanned = plugin_class.scanned if plugin_class is not None else None
+    suffix = scanned.texts.get("suffix", "").removeprefix(".") if scanned is not None else ""
+    return suffix or DEFAULT_SUFFIX

@@ -1,0 +1,98 @@
+"""The bytes of an HTML page, with counts and searches that need no tree."""
+
+import re
+from collections.abc import Iterator
+
+from crawl_engine.extract.documents.templates import SHADOW
+
+_FORMATTING = re.compile(rb"<[bceinstuf](?:[\s/]|(?:m|t|ig|ode|ont|obr|mall|trike|trong)[\s/])")
+"""Tags with attributes that the parser repeats until they are closed, such as `<b id=1>`. A next `<a>` closes the last
+one."""
+
+FORBIDDING = (b"nofollow", b"noindex", b"none")
+SPANS = (b"rowspan", b"colspan")
+_WORDS = (*FORBIDDING, *SPANS, SHADOW)
+_KEPT_BYTES = 1_000_000
+_SLICE_BYTES = 256 * 1024
+_START_BYTES = 4_096
+
+
+class Markup:
+    """The bytes of one page. `tags` and `head` are computed once."""
+
+    __slots__ = ("_head", "_kept", "_mentions", "_tags", "_text")
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._kept = text.lower() if len(text) <= _KEPT_BYTES else None
+        self._mentions: frozenset[bytes] | None = None
+        self._tags: int | None = None
+        self._head: bytes | None = None
+
+    @property
+    def lower(self) -> bytes:
+        """The markup in lower case. Of a large page a new copy each time, so that none stays beside its tree."""
+        return self._text.lower() if self._kept is None else self._kept
+
+    def mentions(self, word: bytes) -> bool:
+        """Whether a word of `FORBIDDING` or `SPANS`, or `SHADOW` occurs. Makes no copy of a large page."""
+        if self._kept is not None:
+            return word in self._kept
+        if self._mentions is None:
+            self._mentions = frozenset(self._find_words())
+        return word in self._mentions
+
+    def _find_words(self) -> Iterator[bytes]:
+        """The words that occur in a large page, which is lowered piece by piece."""
+        missing, overlap = {*_WORDS}, max(map(len, _WORDS))
+        for at in range(0, len(self._text), _SLICE_BYTES):
+            piece = self._text[at : at + _SLICE_BYTES + overlap].lower()
+            occurring = [word for word in missing if word in piece]
+            missing.difference_update(occurring)
+            yield from occurring
+
+    def forget(self) -> bool:
+        """Drop the text of a large page, except its head if needed; False if the head is as large."""
+        if any(map(self.mentions, FORBIDDING)) and len(self.head) > _KEPT_BYTES:
+            return False
+        self._text = b""
+        return True
+
+    @property
+    def tags(self) -> int:
+        """Every `<`: start tags, end tags, comments."""
+        if self._tags is None:
+            self._tags = self._text.count(b"<")
+        return self._tags
+
+    @property
+    def start_tags(self) -> int:
+        return self.tags - self._text.count(b"</")
+
+    @property
+    def formatting_tags(self) -> int:
+        """Formatting tags with attributes, which the parser repeats without limit."""
+        return len(_FORMATTING.findall(self.lower))
+
+    def mentions_robots(self, agent: bytes) -> bool:
+        """Whether a `<meta>` of the head may forbid something to all robots, or to this product token."""
+        if self._kept is None and not any(map(self.mentions, FORBIDDING)):  # otherwise the head is quicker to search
+            return False
+        head = self.head
+        return (b"robots" in head or (bool(agent) and agent in head)) and any(word in head for word in FORBIDDING)
+
+    @property
+    def mentions_refresh(self) -> bool:
+        """Whether the head, or the beginning of a page, may lead to another page. A page that does so is small."""
+        if self._kept is None:
+            return b"refresh" in self._text[:_START_BYTES].lower()
+        return self._kept.find(b"refresh", 0, max(len(self.head), _START_BYTES)) >= 0
+
+    @property
+    def head(self) -> bytes:
+        """The markup up to the end of the head, or all of it if that end is missing."""
+        if self._head is None:
+            lower = self.lower
+            end = lower.find(b"</head")
+            self._head = lower if end < 0 else lower[:end]
+        return self._head

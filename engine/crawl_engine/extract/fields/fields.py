@@ -1,0 +1,382 @@
+"""Reads one field of a record.
+
+Select → attribute → whitespace → decode → replace → match → split → convert → map → blank = missing → default → type →
+required.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from crawl_engine.extract.documents.json_value import MISSING
+from crawl_engine.extract.fields.convert import default_converter_for
+from crawl_engine.extract.fields.field_texts import (
+    ConverterSource,
+    FieldTexts,
+    no_converters,
+    reads_locale,
+    reads_marked_text,
+)
+from crawl_engine.extract.fields.markdown import read_markup
+from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.page.patterns import PatternTimeout
+from crawl_engine.extract.select.css import Speed
+from crawl_engine.extract.select.node_value import (
+    JsonValue,
+    json_value_text,
+    read_marked_text,
+    read_node,
+    read_text,
+    read_verbatim,
+)
+from crawl_engine.extract.select.scope import Scope
+from crawl_engine.extract.select.selector import Selector
+from crawl_engine.extract.select.selectors import (
+    ColumnSelector,
+    CssSelector,
+    JmesPathSelector,
+    PageSelector,
+    compile_selector,
+)
+from crawl_engine.extract.select.srcset import is_srcset, read_candidates
+from crawl_engine.extract.select.table_grid import find_table, read_table, read_table_columns
+from crawl_engine.model.definition import Field
+from crawl_engine.model.file import MAX_FILES
+from crawl_engine.model.record import to_text
+from crawl_engine.model.stored_form import SourcePosition
+from crawl_engine.model.variables import FIELD, render, variable_names
+from crawl_engine.urls import join
+
+if TYPE_CHECKING:
+    from crawl_engine.extract.select.node_value import SelectedNode
+
+
+class RecordRejected(Exception):
+    """A field makes its record invalid. `field` is the path of the field: `variants.price` for a nested one."""
+
+    def __init__(self, field: str, place: SourcePosition, reason: str) -> None:
+        super().__init__(reason)
+        self.field = field
+        self.place = place
+        self.reason = reason
+
+
+class FieldReader:
+    """A compiled field. If its selector, a pattern or a converter does not compile, it rejects every record."""
+
+    def __init__(
+        self, field: Field, parent: str = "", converters: ConverterSource = no_converters, *, is_counted: bool = True
+    ) -> None:
+        """`converters`: finds the plugin converters that fields name. `is_counted`: whether missing values are."""
+        self.name = field.name
+        self.path = f"{parent}{field.name}"
+        self._is_counted = is_counted and not parent and field.value is None
+        self._field = field
+        self._nested = tuple(FieldReader(inner, f"{self.path}.", converters) for inner in field.fields)
+        self._alternatives = tuple(
+            [FieldReader(one, parent, converters, is_counted=False) for one in _alternatives(field)]
+        )
+        self._compile_error: str | None = None
+        self._selector: Selector = compile_selector(None)
+        self._texts = FieldTexts(Field(name=field.name), no_converters)
+        try:
+            selector = compile_selector(field.selector, placed=any(inner.leaves_block for inner in self._nested))
+            if field.column is not None:
+                selector = ColumnSelector(field.column, selector)
+            if field.scope is not None:
+                selector = PageSelector(selector, in_document=field.scope == "from")
+            self._selector = selector
+            self._texts = FieldTexts(field, converters, self.path)
+        except ValueError as error:
+            self._compile_error = str(error)
+        names = variable_names(field.value or "")
+        self._needs = [name.removeprefix(FIELD) for name in names if name.startswith(FIELD)]
+        """Fields of the record in its `value`."""
+        self._edit, self._convert = self._texts.edit, self._texts.convert
+        self._read_node = self._choose_node_reader()
+        self.read_value: Callable[[Scope, Budget], Any] = self._choose_reader()
+        """Reads the value in a page or block: a JSON type or `Decimal`, None when missing.
+
+        With `all` or `split` a list of values, with nested fields a list of objects; empty when missing.
+        Raises `RecordRejected`, `PageTooCostly` and `OutOfTime`.
+        """
+
+    @property
+    def speed(self) -> Speed:
+        """How long one search of its selectors may take."""
+        if self._field.type == "markdown" or reads_locale(self._field):
+            return Speed.SLOW
+        parts = (*self._nested, *self._alternatives)
+        return max(self._selector.speed, *[reader.speed for reader in parts], Speed.QUICK)
+
+    @property
+    def leaves_block(self) -> bool:
+        """Whether a selector of it may leave the block."""
+        parts = (*self._nested, *self._alternatives)
+        return self._selector.leaves_block or any(reader.leaves_block for reader in parts)
+
+    @property
+    def needs(self) -> set[str]:
+        """The names of the fields, or with `FIELD.PART` of parts of them, in its `value` and those of nested fields."""
+        return {*self._needs}.union(*[reader.needs for reader in (*self._nested, *self._alternatives)])
+
+    @property
+    def counted_names(self) -> tuple[str, ...]:
+        """As those of its field; empty if its missing values are not counted."""
+        return self._field.counted_names if self._is_counted else ()
+
+    def _choose_reader(self) -> Callable[[Scope, Budget], Any]:
+        field, selector = self._field, self._selector
+        if field.from_step:
+            return self._read_nothing
+        if self._compile_error is not None:
+            return self._read_invalid
+        if self._alternatives:
+            return self._read_alternatives
+        if self._nested:
+            return self._read_objects
+        if field.type == "table":
+            return self._read_tables
+        if is_srcset(field.attribute):
+            return self._read_candidates
+        if field.split is not None:
+            return self._read_parts
+        if field.value is not None:
+            return self._read_constant
+        if isinstance(selector, JmesPathSelector) and field.type != "json" and field.attribute == "text":
+            return partial(self._read_json_values if field.all else self._read_json_value, selector.expression.search)
+        if field.all:
+            return self._read_all
+        return partial(self._read_first, selector.first if isinstance(selector, CssSelector) else self._select_first)
+
+    def _choose_node_reader(self) -> "Callable[[SelectedNode], str | None]":
+        """The function that reads the text of a selected node."""
+        field = self._field
+        if field.type == "json":
+            return self._read_node_as_json
+        if field.type == "markdown":
+            return partial(read_markup, attribute=field.attribute)
+        if field.whitespace is not None:
+            return partial(read_verbatim, attribute=field.attribute)
+        if reads_marked_text(field):
+            return (
+                partial(read_marked_text, attribute=field.attribute) if field.attribute != "text" else read_marked_text
+            )
+        return read_text if field.attribute == "text" else partial(read_node, attribute=field.attribute)
+
+    def _read_node_as_json(self, node: "SelectedNode") -> str | None:
+        field = self._field
+        if isinstance(node, JsonValue):
+            return node.as_json(field.attribute)
+        return (read_node if field.whitespace is None else read_verbatim)(node, field.attribute)
+
+    def _read_nothing(self, _scope: Scope, _budget: Budget) -> None:
+        """A step fills the field later."""
+
+    def _read_invalid(self, _scope: Scope, _budget: Budget) -> Any:
+        raise self._rejected(self._compile_error or "the field cannot be read")
+
+    def _read_first(self, select: "Callable[[Scope], SelectedNode | None]", scope: Scope, budget: Budget) -> Any:
+        node = select(scope)
+        budget.time_budget.check_patience()
+        if node is None:
+            return self._or_default(None, budget)
+        return self._make_value(self._read_node(node), budget)
+
+    def _select_first(self, scope: Scope) -> "SelectedNode | None":
+        """The first match. A JSON list stands for its first value, unless the type is JSON."""
+        node = self._selector.first(scope)
+        if isinstance(node, JsonValue) and isinstance(node.value, list) and self._field.type != "json":
+            return JsonValue(next((value for value in node.value if value is not None), None))
+        return node
+
+    def _read_json_value(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
+        """A faster `_read_first`: API answers have hundreds of records."""
+        document = scope.value
+        value = None if document is MISSING else search(document)
+        if type(value) is list:
+            value = next((item for item in value if item is not None), None)
+        return self._make_value(value if type(value) is str else json_value_text(value), budget)
+
+    def _read_json_values(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
+        """A faster `_read_all`."""
+        document = scope.value
+        found = None if document is MISSING else search(document)
+        return self._make_list(map(json_value_text, found if isinstance(found, list) else (found,)), budget)
+
+    def _read_all(self, scope: Scope, budget: Budget) -> Any:
+        return self._make_list(map(self._read_node, self._selector.all(scope)), budget)
+
+    def _read_tables(self, scope: Scope, budget: Budget) -> Any:
+        nodes = self._selector.all(scope) if self._field.all else [self._selector.first(scope)]
+        elements = [Scope(scope.page, node).html for node in nodes if node is not None]
+        read = read_table if self._field.header is None else read_table_columns
+        tables = [read(table, budget) for table in map(find_table, elements) if table is not None]
+        return self._or_default(tables if self._field.all else next(iter(tables), []), budget)
+
+    def _read_candidates(self, scope: Scope, budget: Budget) -> Any:
+        """The absolute URLs of a `srcset`: of all matches, of the first one as a list (`split`), or its first URL."""
+        field = self._field
+        nodes = self._selector.all(scope) if field.all else [self._selector.first(scope)]
+        urls: list[str] = []
+        for node in nodes:
+            text = None if node is None else read_node(node, field.attribute)
+            for url in read_candidates(text or "", largest=field.largest):
+                budget.time_budget.check_patience()
+                urls.append(join(budget.page.base, url, keep_fragment=True) or url)
+                budget.charge(urls[-1])
+        return self._make_list(urls, budget) if field.is_list else self._make_value(next(iter(urls), None), budget)
+
+    def _read_alternatives(self, scope: Scope, budget: Budget) -> Any:
+        """The value of the first selector that gives one."""
+        for name, reader in zip_longest(self._field.counted_names[1:], self._alternatives):
+            value = reader.read_value(scope, budget)
+            if value is not None and value != []:
+                return value
+            if self._is_counted and name is not None:
+                budget.missing.append(name)
+        return self._or_default(None, budget)
+
+    def _read_constant(self, _scope: Scope, budget: Budget) -> Any:
+        text = self._render_value(budget)
+        return self._make_list([text], budget) if self._field.all else self._make_value(text, budget)
+
+    def _render_value(self, budget: Budget) -> str:
+        """The text of `value`; empty if it names a field of the record without a value."""
+        if not self._needs:
+            return budget.context.render(self._field.value or "", budget.page)
+        values = {name: find_part(budget.row, name) for name in self._needs}
+        if any(value is None or value in ("", []) for value in values.values()):
+            return ""
+        texts = {f"{FIELD}{name}": to_text(value, self._field.join) for name, value in values.items()}
+        for name in self._needs:
+            budget.charge(texts[f"{FIELD}{name}"])
+        return render(
+            self._field.value or "", lambda name: texts.get(name) or budget.context.look_up(name, budget.page)
+        )
+
+    def _make_value(self, text: str | None, budget: Budget) -> Any:
+        try:
+            if text and (text := self._edit(text, budget)):
+                return self._convert(text, budget)
+        except (ValueError, PatternTimeout) as error:
+            raise self._rejected(str(error)) from None
+        return self._or_default(None, budget)
+
+    def _make_list(self, texts: Iterable[str | None], budget: Budget) -> Any:
+        budget.time_budget.check_patience()  # a search takes time even if it finds nothing
+        edited: list[str] = []
+        try:
+            for text in texts:
+                budget.time_budget.check_patience()
+                if text:
+                    edited.append(self._edit(text, budget))
+            values = [self._convert(text, budget) for text in edited if text]
+        except (ValueError, PatternTimeout) as error:
+            raise self._rejected(str(error)) from None
+        return self._or_default(values, budget)
+
+    def _read_parts(self, scope: Scope, budget: Budget) -> Any:
+        values: list[Any] = []
+        for text in self._texts_to_split(scope, budget):
+            if text:
+                values += self._make_parts(text, budget)
+        return self._or_default(values, budget)
+
+    def _texts_to_split(self, scope: Scope, budget: Budget) -> Iterator[str | None]:
+        if self._field.value is not None:
+            yield self._render_value(budget)
+            return
+        if self._field.all:
+            nodes = self._selector.all(scope)
+        else:
+            first = self._select_first(scope)
+            nodes = [] if first is None else [first]
+        budget.time_budget.check_patience()
+        for node in nodes:
+            budget.time_budget.check_patience()
+            yield self._read_node(node)
+
+    def _make_parts(self, text: str, budget: Budget) -> list[Any]:
+        values = []
+        try:
+            for part in map(self._texts.convert_by_user, self._texts.split(self._edit(text, budget), budget)):
+                budget.time_budget.check_patience()
+                if part:
+                    values.append(self._convert(part, budget))
+            return values
+        except (ValueError, PatternTimeout) as error:
+            raise self._rejected(str(error)) from None
+
+    def _read_objects(self, scope: Scope, budget: Budget) -> Any:
+        objects = []
+        nodes = self._selector.all(scope)
+        budget.time_budget.check_patience()
+        for node in nodes:
+            budget.time_budget.check_patience()
+            inner = Scope(scope.page, node)
+            objects.append({reader.name: reader.read_value(inner, budget) for reader in self._nested})
+        return self._or_default(objects, budget)
+
+    def _or_default(self, value: Any, budget: Budget) -> Any:
+        """The value, or the converted default if the value is missing."""
+        field = self._field
+        if value:
+            return _limit_files(value, field, budget) if field.type == "file" else value
+        if self._is_counted:
+            budget.missing.append(self.name)
+        if field.has_default:
+            value = self._convert_default(field.default, budget)
+        elif field.is_list or field.fields or field.type == "table":
+            value = []
+        if field.required and (value is None or value == []):
+            raise self._rejected("the field is required but missing")
+        return value
+
+    def _convert_default(self, default: Any, budget: Budget) -> Any:
+        if self._field.fields or self._field.type == "table":
+            return default
+        if self._field.is_list:
+            items = default if isinstance(default, list | tuple) else [] if default is None else [default]
+            return [self._convert_default_item(item, budget) for item in items]
+        return self._convert_default_item(default, budget)
+
+    def _convert_default_item(self, default: Any, budget: Budget) -> Any:
+        field = self._field
+        if default is None or (field.type == "json" and not isinstance(default, str)):
+            return default
+        try:
+            return default_converter_for(field)(
+                to_text(default).strip(), budget.page.base if field.type in ("url", "file") else ""
+            )
+        except ValueError as error:
+            raise self._rejected(f"the default: {error}") from None
+
+    def _rejected(self, reason: str) -> RecordRejected:
+        return RecordRejected(self.path, self._field.place, reason)
+
+
+def find_part(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a field, or with `FIELD.PART` of a part of one."""
+    if name in row:
+        return row[name]
+    first, _, part = name.partition(".")
+    value = row.get(first)
+    return value.get(part) if isinstance(value, Mapping) else None
+
+
+def _alternatives(field: Field) -> list[Field]:
+    """A field for each of its selectors; empty if it has one."""
+    if not field.fallbacks:
+        return []
+    bare = replace(field, fallbacks=(), has_default=False, default=None, required=False)
+    return [replace(bare, selector=selector) for selector in (field.selector, *field.fallbacks)]
+
+
+def _limit_files(urls: list[Any], field: Field, budget: Budget) -> list[Any]:
+    if len(urls) > MAX_FILES:
+        budget.page.faults[f"`{field.name}` names more than {MAX_FILES:,} files; the others are left out"] = None
+    return urls[:MAX_FILES]

@@ -1,0 +1,68 @@
+"""Converts the HTML of a selected element to Markdown, with absolute links, by html-to-markdown.
+
+The library is imported at the first use, in an extraction process: pages with such fields are never extracted in a
+node, and an input that takes too much time or memory ends that process.
+"""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from selectolax.lexbor import LexborNode
+
+from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.select.node_value import JsonValue, read_node
+
+if TYPE_CHECKING:
+    from crawl_engine.extract.select.node_value import SelectedNode
+
+_MAX_LEVELS = 512
+"""Of nested elements that the library converts."""
+
+
+def read_markup(node: "SelectedNode", attribute: str) -> str | None:
+    """The HTML of a node; None when missing.
+
+    An element gives its own; the text of a JSON value, an XPath, an attribute, or an XML element without children, as
+    in feeds, is HTML already.
+    """
+    if attribute != "text" or isinstance(node, str | JsonValue):
+        return read_node(node, attribute)
+    if isinstance(node, LexborNode):
+        return node.html
+    from crawl_engine.extract.documents.xpath import is_html, outer_html  # most pages do not load lxml
+
+    return outer_html(node) if len(node) or is_html(node) else node.text
+
+
+def to_markdown(html: str, path: str, budget: Budget) -> str:
+    """The Markdown, without blank lines around it; empty if the HTML has no content. `path`: of the field.
+
+    Charges the result. Raises ValueError, PageTooCostly and OutOfTime.
+    """
+    from html_to_markdown import ConversionError, convert
+
+    budget.time_budget.check_patience()
+    try:
+        result = convert(html.encode("utf-8", "replace").decode(), _options(budget.page.base))
+    except ConversionError as error:
+        raise ValueError(f"the HTML cannot be converted to Markdown: {error}") from error
+    if result.warnings:
+        fault = f"`{path}`: elements nested deeper than {_MAX_LEVELS} levels may be missing in the Markdown"
+        budget.page.faults[fault] = None
+    text = (result.content or "").strip("\n")
+    budget.charge(text)
+    return text if text.strip() else ""
+
+
+@lru_cache(maxsize=1)
+def _options(base: str) -> Any:
+    """Nothing of an element is left out but scripts, styles, drawings and hidden parts."""
+    from html_to_markdown import ConversionOptions, PreprocessingOptions
+
+    return ConversionOptions(
+        base_url=base,
+        compact_tables=True,  # padding repeats the longest cell in each row
+        exclude_selectors=["svg", "template"],
+        extract_metadata=False,
+        preprocessing=PreprocessingOptions(enabled=False),  # it would drop headers, navigation and forms
+    )

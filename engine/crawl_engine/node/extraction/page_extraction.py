@@ -1,0 +1,408 @@
+"""Extracts one page: decodes it, parses it, applies dataDefs; in the node or an extraction process."""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Protocol
+
+import orjson
+
+from crawl_engine import urls
+from crawl_engine.errors import UsageError, quote_text
+from crawl_engine.extract.documents.document_types import (
+    DocumentTooLarge,
+    DocumentType,
+    DocumentUnreadable,
+    find_document_type,
+)
+from crawl_engine.extract.documents.json_value import MISSING, make_encodable, parse_guarded_json, parse_json
+from crawl_engine.extract.documents.page_states import split_states
+from crawl_engine.extract.links.links import limit_links
+from crawl_engine.extract.page.canonical import find_canonical
+from crawl_engine.extract.page.context import Context
+from crawl_engine.extract.page.page import Page, PageKind
+from crawl_engine.extract.page.patterns import TimeBudget
+from crawl_engine.extract.page.refresh import find_refresh
+from crawl_engine.extract.page.script_redirect import ScriptRedirect, find_script_redirect, may_be_script_redirect
+from crawl_engine.extract.page.xhtml import to_html
+from crawl_engine.extract.records import RecordExtractor, RecordProgress
+from crawl_engine.extract.select.page_blocks import read_blocks, read_digest, read_form_page
+from crawl_engine.extract.select.presence import lacks_element
+from crawl_engine.http.decode import content_type_at, decode, find_first_element, is_binary, is_xml_type, sent_codec
+from crawl_engine.model.definition import TaskGroup
+from crawl_engine.model.link import PageBlocks
+from crawl_engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
+from crawl_engine.model.step import REQUIRED_FIELDS, StepResult
+from crawl_engine.node.extraction.result import PageResult, count_rejections
+
+_BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
+"""Memory of the tree for each `<` and `=`: estimated low, since scripts hold them, too."""
+_COPIES = 2
+"""The body, usually its text in UTF-8, and the same in lower case."""
+
+_PARSER_STEP, _PARSER_CODE = "parser", "table"
+REPEATED = "repeated"
+"""A page with the same blocks as the one before it: it ends their series, and gives nothing."""
+LOGGED_OUT = "logged out"
+"""A page that was answered without the login: it gives nothing and is fetched again."""
+UNRENDERED = "unrendered"
+"""A page that lacks what only a browser gives it: it gives nothing and is rendered."""
+SCRIPTED = "scripted"
+"""A page that only a script leaves: it gives nothing."""
+INCOMPLETE = "incomplete"
+"""A page that lacks what a page of its host must have: it gives nothing and is asked for again."""
+_SITEMAP_START = 1_000
+_FEEDS = frozenset((b"rss", b"feed", b"rdf:rdf"))
+"""The first elements of feeds, by WHATWG's MIME Sniffing 7.3."""
+_HTML = re.compile(rb"<(?:html|head|body|script|pre|!doctype)\b", re.IGNORECASE)
+_MAX_NOTICE = 4_096
+"""Bytes in front of a feed, such as a notice of PHP, in which its beginning is looked for."""
+_JSON_START = re.compile(rb"\s*(?:\[|\{(?!\s*\}\s*&&))")
+"""Of JSON without a guard: `{}&&` is one."""
+
+
+class ExtractionUnavailable(Exception):
+    """No extraction process can be started now; the page is not at fault."""
+
+
+class UnreadablePage(Exception):
+    """The page cannot be extracted at all; the text says why, and what the user may do."""
+
+
+class UnsupportedContent(Exception):
+    """The body is not text, such as an image or an archive; the message names its type and the reason if known."""
+
+
+class NeedsProcess(UnsupportedContent):
+    """Only an extraction process reads such a document."""
+
+
+class DataDefProgress(RecordProgress, Protocol):
+    """Notes the part of a page in progress."""
+
+    def enter_data_def(self, index: int) -> None: ...
+
+
+def check_supported(body: bytes, content_type: str) -> DocumentType | None:
+    """The type of a document that is read as HTML; None for text. Raises UnsupportedContent for other content."""
+    if not is_binary(body, content_type):
+        return None
+    try:
+        type_ = find_document_type(body, content_type)
+    except UsageError as error:
+        raise UnsupportedContent(str(error)) from error
+    reason = content_type.partition(";")[0].strip() or "unknown type" if type_ is None else type_.missing
+    if reason:
+        raise UnsupportedContent(reason)
+    return type_
+
+
+def apply_data_defs(
+    page: Page,
+    context: Context,
+    data_defs: Sequence[tuple[RecordExtractor, bool]],
+    max_links: int,
+    progress: DataDefProgress | None = None,
+    *,
+    patience: float | None = None,
+    extract: Callable[[int, RecordExtractor], Extraction] | None = None,
+) -> PageResult:
+    """Apply each dataDef; one that is paired with False, only for its links. Raises PageTooCostly and MemoryError.
+
+    `patience`: seconds after which OutOfTime is raised; None: no limit. `extract` replaces the extractors.
+    """
+    refresh_to = (context.meta_refresh and find_refresh(page)) or ""
+    if refresh_to and refresh_to != urls.normalize(page.url):
+        return PageResult(page_kind=page.kind, damaged=page.damaged, refresh_to=refresh_to)
+    if context.check and lacks_element(page, context.check):
+        return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=LOGGED_OUT)
+    if context.renders_without not in ("", REQUIRED_FIELDS) and lacks_element(page, context.renders_without):
+        return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=UNRENDERED)
+    if context.retry_without not in ("", REQUIRED_FIELDS) and lacks_element(page, context.retry_without):
+        return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=INCOMPLETE)
+    canonical = None
+    if context.canonical and data_defs:
+        canonical = find_canonical(page, context, data_defs[0][0].query_stripper)
+    if canonical is not None:
+        return PageResult(page_kind=page.kind, damaged=page.damaged, links=(canonical,), replaced_by=canonical.url)
+    if page.disguise and data_defs:
+        name = data_defs[0][0].name
+        kind = "JSON" if page.kind == "json" else "XML"
+        text = f"{name}: pages are {kind}, and {page.disguise}; they are read as {kind}"
+        page.warn(name, "", f"{kind.lower()}-type", text)
+    if page.said_encoding and data_defs:
+        name = data_defs[0][0].name
+        said = page.said_encoding.replace("cp125", "windows-125").replace("iso8859", "iso-8859")
+        text = f"{name}: pages are said to be {said}, and are UTF-8 with damaged bytes, which are replaced"
+        page.warn(name, "", "wrong-encoding", text)
+    if context.form_page and data_defs and context.form_page == read_form_page(page):
+        name = next((one.name for one, _ in data_defs if one.sends_values), data_defs[0][0].name)
+        text = f"{name}: the answer to a form is the page with the form; `submit: none` sends it without its button"
+        page.warn(name, "", "form-page", f"{text}, as scripts do, and `submit: NAME` with another one")
+    given: list[list[Any]] = []
+    leads_on = context.until_empty or any(extractor.next_page is not None for extractor, _ in data_defs)
+    values: list[list[Any]] = []
+    stop_at = None if patience is None else time.monotonic() + patience
+    rows: list[tuple[int, tuple[str, ...]]] = []
+    links: list[tuple[ExtractedLink, ...]] = []
+    rejected: list[Rejection] = []
+    counts: list[tuple[int, RecordCounts]] = []
+    results: list[tuple[int, StepResult]] = []
+    found: list[tuple[RecordExtractor, Extraction]] = []
+    dropped = filtered = 0
+    has_values = False
+    for index, (extractor, wants_rows) in enumerate(data_defs):
+        if progress is not None:
+            progress.enter_data_def(index)
+        if extract is not None:
+            extraction = extract(index, extractor)
+        else:
+            extraction = extractor.extract(
+                page, context, progress, patience=_time_left(stop_at), links_only=not wants_rows
+            )
+        links.append(extraction.links)
+        found.append((extractor, extraction))
+        dropped += extraction.dropped_links
+        if leads_on and extractor.block is not None:
+            values += [[row.get(name) for name in extractor.record_fields] for row in extraction.rows]
+        elif leads_on and not has_values:
+            has_values = any(row.get(name) is not None for row in extraction.rows for name in extractor.read_fields)
+        if context.wants_digest:
+            given += [[row.get(name) for name in extractor.read_fields] for row in extraction.rows]
+        if wants_rows:
+            rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
+            rejected += extraction.rejected
+            filtered += extraction.counts.filtered
+            if extractor.has_fields:
+                counts.append((index, extraction.counts))
+            if extraction.failure:
+                results.append((index, failed_parser(extraction.failure)))
+    if context.skips_scripted and data_defs and may_be_script_redirect(page) and not any(links):
+        scripted = None if _has_values(page, found) else find_script_redirect(page)
+        if scripted is not None:
+            name = data_defs[0][0].name
+            text = f"{name}: only the script of {page.url} leaves it: it {scripted.shown}. Such pages are skipped;"
+            page.warn(name, "", "script-redirect", f"{text} `loader: browser` runs it{_advise(scripted)}")
+            return PageResult(
+                page_kind=page.kind, damaged=page.damaged, replaced_by=SCRIPTED, shows_nothing=leads_on,
+                warnings=tuple(page.warnings.values()),
+            )  # fmt: skip
+    noindex = page.robots(context.agent).noindex
+    if noindex and context.meta_noindex:
+        rows, rejected, counts = [], [], []
+    kept, more = limit_links(links, max_links)
+    blocks, shows_nothing = None, False
+    if leads_on:
+        extractors = [extractor for extractor, _ in data_defs]
+        time_budget = TimeBudget(_time_left(stop_at))
+        blocks, next_pages = _continue_series(page, context, extractors, values, kept, time_budget)
+        if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
+            return PageResult(page_kind=page.kind, damaged=page.damaged, blocks=blocks, replaced_by=REPEATED)
+        if not next_pages:
+            shown = blocks or _read_blocks(page, extractors, values, kept, time_budget)
+            shows_nothing = not shown.present and (blocks is not None or not has_values)
+        kept = [*next_pages, *kept]
+    return PageResult(
+        page_kind=page.kind,
+        damaged=page.damaged,
+        rows=tuple(rows),
+        links=tuple(kept),
+        dropped_links=dropped + more,
+        rejected=tuple(rejected),
+        rejected_counts=count_rejections(rejected),
+        filtered=filtered,
+        noindex=noindex,
+        counts=tuple(counts),
+        results=tuple(results),
+        faults=tuple(page.faults),
+        warnings=tuple(page.warnings.values()),
+        signs=tuple(page.signs.values()),
+        blocks=blocks if context.until_empty else None,
+        shows_nothing=shows_nothing,
+        refresh_to=refresh_to,
+        digest=read_digest(page, given) if context.wants_digest else 0,
+    )
+
+
+def _time_left(stop_at: float | None) -> float | None:
+    return None if stop_at is None else max(0.0, stop_at - time.monotonic())
+
+
+def _continue_series(
+    page: Page, context: Context, extractors: Sequence[RecordExtractor], values: Sequence[Any],
+    links: Sequence[ExtractedLink], time_budget: TimeBudget,
+) -> tuple[PageBlocks | None, list[ExtractedLink]]:  # fmt: skip
+    """The blocks of a page, where its series depends on them, and the pages that follow it by `next`.
+
+    Raises OutOfTime.
+    """
+    blocks = None
+    if context.until_empty or any(map(ends_when_empty, extractors)):
+        blocks = _read_blocks(page, extractors, values, links, time_budget)
+    next_pages = [one.find_next(page, context, blocks, time_budget) for one in extractors if one.next_page is not None]
+    return blocks, [link for link in next_pages if link is not None]
+
+
+def _read_blocks(
+    page: Page, extractors: Sequence[RecordExtractor], values: Sequence[Any], links: Sequence[ExtractedLink],
+    time_budget: TimeBudget,
+) -> PageBlocks:  # fmt: skip
+    """The blocks of all dataDefs. Raises OutOfTime."""
+    selectors = [(one.block, bool(one.record_fields)) for one in extractors if one.block is not None]
+    return read_blocks(page, selectors, values, links, time_budget)
+
+
+def _has_values(page: Page, found: Sequence[tuple[RecordExtractor, Extraction]]) -> bool:
+    """Whether dataDefs found something on the page besides its title."""
+    title = None if page.tree is None else page.tree.css_first("title")
+    nothing = (None, "", () if title is None else " ".join(title.text().split()))
+    for extractor, extraction in found:
+        missing = {name for name, count in extraction.counts.missing if count == extraction.counts.records}
+        names = [name for name in extractor.read_fields if name not in missing]
+        if any(row.get(name) not in nothing for row in extraction.rows for name in names):
+            return True
+    return False
+
+
+def _advise(scripted: ScriptRedirect) -> str:
+    """How else than in a browser one comes past such a page."""
+    if scripted.cookie:
+        return ", or send the cookie: `cookies` of the host"
+    return ", or name its target as a URL" if scripted.target else ""
+
+
+def ends_when_empty(extractor: RecordExtractor) -> bool:
+    """Whether a page without a record of this dataDef ends its series, if all its dataDefs agree."""
+    return extractor.next_page is not None and extractor.next_page.until_empty
+
+
+def failed_parser(reason: str, task: str = "") -> StepResult:
+    """The result of a built-in parser that fails its task on a page."""
+    return StepResult(task, _PARSER_STEP, "error", _PARSER_CODE, 0.0, reason)
+
+
+def parse_page(
+    body: bytes,
+    content_type: str,
+    *,
+    url: str,
+    status: int,
+    fetched_at: float,
+    headers: tuple[tuple[str, str], ...] = (),
+    page_class: type[Page] = Page,
+    only_tree: bool = False,
+    reads_documents: bool = False,
+) -> Page:
+    """The page of a body. Raises UnsupportedContent.
+
+    `only_tree`: no XPath will be used. `reads_documents`: only for an extraction process, since a PDF may crash it;
+    raises UnreadablePage for a document beyond a limit. Without it, raises NeedsProcess for a document.
+    """
+    content_type = content_type_at(content_type, url)
+    document = decode(body, content_type)
+    kind: PageKind
+    value: Any = MISSING
+    feed: int | None = None
+    guard = ""
+    skipped: tuple[str, ...] = ()
+    if document.kind == "binary":
+        type_ = check_supported(body, content_type)
+        assert type_ is not None
+        if not reads_documents:
+            raise NeedsProcess(type_.content_types[0])
+        (text, skipped), kind = _read_document(type_, body), "html"
+    else:
+        text, kind = document.utf8, document.kind
+        if _JSON_START.match(text) is None:
+            value, guard = parse_guarded_json(text) if kind in ("html", "xml", "json") else (MISSING, "")
+        elif kind in ("html", "xml"):
+            value = parse_json(text.decode())
+        feed = _find_feed(text) if kind in ("html", "xml") and value is MISSING else None
+        if value is not MISSING:
+            kind = "json"
+        elif feed is not None:
+            text, kind = text[feed:], "xml"
+        elif kind == "html" and is_xml_type(content_type):
+            text = to_html(text)
+    states = None
+    if kind == "html":
+        text, states = split_states(text)
+    page = page_class(
+        url=url,
+        text=text,
+        kind=kind,
+        status=status,
+        fetched_at=fetched_at,
+        headers=headers,
+        only_tree=only_tree,
+        encoding=sent_codec(document, content_type),
+    )
+    page.states = states
+    if value is not MISSING:
+        page.data = value
+    if guard:
+        page.disguise = f"{quote_text(guard)} stands in front"
+    elif (value is not MISSING or kind != document.kind == "html") and content_type.strip():
+        page.disguise = f"their type is {quote_text(content_type.partition(';')[0].strip())}"
+    if feed:
+        page.faults["what stands in front of the feed was skipped"] = None
+    page.faults.update(dict.fromkeys(skipped))
+    page.damaged, page.said_encoding = document.damaged, document.declared
+    return page
+
+
+def _find_feed(text: bytes) -> int | None:
+    """Where a feed begins that is said to be HTML, perhaps behind a notice of PHP; None: it is none."""
+    if find_first_element(text) in _FEEDS:
+        return 0
+    declared = text.find(b"<?xml", 0, _MAX_NOTICE)
+    if declared < 0 or _HTML.search(text, 0, declared) or find_first_element(text, declared) not in _FEEDS:
+        return None
+    return declared
+
+
+def read_sitemap_text(body: bytes, content_type: str) -> str:
+    """The text of a sitemap. Raises UnreadablePage if it is not text."""
+    starts_as_xml = body[:_SITEMAP_START].lstrip()[:2] in (b"<?", b"<u", b"<s", b"<!", b"<\0", b"\0<")
+    if not starts_as_xml and is_binary(body, ""):
+        raise UnreadablePage("not a sitemap: it is not text")
+    return decode(body, content_type).text
+
+
+def _read_document(type_: DocumentType, body: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The HTML that stands for a document, and what was skipped."""
+    try:
+        return type_.read(body)
+    except DocumentUnreadable as error:
+        raise UnsupportedContent(f"{type_.content_types[0]} {error}") from error
+    except DocumentTooLarge as error:
+        raise UnreadablePage(str(error)) from error
+
+
+def estimate_tree_bytes(body: bytes, limit: int) -> int:
+    """A rough estimate of the memory for parsing a body; 0 if it is certainly below `limit`."""
+    if len(body) * (_COPIES + _BYTES_PER_ATTRIBUTE) <= limit:
+        return 0
+    return len(body) * _COPIES + body.count(b"<") * _BYTES_PER_TAG + body.count(b"=") * _BYTES_PER_ATTRIBUTE
+
+
+def within_depth(link: ExtractedLink, depth: int, group: TaskGroup) -> bool:
+    """Whether a page at that depth (links from its locator) is within the limits of the link and its group."""
+    if link.max_depth is not None and depth > link.max_depth:
+        return False
+    return group.max_depth is None or depth <= group.max_depth
+
+
+def encode_row(row: Any) -> str:
+    """A row as stored JSON: decimals become numbers with all their digits."""
+    try:
+        return orjson.dumps(row, default=_encode_decimal).decode()
+    except TypeError:
+        return orjson.dumps(make_encodable(row), default=_encode_decimal).decode()
+
+
+def _encode_decimal(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return orjson.Fragment(format(value, "f"))
+    raise TypeError(type(value).__name__)

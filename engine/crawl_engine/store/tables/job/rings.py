@@ -1,0 +1,147 @@
+"""Rings sequences: the column `rung_at` of the table `sequences`, at most one ring of each at a time."""
+
+from collections.abc import Iterable, Sequence
+
+from crawl_engine.store.db.connector import Database, id_list
+from crawl_engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY
+
+LOOKAHEAD = 0.1
+"""Seconds by which a lease may come before the host's next send time."""
+_LEAST_RUNG = 16
+"""Sequences of a host to ring at a time, or twice as many as jobs have room: most of a thousand would get none."""
+
+_SPARE_JOBS = 4
+"""For each place of a host: while many wait for one commit, others are sent."""
+_TAKEN = "(SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')"
+_SPARE = f"""
+(SELECT max(0, min({_SPARE_JOBS} * {EFFECTIVE_CONCURRENCY},
+        r.slots / max(1, r.active_sequences) - {EFFECTIVE_CONCURRENCY})) FROM runs r WHERE r.seq = h.run)
+"""
+_WAITS = "{s}ready > 0 AND {s}paused = 0 AND {s}absent <> 1"
+_NOT_RUNG, _IS_RUNG = "rung_at IS NULL AND " + _WAITS.format(s=""), "rung_at IS NOT NULL AND " + _WAITS.format(s="")
+_HOSTS_NOT_RUNG = f"SELECT host FROM sequences WHERE run = :run AND {_NOT_RUNG}"
+_ELIGIBLE = f"""
+WITH room AS MATERIALIZED (
+    SELECT h.id AS host, h.robots, h.login, {{most}} AS most, {_TAKEN} AS taken FROM hosts h
+    WHERE h.id IN ({{hosts}}) AND h.paused = 0
+        AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
+        AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
+),
+eligible AS (
+    SELECT s.id, s.host, s.taken, s.rung_at, room.most - room.taken AS places
+    FROM room CROSS JOIN sequences s ON s.host = room.host
+    WHERE room.taken < room.most AND s.kind <> 'extract' AND {_WAITS.format(s="s.")}
+        AND (room.robots <> 'WANTED' OR s.kind = 'robots')
+        AND (room.login <> 'WANTED' OR s.kind NOT IN ('page', 'file'))
+        AND (s.kind <> 'login' OR room.taken = 0)
+)
+"""
+_LIST_SENDABLE = f"""
+{
+    _ELIGIBLE.format(
+        hosts=f"{_HOSTS_NOT_RUNG} UNION SELECT host FROM sequences WHERE run = :run AND {_IS_RUNG}",
+        most=f"CASE WHEN :shared = 1 AND {EFFECTIVE_CONCURRENCY} > 1 THEN 1000000000 ELSE {EFFECTIVE_CONCURRENCY} END",
+    )
+}
+SELECT id FROM sequences WHERE run = :run AND kind = 'extract' AND {_WAITS.format(s="")}
+UNION ALL SELECT id FROM eligible LIMIT +:limit
+"""
+_RING = f"""
+{_ELIGIBLE}
+UPDATE sequences SET rung_at = :now WHERE id IN (
+    SELECT id FROM sequences WHERE {{which}} AND kind = 'extract' AND {_NOT_RUNG}
+    UNION ALL SELECT id FROM (
+        SELECT id, places, row_number() OVER (PARTITION BY host ORDER BY taken, random()) AS place
+        FROM eligible WHERE rung_at IS NULL
+    ) ranked WHERE place <= max({_LEAST_RUNG}, 2 * places)
+) RETURNING id
+"""
+_PLACES = f"{EFFECTIVE_CONCURRENCY} + {_SPARE}"
+_GIVEN = "SELECT value FROM json_each(:hosts)"
+_RING_HOSTS = _RING.format(
+    hosts=f"SELECT host FROM sequences WHERE host IN ({_GIVEN}) AND {_NOT_RUNG}",
+    which=f"host IN ({_GIVEN})",
+    most=_PLACES,
+)
+_RING_ALL = _RING.format(hosts=_HOSTS_NOT_RUNG, which="run = :run", most=_PLACES)
+_RING_EXTRACTS = """
+UPDATE sequences SET rung_at = ?
+WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
+"""
+_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL ORDER BY rung_at, taken LIMIT +?"
+_RUNG_WITHOUT_DELAY = f"""
+SELECT s.id FROM sequences s CROSS JOIN hosts h ON h.id = s.host
+WHERE s.run = ? AND s.rung_at IS NOT NULL AND (s.kind = 'extract' OR {EFFECTIVE_DELAY} = 0)
+ORDER BY s.rung_at, s.taken LIMIT +?
+"""
+_END = "UPDATE sequences SET rung_at = NULL WHERE id IN (SELECT value FROM json_each(?))"
+_RENEW = "UPDATE sequences SET rung_at = ? WHERE id IN (SELECT value FROM json_each(?))"
+
+
+def spare_jobs(concurrency: int, slots: int, active: int) -> int:
+    """Jobs of a host that nodes hold beyond its concurrency, where slots for them are left over.
+
+    `slots` of all nodes; `active` sequences. The SQL above computes the same.
+    """
+    return max(0, min(_SPARE_JOBS * concurrency, slots // max(1, active) - concurrency))
+
+
+def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:
+    """Mark sequences of these hosts that can be leased now as rung; returns those to ring after COMMIT.
+
+    Where many wait for one host, some of them, those with the fewest taken jobs; by chance among equal ones.
+    """
+    rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": id_list(hosts)})
+    return [int(row[0]) for row in rows]
+
+
+def ring_all(db: Database, run: int, now: float) -> list[int]:
+    """The same for all hosts of a run."""
+    rows = db.all(_RING_ALL, {"now": now, "lookahead": LOOKAHEAD, "run": run})
+    return [int(row[0]) for row in rows]
+
+
+def ring_extracts(db: Database, run: int, now: float) -> list[int]:
+    """Mark the re-extraction sequences that can be leased now as rung; returns those to ring after COMMIT."""
+    return db.column(_RING_EXTRACTS, (now, run))
+
+
+def has_waited(db: Database, run: int, since: float) -> bool:
+    """Whether a sequence has been rung since before that boot-time second."""
+    return bool(db.value("SELECT EXISTS (SELECT 1 FROM sequences WHERE run = ? AND rung_at < ?)", (run, since)))
+
+
+def list_rung(db: Database, run: int, limit: int) -> list[int]:
+    """The rung sequences, at most `limit`: those that wait longest first, and of equal ones those with fewer jobs."""
+    return db.column(_RUNG, (run, limit))
+
+
+def list_rung_without_delay(db: Database, run: int, limit: int) -> list[int]:
+    """The same, of hosts without a delay."""
+    return db.column(_RUNG_WITHOUT_DELAY, (run, limit))
+
+
+def list_sendable(db: Database, run: int, now: float, limit: int, *, shared: bool = False) -> list[int]:
+    """Sequences, at most `limit`, with jobs whose hosts would take a request now (boot-time seconds).
+
+    The jobs that nodes may hold beyond the concurrency of a host are not counted: none of them could be sent.
+    `shared`: a host at its concurrency counts too, if nodes can share that.
+    """
+    rows = db.all(_LIST_SENDABLE, {"run": run, "now": now, "lookahead": LOOKAHEAD, "limit": limit, "shared": shared})
+    return [int(row[0]) for row in rows]
+
+
+def end(db: Database, ids: Sequence[int]) -> None:
+    """Clear the rings that a lease answered."""
+    if ids:
+        db.execute(_END, (id_list(ids),))
+
+
+def renew(db: Database, ids: Sequence[int], now: float) -> None:
+    """Ring sequences again that have more jobs than a lease took; all others that are rung come before them."""
+    if ids:
+        db.execute(_RENEW, (now, id_list(ids)))
+
+
+def clear_rings(db: Database, run: int) -> None:
+    db.execute("UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL", (run,))

@@ -1,0 +1,174 @@
+"""Commits the outcomes of leased jobs in one transaction, each fenced by its lease."""
+
+import logging
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from crawl_engine.errors import CrawlError, Fenced
+from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.store.db.connector import Database, DatabaseBusy
+from crawl_engine.store.read import candidates
+from crawl_engine.store.tables.job import jobs, rings
+from crawl_engine.store.tables.job.jobs import JobUpdate
+from crawl_engine.store.tables.outcome import Commit, JobOutcome
+from crawl_engine.store.tables.run import nodes
+from crawl_engine.store.tables.run.events import Event
+from crawl_engine.store.transactions import effects
+from crawl_engine.store.transactions.claims import claim_rung
+from crawl_engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
+from crawl_engine.store.transactions.placement import PlacementCache
+
+_log = logging.getLogger(__name__)
+
+
+class CommitResult(Struct, frozen=True):
+    """`accepted_ids`: jobs whose lease was valid. `ring`: sequences to ring now. `due`: boot-time seconds of timers."""
+
+    accepted_ids: frozenset[int]
+    ring: tuple[int, ...]
+    due: tuple[float, ...]
+    leased: tuple[LeasedJob, ...] = ()
+    """The node's next jobs, leased in the same transaction."""
+    left_for_others: bool = False
+    """Jobs remain that this node may not take; other nodes should answer the doorbell."""
+    handed_over: frozenset[int] = frozenset()
+    """Hosts that are another machine's now, of which the node holds jobs."""
+
+
+def commit(
+    db: Database,
+    node: int,
+    run: int,
+    outcomes: Sequence[JobOutcome],
+    places: PlacementCache,
+    now: float,
+    *,
+    reextract_stale: bool = True,
+    request: LeaseRequest | None = None,
+) -> CommitResult:
+    """Write a group of outcomes. If that fails, write them one by one; a job that cannot be written is FAILED.
+
+    `reextract_stale`: queue the re-extraction of pages whose defs changed since their lease. `request`: the node's
+    next lease, made in the same transaction.
+
+    Raises Fenced (the node's epoch is over), DatabaseBusy (nothing was written: retry) or StorageError.
+    """
+    for outcome in outcomes:
+        for effect in outcome.effects:
+            effect.prepare()
+    # two outcomes of one job: only one has the valid lease, and writing them one by one tells them apart
+    has_duplicates = len({outcome.job.id for outcome in outcomes}) < len(outcomes)
+    transaction = Commit(db, run, now, places, reextract_stale)
+    try:
+        return _write_group(transaction, node, outcomes, places, request, one_by_one=has_duplicates)
+    except (Fenced, DatabaseBusy):
+        raise
+    except Exception as error:
+        _log.error("a group of results cannot be written; writing them one by one", exc_info=error)
+        transaction = Commit(db, run, now, places, reextract_stale)
+        return _write_group(transaction, node, outcomes, places, request, one_by_one=True)
+
+
+def _write_group(
+    commit: Commit, node: int, outcomes: Sequence[JobOutcome], places: PlacementCache, request: LeaseRequest | None, *,
+    one_by_one: bool,
+) -> CommitResult:  # fmt: skip
+    db, leases, accepted, handed_over = commit.db, list[Lease](), set[int](), frozenset[int]()
+    try:
+        with db.transaction():
+            nodes.check_live(db, node)
+            if one_by_one:
+                for outcome in outcomes:
+                    accepted |= _apply_alone(commit, outcome, places)
+            else:
+                accepted = _apply(commit, outcomes)
+            ring = rings.ring_hosts(db, commit.touched_hosts, commit.now)
+            if request is not None:
+                leases, ring, handed_over = _lease_next(db, commit.run, request, ring, commit.now)
+    except BaseException:
+        places.rollback_cache()
+        raise
+    places.commit_cache()
+    due = commit.due | {outcome.not_before for outcome in outcomes if outcome.not_before}
+    due |= {lease.due for lease in leases if lease.due is not None}
+    return CommitResult(
+        frozenset(accepted), tuple(ring), tuple(sorted(due)),
+        leased=tuple(job for lease in leases for job in lease.jobs),
+        left_for_others=any(lease.left_for_others for lease in leases), handed_over=handed_over,
+    )  # fmt: skip
+
+
+def _lease_next(
+    db: Database, run: int, request: LeaseRequest, ring: list[int], now: float
+) -> tuple[list[Lease], list[int], frozenset[int]]:
+    """Lease from the sequences that have been rung for the longest time.
+
+    Returns the leases, the sequences for which another node may have to be rung, and the hosts that are handed over.
+    """
+    claims = claim_rung(db, run, request.node, request.free_slots, now, held=request.jobs_by_host, without_delay=True)
+    rung = claims.sequences
+    if request.held_jobs and candidates.has_suspect(db, rung):
+        # a suspect job goes to a node that holds nothing: leave that node the ring
+        return [Lease(left_for_others=True)], ring, claims.handed_over
+    try:
+        with db.savepoint():
+            leases = lease_sequences(db, request, rung, now)
+    except DatabaseBusy:
+        raise
+    except Exception as error:
+        if not db.in_transaction:
+            raise
+        # the outcomes can still be written; the slice that answers the ring reports the error again
+        _log.error("the next jobs cannot be leased in the commit; their rings stay", exc_info=error)
+        return [], ring, claims.handed_over
+    answers = dict(zip(rung, leases, strict=True))
+    kept = [sequence for sequence in ring if sequence not in answers or not answers[sequence].ends_ring]
+    kept += [sequence for sequence, lease in answers.items() if lease.ring and sequence not in kept]
+    return leases, kept, claims.handed_over
+
+
+def _apply_alone(commit: Commit, outcome: JobOutcome, places: PlacementCache) -> set[int]:
+    """Write one outcome in a savepoint; if it cannot be written, the job is FAILED instead."""
+    try:
+        with commit.db.savepoint():
+            return _apply(commit, [outcome])
+    except DatabaseBusy:
+        raise
+    except Exception as error:
+        if not commit.db.in_transaction:
+            raise
+        _log.error("the result of a job cannot be written; the job has failed", exc_info=error)
+        text = error.message if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"
+        reason = f"its result cannot be stored: {text}"[:500].encode("utf-8", "replace").decode()
+        event = Event(time.time(), "ERROR", "store", "page", reason, outcome.job.id)
+        failed = JobOutcome(
+            job=outcome.job, state=JobState.FAILED, reason=reason, attempts=1, stats=outcome.stats, effects=(event,)
+        )
+        places.rollback_cache()
+        return _apply(commit, [failed])
+
+
+def _apply(commit: Commit, outcomes: Sequence[JobOutcome]) -> set[int]:
+    """Update the jobs, then write the effects of those whose lease was valid. Returns their ids."""
+    commit.touched_hosts |= {outcome.job.host for outcome in outcomes}
+    settled = effects.settle(commit, outcomes)
+    completed_extracts = {outcome.job.id for outcome in outcomes if outcome.is_reextracted}
+    accepted_ids = jobs.finish(commit.db, [_to_update(commit, outcome) for outcome in outcomes], completed_extracts)
+    effects.write(commit, [outcome for outcome in outcomes if outcome.job.id in accepted_ids], settled)
+    return accepted_ids
+
+
+def _to_update(commit: Commit, outcome: JobOutcome) -> JobUpdate:
+    sequence = None
+    if outcome.next_host is not None:
+        place = commit.places.find_or_create(commit.db, outcome.job.group, *outcome.next_host, outcome.job.kind)
+        commit.touched_hosts.add(place.host)
+        sequence = place.sequence
+    return JobUpdate(
+        id=outcome.job.id, lease=outcome.job.lease, state=outcome.state, attempts=outcome.attempts,
+        not_before=outcome.not_before, sequence=sequence, hops=outcome.hops, target=outcome.target,
+        document=outcome.page, defs=None if outcome.links_dropped else outcome.job.defs_version,
+        reason=outcome.reason, priority=outcome.priority,
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""Says why waiting jobs are not leased: the rules of the lease, in its order, in words."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from crawl_engine.model.job import JobKind, lease_limit, quota
+from crawl_engine.store.db.connector import Database
+from crawl_engine.store.tables.host import host_logins
+from crawl_engine.store.tables.job import rings
+from crawl_engine.store.transactions import page_limit
+from crawl_engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, SequenceState, read_sequences
+
+_SEQUENCE = """
+SELECT s.id, s.paused, h.paused AS host_paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
+FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run
+WHERE s.run = ? AND s.kind = ? AND s.grp = ? AND h.key = ?
+"""
+_PLACES = """
+SELECT s.kind, s.grp, h.key, s.ready > 0 FROM hosts h CROSS JOIN sequences s ON s.host = h.id
+WHERE h.run = ? AND h.key = ? AND s.ready + s.delayed > 0 ORDER BY s.ready DESC, s.id LIMIT +?
+"""
+
+
+class WaitingPlace(NamedTuple):
+    """The sequence in which a job waits."""
+
+    kind: str
+    group: str
+    host: str
+    """`name:port`."""
+
+
+class _Sequence(NamedTuple):
+    """What a lease does not read of a sequence, its host and its run."""
+
+    id: int
+    paused: int
+    host_paused: int
+    absent: int
+    extract_only: bool
+    crawl_delay: float
+    throttled: int
+    blocked: int
+
+
+FindHolder = Callable[[str, int], str | None]
+"""The crawl that holds all slots of a host (`name:port`) that this one may take, of so many in all; None: no crawl."""
+
+
+def explain(
+    db: Database, run: int, places: Iterable[WaitingPlace], now: float, find_holder: FindHolder
+) -> dict[WaitingPlace, str]:
+    """By place: why its jobs are not leased; for jobs that only wait for a free slot, that.
+
+    `now`: boot-time seconds. Costs a few reads for each place.
+    """
+    return {place: _explain(db, run, place, now, find_holder) for place in dict.fromkeys(places)}
+
+
+def explain_host(
+    db: Database, run: int, host: str, now: float, limit: int, find_holder: FindHolder
+) -> list[tuple[str, str]]:
+    """Group and reason of at most `limit` sequences of a host (`name:port`) that have waiting jobs."""
+    reasons = []
+    for kind, group, key, due in db.all(_PLACES, (run, host, limit)):
+        reason = "its jobs are tried again later"
+        if due:
+            reason = _explain(db, run, WaitingPlace(kind, group, key), now, find_holder)
+        reasons.append((str(group) or str(kind), reason))
+    return reasons
+
+
+def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holder: FindHolder) -> str:
+    held = db.row(_Sequence, _SEQUENCE, (run, place.kind, place.group, place.host))
+    if held is None:
+        return "its sequence is being created"
+    (state,) = read_sequences(db, [held.id])
+    if state.run_paused:
+        causes = {"operator": "by an operator", "disk": "until the disk has room"}
+        return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in state.run_paused.split(", "))
+    if held.paused:
+        return f"its sequence is {'paused' if held.paused == 1 else 'stopped'} by an operator"
+    if held.host_paused and place.kind != JobKind.EXTRACT:
+        lost = held.host_paused == host_logins.LOST_PAUSE
+        return f"{place.host} is paused {'since its login was lost' if lost else 'by an operator'}"
+    if held.absent == 1:
+        return f"the defs lack the group {place.group}"
+    if held.extract_only and place.kind != JobKind.EXTRACT:
+        return "this run fetches nothing"
+    if state.run_state not in LEASING_STATES:
+        return "no run is in progress"
+    if place.kind == JobKind.EXTRACT:
+        return "it waits for a free slot; fetches come first"
+    reads_robots = state.kind != JobKind.ROBOTS and state.robots == "WANTED"
+    if reads_robots or state.host_taken >= state.host_concurrency:
+        holder = find_holder(place.host, state.host_concurrency)
+        if holder is not None:
+            return f"another crawl, {holder}, holds the places of {place.host}"
+    if reads_robots:
+        return f"the robots.txt of {place.host} is being read"
+    if state.kind in AFTER_LOGIN and state.login == "WANTED":
+        return f"the login at {place.host} is in progress"
+    if state.kind == JobKind.LOGIN and state.host_taken:
+        return f"the login at {place.host} waits for the pages in progress"
+    if state.backoff_until is not None and state.backoff_until > now:
+        cause = (
+            "429 or 503"
+            if held.throttled
+            else "it refused the crawler"
+            if held.blocked
+            else "an answer, or by its `hours`"
+        )
+        return f"{place.host} rests for {state.backoff_until - now:.1f} s after {cause}"
+    if state.is_limited:
+        full = _full_limit(db, state)
+        if full is not None:
+            return full
+    if state.delay and state.next_at is not None and state.next_at > now + rings.LOOKAHEAD:
+        cause = "Crawl-delay" if held.crawl_delay >= state.delay else "delay"
+        return f"{cause} {state.delay:g} s of {place.host}: the next request in {state.next_at - now:.1f} s"
+    if state.host_taken >= state.host_concurrency:
+        return f"{place.host} is at its concurrency of {state.host_concurrency}"
+    if state.others_waiting and not lease_limit(
+        active=state.active, slots=state.slots, running=state.taken, free=state.slots, batch=state.slots
+    ):
+        return f"the group has its quota of {quota(state.active, state.slots)} slots, others wait"
+    return "it waits for a free slot"
+
+
+def _full_limit(db: Database, state: SequenceState) -> str | None:
+    room = page_limit.read_room(db, state.run, state.group, group_limit=state.max_pages, run_limit=None)
+    if not room.requests:
+        return f"maxPages {state.max_pages} of {state.group} is reached"
+    if not page_limit.read_room(db, state.run, state.group, group_limit=None, run_limit=state.run_max_pages).requests:
+        return f"--max-pages {state.run_max_pages} is reached"
+    return None

@@ -1,1 +1,0 @@
-"""Holds the package `crawl_console`, which the wheel puts beside `engine`."""
