@@ -9,8 +9,8 @@ from crawl_engine.errors import UsageError, one_line, tell_new_name
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-OUTPUTS, DOCUMENTS, COMMANDS, SCREENS = (
-    f"crawl_console.{name}" for name in ("outputs", "documents", "commands", "screens")
+OUTPUTS, DOCUMENTS, FIELD_TYPES, COMMANDS, SCREENS = (
+    f"crawl_console.{name}" for name in ("outputs", "documents", "field_types", "commands", "screens")
 )
 """The groups of entry points."""
 Entry = TypeVar("Entry")

@@ -66,6 +66,7 @@ class Kind(Struct, frozen=True):
 
 AnyText = Annotated[str, Kind("any text")]
 Text = Annotated[str, Kind("text")]
+TypeOfField = Annotated[str, Kind("type of field")]
 Character = Annotated[str, Kind("character")]
 Constant = Annotated[str, Kind("constant")]
 Constants = Annotated[tuple[Constant, ...], Shape.ITEM_OR_LIST]

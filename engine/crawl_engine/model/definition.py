@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -31,9 +31,10 @@ from crawl_engine.model.declaration import (
     Separator,
     Shape,
     Text,
+    TypeOfField,
     Value,
 )
-from crawl_engine.model.field_type import FieldType
+from crawl_engine.model.field_type import find_field_type
 from crawl_engine.model.host import BlockSign, CookieJarMode, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule
 from crawl_engine.model.link import Link, NextPage, TextSource
 from crawl_engine.model.locator import LocatorGroup, Recrawl
@@ -117,7 +118,7 @@ class Field(Struct, frozen=True, kw_only=True):
             examples=({"In stock": True, "*": False},),
         ),
     ] = field(default_factory=_empty_mapping)
-    type: Annotated[FieldType, DefKey("The type of the value; default str.")] = "str"
+    type: Annotated[TypeOfField, DefKey("The type of the value; default str.")] = "str"
     decimal_mark: Annotated[
         NumberMark | None,
         DefKey("The character before the decimals of a number; default a point.", examples=(",",)),
@@ -186,16 +187,12 @@ class Field(Struct, frozen=True, kw_only=True):
     @property
     def parts(self) -> tuple["Field", ...]:
         """The values in its value, if that is an object whose keys are known."""
-        return () if self.is_list else _PARTS.get(self.type, ())
+        return () if self.is_list else _parts_of(self.type)
 
 
-_FILE_TEXTS = tuple(Field(name=name) for name in ("hash", "type", "name", "url"))
-_PARTS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
-    {
-        "price": (Field(name="amount", type="decimal"), Field(name="currency")),
-        "file": (Field(name="path"), Field(name="size", type="int"), *_FILE_TEXTS),
-    }
-)
+@cache
+def _parts_of(type_: str) -> tuple[Field, ...]:
+    return tuple([Field(name=name, type=inner) for name, inner in find_field_type(type_).parts])
 
 
 class FilterRule(Struct, frozen=True, kw_only=True):

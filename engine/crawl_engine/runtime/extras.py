@@ -29,14 +29,14 @@ _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
 """By extra the module that its library gives."""
 
 
-def extra_of_output(type_: str) -> Extra | None:
-    """The extra of an output type, which has the type's name; None: the type needs no further library."""
-    return next((extra for extra in _LIBRARIES if extra == type_), None)
+def find_extra(name: str) -> Extra | None:
+    """The extra of that name, such as that of an output type; None: no further library is needed."""
+    return next((extra for extra in _LIBRARIES if extra == name), None)
 
 
 def require_extra_of(type_: str, user: str) -> None:
     """As `require_extra`, for an output type."""
-    if (extra := extra_of_output(type_)) is not None:
+    if (extra := find_extra(type_)) is not None:
         require_extra(extra, user)
 
 

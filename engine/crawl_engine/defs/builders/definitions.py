@@ -30,6 +30,7 @@ from crawl_engine.defs.yaml.sources import resolve_beside
 from crawl_engine.model.axis import AxisTable
 from crawl_engine.model.declaration import TypeHint
 from crawl_engine.model.definition import DataDef, Definitions, Expectation, Field, HostRule, Task, TaskGroup
+from crawl_engine.model.field_type import find_field_type
 from crawl_engine.model.file import add_rendered_fields
 from crawl_engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
 from crawl_engine.model.link import Link, NextPage, RequestTemplate, TextSource
@@ -45,8 +46,6 @@ APPENDER_CLASSES: tuple[ClassKind, ...] = ("encoder", "appender")
 """What the class of an appender may be."""
 DEFAULT_SUFFIX = "out"
 """Of the files of a plugin encoder without `suffix`."""
-_TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price", "file", "markdown"})
-"""Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
 
 class Sources(Struct, frozen=True, kw_only=True):
@@ -241,7 +240,7 @@ def _field(term: FieldTerm, part: DefPart) -> Field:
     if entry is None:
         return written
     text = getattr(entry.node.value(), "written", None)
-    is_text = text is not None and written.type in _TEXT_TYPES
+    is_text = text is not None and find_field_type(written.type).keeps_written
     return replace(written, has_default=True, default=text if is_text else written.default)
 
 

@@ -29,7 +29,7 @@ from crawl_engine.model.output_type import (
 )
 from crawl_engine.plugins.catalog import Catalog
 from crawl_engine.plugins.plugin_class import METHODS, PluginClass
-from crawl_engine.runtime.extras import extra_of_output, has_extra, install_hint
+from crawl_engine.runtime.extras import find_extra, has_extra, install_hint
 
 _CSV_KEYS, _FILE_KEYS = frozenset({"delimiter", "escapeFormulas", "bom", "quoting", "decimal"}), frozenset({"path"})
 _COLUMN_KEYS, _CLASS_KEYS = frozenset({"columns", "flatten", "price"}), frozenset({"options", "limit"})
@@ -95,7 +95,7 @@ def _check_columns(node: YamlNode, appender: AppenderDef, data_def: DataDef, pro
 def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> AppenderKind | None:
     """What the type is; None, with a problem, if no such type or class exists."""
     type_ = node.get("type")
-    extra = None if type_ is None else extra_of_output(type_.text)
+    extra = None if type_ is None else find_extra(type_.text)
     if type_ is not None and extra is not None and not has_extra(extra):
         message = f"`type: {extra}` needs a library that is not installed; install it: {install_hint(extra)}"
         problems.add(type_.place, "missing-library", message)

@@ -2,20 +2,19 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import cast, get_args
 
-from crawl_engine.defs.language.keys import NESTING_EXCLUDES, TABLE_EXCLUDES
+from crawl_engine.defs.language.keys import NESTING_EXCLUDES, TEXT_KEYS
 from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.yaml.node import YamlNode
-from crawl_engine.errors import quote_text, suggest
+from crawl_engine.errors import UsageError, quote_text, suggest
 from crawl_engine.extract.fields.convert import default_converter_for
 from crawl_engine.extract.fields.human_dates import ANY_FORMAT, is_locale_selector
 from crawl_engine.extract.select.srcset import is_srcset
 from crawl_engine.model.definition import Field
-from crawl_engine.model.field_type import MARKED_TYPES, FieldType
+from crawl_engine.model.field_type import OWN_KEYS, FieldType, find_field_type, is_built_in, types_with
 from crawl_engine.model.stored_form import SourcePosition
 from crawl_engine.model.variables import FIELD, variable_names
-from crawl_engine.runtime.extras import has_extra, install_hint
+from crawl_engine.runtime.extras import find_extra, has_extra, install_hint
 
 _MAX_NESTING = 2
 _DATE_LETTERS = {
@@ -23,7 +22,8 @@ _DATE_LETTERS = {
     "HH": "%H", "mm": "%M", "ss": "%S",
 }  # fmt: skip
 """Letters of other date languages, longest first, and the directives they stand for."""
-_BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
+_KEY_WORDS = {"header": "`header` of a field"}
+"""Keys that stand elsewhere, too."""
 
 
 def check(node: YamlNode, place: SourcePosition, problems: Problems, *, has_block: bool, has_table: bool) -> None:
@@ -62,8 +62,18 @@ def check_references(node: YamlNode, before: Mapping[str, YamlNode], names: Sequ
 
 def _parts_of(field: YamlNode, part: str) -> list[str]:
     """The parts of a value that a `value` can name; of JSON any. A file has none before it is downloaded."""
-    kind = "" if _is_list(field) else field.text_of("type")
-    return [part] if kind == "json" else [one.name for one in Field(name="", type="price").parts] * (kind == "price")
+    type_ = _type_of(field)
+    if _is_list(field):
+        return []
+    return [part] if type_.stored == "json" else [name for name, _ in type_.parts if type_.stored == "object"]
+
+
+def _type_of(field: YamlNode) -> FieldType:
+    """Its type; one that cannot be read is as `str`."""
+    try:
+        return find_field_type(field.text_of("type") or "str")
+    except UsageError:
+        return FieldType(name="str")
 
 
 def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
@@ -71,12 +81,11 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
         for key in ("selector", "column", "scope", "attribute", "all"):
             if key in node.entries:
                 problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `value`; keep one")
-    kind = node.text_of("type")
-    if "format" in node.entries and kind != "date":
-        problems.add(node.key_place("format"), "conflict", "`format` needs `type: date`")
-    elif "format" in node.entries and "%" not in (text := node.text_of("format") or "%") and text != ANY_FORMAT:
-        message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}, or `any` with a `locale`"
-        problems.add(node.entries["format"].node.place, "bad-format", message)
+    type_ = _type_of(node)
+    for key in OWN_KEYS:
+        if key in node.entries and "fields" not in node.entries and not _may_have(node, type_, key):
+            message = f"{_KEY_WORDS.get(key, f'`{key}`')} needs {_describe_need(key)}"
+            problems.add(node.key_place(key), "conflict", message)
     if node.has_empty_list("selector"):
         problems.add(node.key_place("selector"), "bad-selector", "the list of selectors is empty; write one")
     seen: set[str] = set()
@@ -85,18 +94,12 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
             problems.warn(one.place, "no-effect", f"`{one.text.strip()}` stands in the list before; remove it")
         seen.add(one.text.strip())
     if "map" in node.entries:
-        _check_map(node, problems)
-    has_locale = "locale" in node.entries and not node.has_empty_list("locale")
-    if node.text_of("format") == ANY_FORMAT and kind == "date" and not has_locale:
-        message = "`format: any` needs a `locale`, such as `en`: 3/4/2024 is another day in `en-GB`"
-        problems.add(node.key_place("format"), "missing-key", message)
+        _check_map(node, type_, problems)
+    if "format" in node.entries and type_.find_key("format") is not None:
+        _check_format(node, problems)
     locales = [node.get("locale"), *node.list_of("locale")]
     if node.is_true("fromStep") and any(one is not None and is_locale_selector(one.text) for one in locales):
         message = "a step fills the field, and reads no page; write the language, such as `de`"
-        problems.add(node.key_place("locale"), "conflict", message)
-    reads_words = node.text_of("format") == ANY_FORMAT or kind == "price" or node.is_true("magnitudes")
-    if "locale" in node.entries and not reads_words and "fields" not in node.entries:
-        message = "`locale` needs `type: date` and `format: any`, `type: price`, or `magnitudes: true`"
         problems.add(node.key_place("locale"), "conflict", message)
     if "join" in node.entries and not _is_list(node):
         problems.warn(node.key_place("join"), "no-effect", "`join` has no effect without `all: true` or `split`")
@@ -107,20 +110,74 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     if "fields" in node.entries:
         _check_nested(node, place, depth, problems)
         return
-    if "header" in node.entries and kind != "table":
-        problems.add(node.key_place("header"), "conflict", "`header` of a field needs `type: table`")
-    if kind == "table":
-        for key in TABLE_EXCLUDES:
-            if key in node.entries:
-                problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `type: table`; keep one")
-    if kind == "markdown" and not has_extra("markdown"):
-        message = f"`type: markdown` needs a library that is not installed; install it: {install_hint('markdown')}"
-        problems.add(node.entries["type"].node.place, "missing-library", message)
+    for key in TEXT_KEYS if not type_.has_text else () if type_.has_map else ("map",):
+        if key in node.entries:
+            message = f"`{key}` has no effect with `type: {type_.name}`; keep one"
+            problems.add(node.key_place(key), "conflict", message)
+    _check_installed(node, type_, problems)
     check_candidates(node, problems)
-    _check_text_keys(node, kind or "str", problems)
-    _check_marks(node, kind or "str", problems)
+    _check_text_keys(node, type_, problems)
+    _check_marks(node, type_, problems)
     if node.get("default") is not None:
-        _check_default(node, kind or "str", problems)
+        _check_default(node, type_, problems)
+
+
+def _may_have(node: YamlNode, type_: FieldType, key: str) -> bool:
+    """Whether a field of that type may have one of the keys that only some types have.
+
+    Where a type has it beside another key, that one is judged by itself.
+    """
+    own = type_.find_key(key)
+    if own is not None and own.beside is None:
+        return True
+    return any(_is_beside(node, *need) for need, _ in types_with(key) if need is not None)
+
+
+def _is_beside(node: YamlNode, key: str, value: str | bool) -> bool:
+    return node.is_true(key) if value is True else node.text_of(key) == value
+
+
+def _describe_need(key: str) -> str:
+    """What a key that only some types have needs: `type: date`, or the type `float`, `decimal` or `price`."""
+    by_need = types_with(key)
+    for need, types in by_need:
+        if need is None and len(types) > 1:
+            return f"the type {_join_words([f'`{name}`' for name in types])}"
+    needs = []
+    for need, types in sorted(by_need, key=lambda one: len(one[1])):
+        words = [f"`type: {types[0]}`"] if len(types) == 1 else []
+        if need is not None:
+            words.append(f"`{need[0]}: {'true' if need[1] is True else need[1]}`")
+        needs.append(" and ".join(words))
+    return _join_words(needs, "," if len(needs) > 2 else "")
+
+
+def _join_words(words: Sequence[str], last_mark: str = "") -> str:
+    *others, last = words
+    return f"{', '.join(others)}{last_mark} or {last}" if others else last
+
+
+def _check_format(node: YamlNode, problems: Problems) -> None:
+    text = node.text_of("format") or "%"
+    if "%" not in text and text != ANY_FORMAT:
+        message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}, or `any` with a `locale`"
+        problems.add(node.entries["format"].node.place, "bad-format", message)
+    if text == ANY_FORMAT and ("locale" not in node.entries or node.has_empty_list("locale")):
+        message = "`format: any` needs a `locale`, such as `en`: 3/4/2024 is another day in `en-GB`"
+        problems.add(node.key_place("format"), "missing-key", message)
+
+
+def _check_installed(node: YamlNode, type_: FieldType, problems: Problems) -> None:
+    """Checks that a type can be loaded, and that the library that it needs is installed."""
+    extra = find_extra(type_.extra)
+    if extra is not None and not has_extra(extra):
+        message = f"`type: {type_.name}` needs a library that is not installed; install it: {install_hint(extra)}"
+        problems.add(node.entries["type"].node.place, "missing-library", message)
+    name = node.text_of("type") or type_.name
+    try:
+        find_field_type(name)
+    except UsageError as error:
+        problems.add(node.entries["type"].node.place, "bad-type", str(error))
 
 
 def check_candidates(node: YamlNode, problems: Problems) -> None:
@@ -152,35 +209,36 @@ def _check_column(node: YamlNode, depth: int, problems: Problems) -> None:
         problems.add(node.key_place("column"), "conflict", message)
 
 
-def _check_map(node: YamlNode, problems: Problems) -> None:
+def _check_map(node: YamlNode, type_: FieldType, problems: Problems) -> None:
     """The values of `map` are read by the type of the field."""
-    table, kind = node.entries["map"].node, node.text_of("type") or "str"
+    table = node.entries["map"].node
     if table.kind == "mapping" and not table.entries:
         problems.add(node.key_place("map"), "no-values", "`map` is empty; write texts and their values, or remove it")
-    if kind in ("json", "table", "markdown"):
-        problems.add(node.key_place("map"), "conflict", f"`map` has no effect with `type: {kind}`; keep one")
     for name, entry in node.entries_of("map"):
-        if entry.node.kind == "scalar" and not entry.node.is_null and not _fits(entry.node, node, kind):
-            message = f"the value of {quote_text(name)} must be valid for `type: {kind}`, not {entry.node.describe()}"
+        if entry.node.kind == "scalar" and not entry.node.is_null and not _fits(entry.node, node, type_):
+            message = (
+                f"the value of {quote_text(name)} must be valid for `type: {type_.name}`, not {entry.node.describe()}"
+            )
             problems.add(entry.place, "wrong-type", f"`map`: {message}")
 
 
-def _fits(value: YamlNode, field: YamlNode, kind: str) -> bool:
-    """Whether a value of `map` can be converted to the type of the field; another check reports an unknown type."""
+def _fits(value: YamlNode, field: YamlNode, type_: FieldType) -> bool:
+    """Whether a value of `map`, or a default, can be read by the type of the field.
+
+    Another check reports an unknown type, and those of packages read their values in extraction processes alone.
+    """
     text = value.text.strip()
-    if not text or kind not in get_args(FieldType):
+    if not text or not is_built_in(type_.name):
         return True
-    date_format = field.text_of("format") if kind == "date" else None
-    marks = [field.text_of(key) if kind == "price" else None for key in ("decimalMark", "groupMark")]
-    locales = tuple([one.text for one in (field.get("locale"), *field.list_of("locale")) if one is not None])
-    languages = locales if kind == "price" else ()
+    written = {key.name: field.text_of(key.name) for key in type_.keys}
+    locales = [one.text for one in (field.get("locale"), *field.list_of("locale")) if one is not None]
     described = Field(
         name="",
-        type=cast(FieldType, kind),
-        format=date_format,
-        decimal_mark=marks[0],
-        group_mark=marks[1],
-        locales=languages,
+        type=type_.name,
+        format=written.get("format"),
+        decimal_mark=written.get("decimalMark"),
+        group_mark=written.get("groupMark"),
+        locales=tuple(locales) if "locale" in written else (),
     )
     try:
         default_converter_for(described)(text, "http://x/")
@@ -197,44 +255,40 @@ def _check_scope(node: YamlNode, depth: int, problems: Problems) -> None:
         problems.add(node.key_place("scope"), "missing-key", "`scope` needs a `selector` to search the page with")
 
 
-def _check_text_keys(node: YamlNode, kind: str, problems: Problems) -> None:
+def _check_text_keys(node: YamlNode, type_: FieldType, problems: Problems) -> None:
     """The keys that change the text: `whitespace`, `replace`, `split`."""
     keeps = "whitespace" in node.entries
-    if keeps and kind != "str" and not any(key in node.entries for key in ("replace", "match", "split", "convert")):
-        message = f"`whitespace` has no effect: `type: {kind}` takes no white space around its value; remove it"
+    edits = any(key in node.entries for key in ("replace", "match", "split", "convert"))
+    if keeps and not type_.keeps_space and not edits:
+        message = f"`whitespace` has no effect: `type: {type_.name}` takes no white space around its value; remove it"
         problems.warn(node.key_place("whitespace"), "no-effect", message)
     if node.has_empty_list("replace"):
         problems.warn(node.key_place("replace"), "no-effect", "`replace` is empty; write pairs, or remove it")
     split = node.text_of("split")
     if split is None:
         return
-    if kind in ("json", "markdown"):
-        message = f"`split` would cut the {'JSON text' if kind == 'json' else 'HTML'}; keep it, or `type: {kind}`"
+    if type_.whole:
+        message = f"`split` would cut the {type_.whole}; keep it, or `type: {type_.name}`"
         problems.add(node.key_place("split"), "conflict", message)
-    elif kind == "bool" and "match" in node.entries:
-        message = "`match` makes one bool of the whole text; keep it, or `split`"
+    elif type_.is_match and "match" in node.entries:
+        message = f"`match` makes one {type_.name} of the whole text; keep it, or `split`"
         problems.add(node.key_place("split"), "conflict", message)
     elif not keeps and re.search(r"[^\S ]|  ", split) and node.text_of("attribute") not in ("html", "outerHtml"):
         message = "`split`: line breaks, tabs and double blanks are one blank by then; add `whitespace: keep`"
         problems.add(node.entries["split"].node.place, "conflict", message)
 
 
-def _check_marks(node: YamlNode, kind: str, problems: Problems) -> None:
-    """`decimalMark`, `groupMark` and `magnitudes`: their types, and that the marks differ."""
-    has_fraction = kind != "int" or node.is_true("magnitudes")  # 1,5 Mio. is a whole number
-    for key, kinds in MARKED_TYPES.items():
-        if key in node.entries and kind not in kinds and not (kind == "int" and has_fraction):
-            *others, last = (f"`{name}`" for name in kinds)
-            message = f"`{key}` needs the type {', '.join(others)} or {last}"
-            problems.add(node.key_place(key), "conflict", message)
-            return
+def _check_marks(node: YamlNode, type_: FieldType, problems: Problems) -> None:
+    """That `decimalMark` is one of those that the type knows, and `groupMark` another one."""
     group = node.text_of("groupMark")
-    decimal = node.text_of("decimalMark")
-    if kind == "price" and decimal is not None and decimal not in (",", "."):
-        message = '`decimalMark` of a price must be "," or "."'
-        problems.add(node.entries["decimalMark"].node.place, "bad-mark", message)
+    decimal, own = node.text_of("decimalMark"), type_.find_key("decimalMark")
+    if own is None or not _may_have(node, type_, "decimalMark"):
         return
-    if group is not None and group == (decimal or ".") and has_fraction:
+    if decimal is not None and own.values and decimal not in own.values:
+        known = _join_words([f'"{mark}"' for mark in own.values])
+        message = f"`decimalMark` of a {type_.name} must be {known}"
+        problems.add(node.entries["decimalMark"].node.place, "bad-mark", message)
+    elif group is not None and group == (decimal or "."):
         cure = "write two different marks" if decimal else 'write `decimalMark` too, such as ","'
         message = f"`groupMark` is the decimal mark as well; {cure}"
         problems.add(node.entries["groupMark"].node.place, "conflict", message)
@@ -255,23 +309,17 @@ def _check_nested(node: YamlNode, place: SourcePosition, depth: int, problems: P
         _check_field(field.node, field.place, depth + 1, problems)
 
 
-def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
+def _check_default(node: YamlNode, type_: FieldType, problems: Problems) -> None:
     """A default is converted to the field's type: an invalid one would reject every record that uses it."""
     default = node.entries["default"].node
-    value = default.value()
-    if kind == "json" or (default.kind == "list" and _is_list(node)):
+    if type_.stored == "json" or (default.kind == "list" and _is_list(node)):
         return
-    is_valid = default.kind == "scalar"
-    if kind == "table":
+    if type_.stored == "rows":
         is_valid = default.kind == "list"
-    elif is_valid and kind == "bool":
-        is_valid = isinstance(value, bool) or default.text.strip().lower() in _BOOL_WORDS
-    elif is_valid and kind in ("int", "float", "decimal"):
-        number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
-        is_valid = re.fullmatch(number, default.text.strip()) is not None
-    elif is_valid and kind == "price":
-        is_valid = _fits(default, node, kind)
+    elif type_.stored == "bool" and isinstance(default.value(), bool):
+        is_valid = True
+    else:
+        is_valid = default.kind == "scalar" and (not type_.is_default_read or _fits(default, node, type_))
     if not is_valid:
-        problems.add(
-            default.place, "wrong-type", f"`default` must be valid for `type: {kind}`, not {default.describe()}"
-        )
+        message = f"`default` must be valid for `type: {type_.name}`, not {default.describe()}"
+        problems.add(default.place, "wrong-type", message)

@@ -48,7 +48,7 @@ from crawl_engine.model.definition import (
     Task,
     TaskGroup,
 )
-from crawl_engine.model.field_type import MARKED_TYPES
+from crawl_engine.model.field_type import OWN_KEYS, STEP_KEYS
 from crawl_engine.model.host import AuthKind, HostAuth
 from crawl_engine.model.link import Link, Method, NextPage, RequestTemplate, TextSource
 from crawl_engine.model.locator import Locator, LocatorGroup, SeedColumns, SitemapRules
@@ -419,23 +419,11 @@ NESTING_EXCLUDES = _field_keys_except(
     "selector", "column", "all", "join", "default", "required", "fields", "convert", "fromStep"
 )
 """Keys of a field without a meaning beside `fields`."""
-TABLE_EXCLUDES = _field_keys_except(
-    "selector",
-    "header",
-    "scope",
-    "column",
-    "all",
-    "default",
-    "required",
-    "type",
-    "fields",
-    "fromStep",
-    "format",
-    "locale",
-    *MARKED_TYPES,
+TEXT_KEYS = _field_keys_except(
+    "selector", "scope", "column", "all", "default", "required", "type", "fields", "fromStep", *OWN_KEYS
 )
-"""Keys of a field without a meaning beside `type: table`; other checks name those of other types."""
-STEP_EXCLUDES = _field_keys_except("type", "format", "locale", "default", "required", "fromStep")
+"""Keys of a field that say which text it reads, and edit it."""
+STEP_EXCLUDES = _field_keys_except("type", *STEP_KEYS, "default", "required", "fromStep")
 """Keys of a field without a meaning beside `fromStep`."""
 
 

@@ -24,6 +24,7 @@ from crawl_engine.late_regex import late_regex
 from crawl_engine.model import bounds, variables
 from crawl_engine.model.axis import IndexRange
 from crawl_engine.model.bounds import is_within
+from crawl_engine.model.field_type import FIELD_TYPES
 from crawl_engine.model.output_type import DATABASE_URL_STARTS, PATH_NAME, PATH_NAMES, STORE_SCHEMES
 from crawl_engine.settings.values import duration_seconds, parse_seconds, parse_share
 from crawl_engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
@@ -66,6 +67,8 @@ class ValueKind(Struct, frozen=True):
     """Raises ValueInvalid."""
     schema: Mapping[str, Any] = MappingProxyType({"type": ["string", "number"]})
     is_selector: bool = False
+    choices: Mapping[str, Any] | None = None
+    """By name, all that it may be; None: any."""
 
 
 def _hours_problem(text: str) -> str | None:
@@ -391,6 +394,7 @@ def _text(*checks: Check) -> ValueKind:
 KINDS: Mapping[str, ValueKind] = {
     "any text": ValueKind(),
     "text": _text(),
+    "type of field": ValueKind(choices=FIELD_TYPES),
     "character": ValueKind(
         (("out-of-range", lambda text: None if len(text) == 1 else "must be exactly one character"),),
         schema={"type": ["string", "number"], "minLength": 1, "maxLength": 1},

@@ -1,6 +1,6 @@
 """Reads YAML nodes as the structs that declare their keys, and reports each part that does not fit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args, get_origin
 
@@ -115,7 +115,7 @@ class Reader:
             return INVALID if least is INVALID else hint.base(min=least)
         return self._read_struct(hint.base, part)
 
-    def _read_choice(self, choices: tuple[str, ...], part: DefPart) -> Any:
+    def _read_choice(self, choices: Collection[str], part: DefPart) -> Any:
         value = part.node.value()
         if isinstance(value, str) and value in choices:
             return value
@@ -123,6 +123,8 @@ class Reader:
         return self._add(part.node.place, "unknown-value", message)
 
     def _read_kind(self, kind: ValueKind, part: DefPart) -> Any:
+        if kind.choices is not None:
+            return self._read_choice(kind.choices, part)
         value = part.node.value()
         if kind.accepts == "any":
             text = part.node.text

@@ -12,7 +12,7 @@ from crawl_engine.defs.language.keys import NESTING_EXCLUDES, QueryTerm, keys_of
 from crawl_engine.defs.language.kinds import KINDS
 from crawl_engine.model.declaration import Declared, Kind, Shape, TypeHint, Wrapper, declarations_of, strip_hint
 from crawl_engine.model.definition import DataDef, Definitions, Field
-from crawl_engine.model.field_type import MARKED_TYPES
+from crawl_engine.model.field_type import FIELD_TYPES, OWN_KEYS, types_with
 from crawl_engine.model.host import HostAuth, TlsRule
 from crawl_engine.model.link import Link, NextPage
 from crawl_engine.model.locator import Locator
@@ -28,15 +28,16 @@ def _mutually_exclusive(key: str, *others: str) -> list[dict[str, Any]]:
     return [{"not": {"required": [key, other]}} for other in others]
 
 
-def _type_required(*types: str) -> dict[str, Any]:
-    return {"required": ["type"], "properties": {"type": {"enum": [*types]}}}
+def _type_required(key: str) -> dict[str, Any]:
+    """The rule of a key that only some types have, which may need another key beside it."""
+    rules = []
+    for beside, types in types_with(key, FIELD_TYPES):
+        needed, value = beside or ("", "")
+        more = {needed: {"const": value}} if beside else {}
+        rules.append({"required": ["type", *more], "properties": {"type": {"enum": types}} | more})
+    return {"anyOf": rules}
 
 
-_SHORTENED = {
-    "required": ["magnitudes", "type"],
-    "properties": {"magnitudes": {"const": True}, "type": {"enum": ["int", "float", "decimal"]}},
-}
-"""Numbers with magnitudes may have decimals, even whole ones."""
 _SOURCE_REQUIRES = {"from": ["as"], "match": ["as"]}
 _KEY_CONSTRAINTS: Mapping[type, Mapping[str, Any]] = {
     Locator: {
@@ -70,17 +71,6 @@ _KEY_CONSTRAINTS: Mapping[type, Mapping[str, Any]] = {
         "if": {"required": ["format"], "properties": {"format": {"const": "any"}}},
         "then": {"required": ["locale"]},
         "dependentRequired": {"fields": ["selector"], "scope": ["selector"]},
-        "dependentSchemas": {
-            "format": _type_required("date"),
-            "locale": {
-                "anyOf": [
-                    {"required": ["format"], "properties": {"format": {"const": "any"}}},
-                    _type_required("price"),
-                    {"required": ["magnitudes"], "properties": {"magnitudes": {"const": True}}},
-                ]
-            },
-            **{key: {"anyOf": [_type_required(*kinds), _SHORTENED]} for key, kinds in MARKED_TYPES.items()},
-        },
     },
 }
 """Keys that require or exclude each other."""
@@ -106,6 +96,8 @@ def _describe_mapping(struct: type[Struct], definitions: dict[str, Any]) -> dict
         "additionalProperties": False,
         **_KEY_CONSTRAINTS.get(struct, {}),
     }
+    if struct is Field:
+        schema["dependentSchemas"] = {key: _type_required(key) for key in OWN_KEYS}
     if others is not None:
         item = strip_hint([part for part in get_args(others.hint.base) if part is not Ellipsis][-1])
         schema["additionalProperties"] = _describe_type(item, definitions)
@@ -125,6 +117,8 @@ def _describe_type(hint: TypeHint, definitions: dict[str, Any]) -> dict[str, Any
     if origin is tuple and kind is not None:
         parts = [_describe_type(strip_hint(part), definitions) for part in get_args(hint.base)]
         return {"type": "array", "prefixItems": parts, "minItems": len(parts), "maxItems": len(parts)}
+    if kind is not None and (choices := KINDS[kind.name].choices) is not None:
+        return {"enum": list(choices)}
     if kind is not None:
         return dict(KINDS[kind.name].schema)
     if hint.base in _BASES:

@@ -14,7 +14,6 @@ from crawl_engine import urls
 from crawl_engine.errors import quote_text
 from crawl_engine.extract.fields.human_dates import ANY_FORMAT, is_locale_selector
 from crawl_engine.model.definition import Field
-from crawl_engine.model.field_type import FieldType
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?")
@@ -258,7 +257,7 @@ def _exceeds_depth(value: Any, limit: int) -> bool:
     return any(isinstance(item, list | dict) for item in level)
 
 
-_CONVERTERS: Mapping[FieldType, Converter] = {
+_CONVERTERS: Mapping[str, Converter] = {
     "str": _str,
     "int": _int,
     "float": _float,

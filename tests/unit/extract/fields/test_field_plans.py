@@ -15,7 +15,6 @@ from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import MAX_REPLACED_CHARACTERS, Replacement, TimeBudget
 from crawl_engine.extract.select.node_value import read_text
 from crawl_engine.model.definition import Field
-from crawl_engine.model.field_type import FieldType
 from tests.unit.extract.pages import CONTEXT, page
 
 TEXTS = st.text(alphabet="ab£,.-^&| \n\u00a0019~]x", max_size=12)
@@ -48,7 +47,7 @@ def test_steps_are_those_of_the_keys(
     pairs: list[tuple[str, str]],
     match: str | None,
     whitespace: Literal["keep"] | None,
-    kind: FieldType,
+    kind: str,
     attribute: str,
 ) -> None:
     field = Field(name="f", replace=tuple(pairs), match=match, whitespace=whitespace, type=kind, attribute=attribute)

@@ -9,7 +9,6 @@ from crawl_engine.extract.page.budget import MAX_CHARACTERS
 from crawl_engine.extract.page.page import PageTooCostly
 from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.model.definition import DataDef, Field
-from crawl_engine.model.field_type import FieldType
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 
@@ -135,7 +134,7 @@ def test_replace_comes_before_match_and_type() -> None:
     ],
 )
 def test_a_numeric_match_that_leaves_digits_beside_it_is_a_warning(
-    text: str, match: str, kind: FieldType, taken: str | None
+    text: str, match: str, kind: str, taken: str | None
 ) -> None:
     document = page(f"<i>7</i><p>{text}</p>")
     field = Field(name="price", selector="p", match=match, type=kind)

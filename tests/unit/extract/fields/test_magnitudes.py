@@ -9,7 +9,6 @@ from crawl_engine.extract.fields.magnitudes import find_magnitude
 from crawl_engine.extract.fields.prices import PriceReader
 from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.model.definition import DataDef, Field
-from crawl_engine.model.field_type import FieldType
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 REJECTED = None
@@ -185,7 +184,7 @@ def test_a_range_whose_first_magnitude_is_open_is_a_warning() -> None:
         ("2 mil", "int", {"locales": ("pt",)}, 2_000),
     ],
 )
-def test_numbers_read_magnitudes_by_a_key(text: str, kind: FieldType, keys: dict[str, Any], number: object) -> None:
+def test_numbers_read_magnitudes_by_a_key(text: str, kind: str, keys: dict[str, Any], number: object) -> None:
     read_as = value(f"<p>{text}</p>", selector="p", type=kind, magnitudes=True, **keys)
     assert read_as == number
     assert type(read_as) is type(number)
@@ -210,7 +209,7 @@ def test_numbers_read_magnitudes_by_a_key(text: str, kind: FieldType, keys: dict
         ("2 billion", "int", "'2 billion': `billion` is 10^9 in `en`, 10^12 in `de`; add the `locale` of the text"),
     ],
 )
-def test_what_is_no_such_number_is_rejected(text: str, kind: FieldType, told: str) -> None:
+def test_what_is_no_such_number_is_rejected(text: str, kind: str, told: str) -> None:
     assert told in reason(f"<p>{text}</p>", selector="p", type=kind, magnitudes=True)
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.model.definition import DataDef, Field
-from crawl_engine.model.field_type import FieldType
 from tests.unit.extract.pages import CONTEXT, page
 
 Found = tuple[str, list[str]]
@@ -66,7 +65,7 @@ def test_digits_of_several_elements_are_a_warning(html: str, amount: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["int", "float", "decimal"])
-def test_numbers_of_several_elements_are_joined_with_a_warning(kind: FieldType) -> None:
+def test_numbers_of_several_elements_are_joined_with_a_warning(kind: str) -> None:
     amount, codes = read("<b>36</b><sup>24</sup>", type=kind)
     assert (float(amount), codes) == (3624.0, ["digits-joined"])
     assert float(read("<b>36</b>.<sup>24</sup>", type="decimal")[0]) == 36.24
