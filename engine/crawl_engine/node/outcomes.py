@@ -123,11 +123,10 @@ class OutcomeBuilder:
         outcome.not_before = store_time() + wait
         return outcome
 
-    def replaced(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
-        """SKIPPED in favour of the canonical URL; a re-extraction deletes the page's rows and leaves it DONE."""
+    def skipped(self, job: LeasedJob, reason: str, url: str, hops: int) -> JobOutcome:
+        """SKIPPED by a rule of the page; a re-extraction deletes the page's rows and leaves it DONE."""
         state = JobState.DONE if job.extraction.page_job is not None else JobState.SKIPPED
-        outcome = self.ended(job, state, f"its canonical URL is {extraction.result.replaced_by}", url, hops=hops)
-        return outcome.add(Children(extraction.children))
+        return self.ended(job, state, reason, url, hops=hops)
 
     def logged_out(
         self, job: LeasedJob, url: str, why: str, on_lost: Literal["relogin", "pause"] = "relogin"

@@ -12,6 +12,7 @@ from crawl_engine.model.host import product_token
 from crawl_engine.model.job import HostPlan, JobKind, JobState, LeasedJob
 from crawl_engine.node.extraction.extractor import PageExtractor
 from crawl_engine.node.extraction.page_extraction import ExtractionUnavailable
+from crawl_engine.node.handlers.act_on_rules import ActOnRules
 from crawl_engine.node.handlers.ask_again import ConfirmEnd, RetryIncomplete, RetryText
 from crawl_engine.node.handlers.file_job import FileHandler, KeepFreshFile
 from crawl_engine.node.handlers.file_rows import FileRows
@@ -48,6 +49,7 @@ from crawl_engine.node.outcomes import OutcomeBuilder
 from crawl_engine.node.requests.named_hosts import RedirectRule
 from crawl_engine.node.requests.request_sender import Attempt, RequestSender
 from crawl_engine.node.requests.shared_jars import SharedJars
+from crawl_engine.node.rules import RulesOfPlans
 from crawl_engine.store.pages.documents import NewDocument
 from crawl_engine.store.pages.temporary import DocumentUse
 from crawl_engine.store.tables.host.cookie_jars import CookiesChanged
@@ -112,11 +114,12 @@ class Pipeline:
 
         fetch_page = fetch(stay, keep_login, keep_body, lease_again, claim, obey_robots)
         judge, retry_text = JudgeStatus(revalidation, outcomes), RetryText(outcomes)
-        read, extract = ReadBody(db_access, outcomes), Extract(page_extractor, outcomes)
+        read, extract = ReadBody(db_access, outcomes), Extract(page_extractor, outcomes, RulesOfPlans(settings))
         refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
         keep_rendered = KeepRendered(file_parts, db_access, outcomes)
         self._plain_answers = plain_answers = PlainAnswers()
-        finish = CheckReplaced(outcomes), keep_rendered, HoldFiles(FileRows(def_cache)), Finish(outcomes)
+        act = ActOnRules(page_extractor, outcomes)
+        finish = act, CheckReplaced(outcomes), keep_rendered, HoldFiles(FileRows(def_cache)), Finish(outcomes)
         download = FileHandler(
             fetch(stay, keep_login, keep_body, lease_again, obey_robots), file_parts, outcomes, db_access
         )

@@ -33,8 +33,6 @@ class Context(Struct, kw_only=True):
     """The digest of the blocks of the previous page; empty: this is the first page."""
     form_page: str = ""
     """The digest of the page with the form that this page answers; empty: it answers none."""
-    requested_url: str = ""
-    """The URL of the job, before redirects."""
     explains_links: bool = False
     """Whether the faults of the page explain why links are not followed."""
     check: str = ""
@@ -43,12 +41,12 @@ class Context(Struct, kw_only=True):
     """The selector whose absence has a browser load the page; `required`: rows without a required field do."""
     retry_without: str = ""
     """The selector whose absence has the page asked for again; `required`: rows without a required field do."""
-    canonical: bool = False
-    """Whether the page is skipped if its canonical URL is another."""
     meta_refresh: bool = False
     """Whether a page with a meta refresh of few seconds is skipped."""
     skips_scripted: bool = False
     """Whether a page that only a script leaves is skipped."""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """What each rule of the page that concerns it must know, by its name, in their order."""
     wants_digest: bool = False
     """Whether the page's text and fields are digested, to find repeats."""
 

@@ -14,6 +14,7 @@ from crawl_engine.http.decode import content_type_at
 from crawl_engine.model.host import product_token
 from crawl_engine.model.job import JobKind, LeasedJob
 from crawl_engine.model.link import Carried
+from crawl_engine.model.record import ExtractedLink
 from crawl_engine.model.step import StepResult
 from crawl_engine.node.db_access import DbAccess
 from crawl_engine.node.def_cache import CompiledDataDef
@@ -140,16 +141,18 @@ class PageExtractor:
         check: str = "",
         renders_without: str = "",
         retry_without: str = "",
+        rules: Mapping[str, str] | None = None,
     ) -> PageExtraction:
         """Extract a page; `headers`: of its answer. Raises UnsupportedContent or UnreadablePage.
 
         `check`: the selector of an element that a page has while the login to its host lasts. `renders_without` and
-        `retry_without`: as in Context.
+        `retry_without`: as in Context. `rules`: what the rules of the page must know.
         """
         if job.lineage.link.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
             return PageExtraction(PageResult(page_kind="", replaced_by=REPEATED, shows_nothing=True))
         context = self._create_context(job)
         context.check, context.renders_without, context.retry_without = check, renders_without, retry_without
+        context.rules = rules or {}
         compiled = self._applicable_data_defs(job)
         without_rows = self.unchanged_data_defs(job)
         runs_plugins = any(c.is_plugin for c in compiled)
@@ -174,7 +177,7 @@ class PageExtractor:
             extraction = await self._extract_elsewhere(job, task, body, compiled)
         result = extraction.result
         try:
-            have_details = bool(result.replaced_by) or any(data_def.extractor.sends_values for data_def in compiled)
+            have_details = any(data_def.extractor.sends_values for data_def in compiled)
             extraction.add_children(self._child_jobs.of_links(job, result.links, have_details=have_details))
             extraction.children = (*self._child_jobs.of_series(job, result.blocks), *extraction.children)
         except BaseException:
@@ -227,9 +230,11 @@ class PageExtractor:
             context.form_page = carried.form_page
         if job.lineage.page_number is not None:
             context.until_empty = True
-        if job.plan.group.canonical and job.lineage.link.relation != "canonical":
-            context.canonical, context.requested_url = True, job.url
         return context
+
+    def list_children(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
+        """The jobs of few links, also of those that may be known."""
+        return tuple(chain.from_iterable(self._child_jobs.of_links(job, links, have_details=True)))
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""

@@ -19,7 +19,6 @@ from crawl_engine.extract.documents.document_types import (
 from crawl_engine.extract.documents.json_value import MISSING, make_encodable, parse_guarded_json, parse_json
 from crawl_engine.extract.documents.page_states import split_states
 from crawl_engine.extract.links.links import limit_links
-from crawl_engine.extract.page.canonical import find_canonical
 from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.page import Page, PageKind
 from crawl_engine.extract.page.patterns import TimeBudget
@@ -35,6 +34,8 @@ from crawl_engine.model.link import PageBlocks
 from crawl_engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 from crawl_engine.model.step import REQUIRED_FIELDS, StepResult
 from crawl_engine.node.extraction.result import PageResult, count_rejections
+from crawl_engine.node.rules import RuleParts, judge_page
+from crawl_engine.node.rules.rule import JudgedPage
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory of the tree for each `<` and `=`: estimated low, since scripts hold them, too."""
@@ -121,11 +122,9 @@ def apply_data_defs(
         return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=UNRENDERED)
     if context.retry_without not in ("", REQUIRED_FIELDS) and lacks_element(page, context.retry_without):
         return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=INCOMPLETE)
-    canonical = None
-    if context.canonical and data_defs:
-        canonical = find_canonical(page, context, data_defs[0][0].query_stripper)
-    if canonical is not None:
-        return PageResult(page_kind=page.kind, damaged=page.damaged, links=(canonical,), replaced_by=canonical.url)
+    parts, judged = RuleParts(), JudgedPage(page, context, [extractor for extractor, _ in data_defs])
+    if judge_page(judged, parts, reads_rows=False):
+        return PageResult(page_kind=page.kind, damaged=page.damaged, parts=parts)
     if page.disguise and data_defs:
         name = data_defs[0][0].name
         kind = "JSON" if page.kind == "json" else "XML"
@@ -222,6 +221,7 @@ def apply_data_defs(
         shows_nothing=shows_nothing,
         refresh_to=refresh_to,
         digest=read_digest(page, given) if context.wants_digest else 0,
+        parts=parts,
     )
 
 

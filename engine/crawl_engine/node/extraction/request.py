@@ -93,6 +93,8 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
     named = [*[name for name, _ in answer.rejected_counts], *[rejection.data_def for rejection in answer.rejected]]
     if not set(request.data_defs).issuperset([*named, *[one.data_def for one in (*answer.warnings, *answer.signs)]]):
         raise InvalidAnswer("rejections or warnings of a dataDef that was not asked for")
+    if not answer.parts.keys() <= task["context"]["rules"].keys():
+        raise InvalidAnswer("a part of a rule that was not asked for")
     if not with_rows.issuperset([index for index, _ in (*answer.results, *answer.stops)]):
         raise InvalidAnswer("results of a task that was not asked for")
     if answer.results and not _tasks_of(request, task["context"]["group"]).issuperset(
@@ -139,15 +141,10 @@ def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
     if request.key:  # plugin code follows links into any group
         leaves = {not link.same_host for data_def in definitions.data_defs for link in data_def.links}
         return {(group.name, leave) for group in definitions.task_groups for leave in (*leaves, False)}
-    context = request.header["context"]
-    own_group = context["group"]
+    own_group = request.header["context"]["group"]
     data_defs = [definitions.data_def(name) for name in request.data_defs]
     links = [link for data_def in data_defs if data_def is not None for link in data_def.links]
-    own = (
-        {(own_group, False)}
-        if context["canonical"] or any(d is not None and d.next is not None for d in data_defs)
-        else set()
-    )
+    own = {(own_group, False)} if any(d is not None and d.next is not None for d in data_defs) else set()
     return {(link.group or own_group, not link.same_host) for link in links} | own
 
 

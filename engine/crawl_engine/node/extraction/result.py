@@ -6,7 +6,7 @@ from itertools import groupby, islice, repeat
 from operator import attrgetter, methodcaller
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from crawl_engine.extract.documents.sitemap import SitemapEntries
 from crawl_engine.model.job import KEY_BYTES
@@ -14,6 +14,7 @@ from crawl_engine.model.link import LinkDetails, PageBlocks
 from crawl_engine.model.record import Count, ExtractedLink, PageWarning, RecordCounts, Rejection, Texts, as_text
 from crawl_engine.model.step import StepResult
 from crawl_engine.node.lines import Lines, PackedTexts, pack_lines, unpacked_size
+from crawl_engine.node.rules import RuleParts
 
 MAX_INTEGER = 2**63 - 1
 MAX_SITEMAP_URLS = 50_000
@@ -133,11 +134,13 @@ class PageResult(Struct, kw_only=True, omit_defaults=True, tag="page"):
     blocks: PageBlocks | None = None
     """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
-    """The canonical URL for which the page is skipped, `REPEATED`, `LOGGED_OUT`, `SCRIPTED`, or empty."""
+    """`REPEATED`, `LOGGED_OUT`, `SCRIPTED`, or empty."""
     shows_nothing: bool = False
     """Whether it would end its chain because nothing is on it, or it has led to a page that the run has."""
     refresh_to: str = ""
     """The URL to which the page leads by itself: its own, or the one for which it is skipped; empty: it stays."""
+    parts: RuleParts = field(default_factory=RuleParts)
+    """What the rules of the page found."""
     digest: Annotated[int, Meta(ge=0, le=MAX_INTEGER)] = 0
     """A number for the text of the page and its fields, without those with a `value`; 0: unknown or not wanted."""
 

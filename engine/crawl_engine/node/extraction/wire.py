@@ -13,6 +13,7 @@ from crawl_engine.extract.documents.json_value import make_encodable
 from crawl_engine.extract.select.selection import SelectionResult
 from crawl_engine.model.record import Count
 from crawl_engine.node.extraction.result import MAX_INTEGER, PageResult, SitemapResult
+from crawl_engine.node.rules import decode_parts
 from crawl_engine.processes.frames import InvalidAnswer
 
 MAX_KNOWN_DEFS = 8
@@ -59,7 +60,7 @@ class RobotsAnswer(Struct, frozen=True, kw_only=True, tag="robots"):
 
 Result = PageResult | SitemapResult | RobotsAnswer | SelectionResult
 Answer = Result | Failure | NodeCallRequest
-_decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+_decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer, dec_hook=decode_parts)
 
 
 def encode(answer: Answer) -> bytes:

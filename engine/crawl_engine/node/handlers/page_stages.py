@@ -31,6 +31,7 @@ from crawl_engine.node.handlers.freshness import Revalidation
 from crawl_engine.node.handlers.render import renders_without
 from crawl_engine.node.handlers.visited_page import PageStage, VisitedPage
 from crawl_engine.node.outcomes import OutcomeBuilder
+from crawl_engine.node.rules import RulesOfPlans
 from crawl_engine.store.pages.body import Body
 from crawl_engine.store.pages.documents import NewDocument
 from crawl_engine.store.pages.page_store import StoredBody
@@ -115,10 +116,11 @@ class ReadBody(PageStage, frozen=True):
 
 
 class Extract(PageStage, frozen=True):
-    """Extracts rows and links; a login check and the canonical URL are read with them."""
+    """Extracts rows and links; the rules of the page judge it there."""
 
     page_extractor: PageExtractor
     outcomes: OutcomeBuilder
+    rules: RulesOfPlans
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         assert page.content is not None
@@ -129,6 +131,7 @@ class Extract(PageStage, frozen=True):
                 fetched_at=page.fetched_at, headers=page.content.headers, check=check,
                 renders_without=renders_without(job, page),
                 retry_without="" if page.response is None else job.plan.retry.missing or "",
+                rules=self.rules.prepare(job, page),
             )  # fmt: skip
         except UnsupportedContent as error:
             return page.complete(self.outcomes.unsupported(job, f"not a page: {error}", page.url, page.hops))
@@ -142,7 +145,7 @@ class Extract(PageStage, frozen=True):
 
 
 class CheckReplaced(PageStage, frozen=True):
-    """Ends jobs whose page another one replaces: its canonical URL, or the page before it in its series.
+    """Ends jobs whose page another one replaces: the page before it in its series.
 
     So does a page that only a script leaves. What anonymous visitors see instead of a page is not stored.
     """
@@ -158,7 +161,7 @@ class CheckReplaced(PageStage, frozen=True):
             return page.complete(self.outcomes.scripted(job, page.extraction, page.url, page.hops))
         if page.extraction.result.replaced_by == REPEATED:
             return page.complete(self.outcomes.repeated(job, page.url, page.hops))
-        return page.complete(self.outcomes.replaced(job, page.extraction, page.url, page.hops))
+        return page
 
 
 class HoldFiles(PageStage, frozen=True):

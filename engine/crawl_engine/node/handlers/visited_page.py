@@ -51,6 +51,10 @@ class VisitedPage(Struct, kw_only=True):
     effects: tuple[Effect, ...] = ()
     """What the stages change besides; the outcome of a page that is kept has them."""
 
+    @property
+    def is_fetched(self) -> bool:
+        return self.response is not None
+
     def use(self, stored: StoredPage) -> "VisitedPage":
         """It is a stored page, to which the redirects of its chain have led."""
         self.stored, self.url, self.fetched_at = stored, stored.url, stored.fetched_at

@@ -1,4 +1,4 @@
-"""The page that follows another: by values of the page, until it is empty, and the canonical URL of a page."""
+"""The page that follows another: by values of the page, until it is empty."""
 
 import json
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawl_engine.extract.page.canonical import find_canonical
 from crawl_engine.extract.page.page import PageKind
 from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.model.definition import DataDef, Field
@@ -319,56 +318,6 @@ def test_without_blocks_the_followed_links_tell_pages_apart() -> None:
     assert digest_of("<a href=/1>other text", None, links=links) == one
 
 
-def canonical_of(text: str, url: str = "https://shop.example/p?ref=1", **more: Any) -> str | None:
-    link = find_canonical(page(text, url=url), replace(CONTEXT, **more), None)
-    return None if link is None else link.url
-
-
-@pytest.mark.parametrize(
-    ("text", "url"),
-    [
-        ("<link rel=canonical href=/p>", "https://shop.example/p"),
-        ("<link rel='alternate CANONICAL' href=/p>", "https://shop.example/p"),
-        ("<base href=/b/><link rel=canonical href=p>", "https://shop.example/b/p"),
-        ("<link rel=canonical href='https://www.shop.example/p'>", "https://www.shop.example/p"),
-        ("<link rel=canonical href='http://shop.example/p'>", "http://shop.example/p"),
-        ("<link rel=canonical href='https://u:pw@shop.example/p'>", "https://shop.example/p"),
-        ("<link rel=canonical href='https://shop.example/p?ref=1'>", None),
-        ("<link rel=canonical href='HTTPS://SHOP.example:443/p?ref=1#x'>", None),
-        ("<link rel=canonical href='https://other.example/p'>", None),
-        ("<link rel=canonical href='https://shop.example.evil/p'>", None),
-        ("<link rel=canonical href=''>", None),
-        ("<link rel=canonical href='  '>", None),
-        ("<link rel=canonical>", None),
-        ("<link rel=canonical href='javascript:x'>", None),
-        (f"<link rel=canonical href='/{'x' * 20_000}'>", None),
-        ("<link rel=canonicals href=/p>", None),
-        ("<body><p><link rel=canonical href=/p>", None),
-        ("<link rel=canonical href=/1><link rel=canonical href=/2>", "https://shop.example/1"),
-        ("", None),
-    ],
-)
-def test_the_canonical_url_of_a_page(text: str, url: str | None) -> None:
-    assert canonical_of(text) == url
-
-
-def test_only_html_has_a_canonical_url() -> None:
-    assert find_canonical(page('{"a": 1}', kind="json"), CONTEXT, None) is None
-    assert find_canonical(page("<head><link rel='canonical' href='/p'/></head>", kind="xml"), CONTEXT, None) is None
-
-
-def test_a_page_is_skipped_for_its_canonical_url_with_what_was_carried_to_it() -> None:
-    text = "<link rel=canonical href=/p><a href=/x>"
-    extracted = apply(text, None, kind="html", links=(Link(selector="a"),), canonical=True, carried={"a": "b"})
-    (link,) = extracted.links
-    assert (extracted.rows, extracted.replaced_by, link.url) == ((), "https://shop.example/p", "https://shop.example/p")
-    assert link.details is not None
-    assert (link.group, link.key) == ("books", link_key("books", link.url))
-    assert link.details.request == LinkRequest(relation="canonical")
-    assert Carried.from_json(link.details.carried).values == {"a": "b"}
-    assert len(apply(text, None, kind="html", canonical=False).rows[0][1]) == 1
-
-
 BY_HEADER = NextPage(request=RequestTemplate(), variables=(), header="next")
 
 
@@ -400,15 +349,3 @@ def test_a_page_without_a_record_ends_a_chain_by_header_with_until() -> None:
     by_header = replace(BY_HEADER, until_empty=True)
     assert linked("<?page=2>; rel=next", by_header) == f"{API}?page=2"
     assert linked("<?page=2>; rel=next", by_header, text="[]") is None
-
-
-@pytest.mark.parametrize(
-    ("text", "canonical"),
-    [("<p>x", "https://shop.example/tea"), ("<head><link rel=canonical href=/own></head>", "https://shop.example/own")],
-)
-def test_the_canonical_url_stands_in_the_header_link_unless_the_page_has_one(text: str, canonical: str) -> None:
-    one = page(text, url="https://shop.example/p?x=1")
-    one.headers = (("link", '<https://shop.example/tea>; rel="canonical"'),)
-    link = find_canonical(one, CONTEXT, None)
-    assert link is not None
-    assert link.url == canonical

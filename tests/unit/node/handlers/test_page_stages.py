@@ -27,6 +27,8 @@ from crawl_engine.node.handlers.page_stages import (
 from crawl_engine.node.handlers.visited_page import VisitedPage
 from crawl_engine.node.outcomes import OutcomeBuilder
 from crawl_engine.node.requests.request_sender import Attempt
+from crawl_engine.node.rules import RulesOfPlans
+from crawl_engine.settings import Settings
 from crawl_engine.store.pages.body import Body
 from crawl_engine.store.pages.documents import CheckedDocument, NewDocument
 from crawl_engine.store.pages.page_store import StoredBody
@@ -39,6 +41,7 @@ from tests.unit.node.leased_jobs import change, leased, visited
 
 pytestmark = pytest.mark.asyncio
 OUTCOMES = OutcomeBuilder(source="n1", max_attempts=3)
+RULES = RulesOfPlans(Settings())
 JOB = leased(1)
 EXTRACT = change(JOB, kind=JobKind.EXTRACT, page_job=42)
 STORED = StoredPage(page=7, url="http://a/1", status=200, content_type="text/html", size=4, fetched_at=1.0)
@@ -220,7 +223,7 @@ async def test_a_stored_body_is_read_within_the_budget(job: LeasedJob) -> None:
 )
 async def test_a_page_that_cannot_be_extracted(job: LeasedJob, error: Exception, state: JobState, keeps: bool) -> None:
     extractor = Mock(extract=AsyncMock(side_effect=error))
-    outcome = await run(Extract(extractor, OUTCOMES), visited(url="http://a/1", content=CONTENT), job)
+    outcome = await run(Extract(extractor, OUTCOMES, RULES), visited(url="http://a/1", content=CONTENT), job)
     assert outcome.state is state
     assert ("it keeps its old rows" in outcome.effects[0].text) is keeps
     assert not outcome.find(OldRows)
@@ -228,9 +231,9 @@ async def test_a_page_that_cannot_be_extracted(job: LeasedJob, error: Exception,
 
 async def test_an_extraction_goes_on_and_a_re_extraction_replaces_rows() -> None:
     extractor = Mock(extract=AsyncMock(return_value=extraction()), **{"unchanged_data_defs.return_value": (9,)})
-    page = await run(Extract(extractor, OUTCOMES), visited(content=CONTENT))
+    page = await run(Extract(extractor, OUTCOMES, RULES), visited(content=CONTENT))
     assert (len(page.extraction.result.rows), page.effects) == (1, ())
-    again = await run(Extract(extractor, OUTCOMES), visited(content=CONTENT), EXTRACT)
+    again = await run(Extract(extractor, OUTCOMES, RULES), visited(content=CONTENT), EXTRACT)
     assert again.effects == (OldRows((9,)),)
 
 
@@ -245,10 +248,7 @@ async def test_a_page_for_visitors_is_not_stored() -> None:
 
 
 async def test_a_page_that_another_replaces_gives_no_rows() -> None:
-    page = visited(content=CONTENT, stored=STORED, extraction=extraction("http://a/c"))
-    skipped = await run(CheckReplaced(OUTCOMES), page)
-    assert (skipped.state, skipped.page, skipped.find(NewRows)) == (JobState.SKIPPED, 7, None)
-    page.extraction = extraction(REPEATED)
+    page = visited(content=CONTENT, stored=STORED, extraction=extraction(REPEATED))
     assert (await run(CheckReplaced(OUTCOMES), page)).state is JobState.DONE
     page.extraction = extraction()
     assert await run(CheckReplaced(OUTCOMES), page) is page
