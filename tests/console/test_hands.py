@@ -165,8 +165,12 @@ async def test_a_click_on_a_heading_sorts_by_it(tmp_path):
         await console.until(lambda: "BLOCKE↑" in console.text()[4] and " 31 " in console.text()[7])
 
 
+def shown_column(title, width, **more):
+    return Column(title, width, lambda item: (item[title], "text"), lambda item: item[title], "a test", **more)
+
+
 def test_one_column_always_stays():
-    columns = (Column("A", 4), Column("B", 0))
+    columns = (shown_column("A", 4), shown_column("B", 0))
     assert [placed.column.title for placed in place_columns(columns, 40, {"A", "B"})] == ["A"]
     assert [(placed.start, placed.width) for placed in place_columns(columns, 40)] == [(3, 4), (8, 32)]
 

@@ -1,13 +1,28 @@
 """The table of failures: a row for each reason and host."""
 
+from collections.abc import Sequence
+
 from crawl_console.format import format_count, plural
-from crawl_console.words.table import Column, Row, RowKey
+from crawl_console.words.table import Column, Row, RowKey, item_row
 from crawl_engine.store.read.failures import FailureGroup
 from crawl_engine.store.read.snapshot import Snapshot
 
-FAILURE_COLUMNS = (
-    Column("PAGES", 7, right=True), Column("REASON", 0), Column("HOST", 26, wide_width=40, keeps_end=True),
-    Column("GROUPS", 24, min_pane_width=110),
+FAILURE_COLUMNS: Sequence[Column[FailureGroup]] = (
+    Column(
+        "PAGES", 7, lambda group: (format_count(group.jobs), "strong"), lambda group: group.jobs, "that failed",
+        right=True,
+    ),
+    Column(
+        "REASON", 0, lambda group: (group.reason or "no reason", "bad"), lambda group: group.reason, "why they failed"
+    ),
+    Column(
+        "HOST", 26, lambda group: (group.host, "text"), lambda group: group.host, "of these pages", wide_width=40,
+        keeps_end=True,
+    ),
+    Column(
+        "GROUPS", 24, lambda group: (", ".join(group.groups), "dim"), lambda group: ", ".join(group.groups),
+        "of these pages", min_pane_width=110,
+    ),
 )  # fmt: skip
 
 
@@ -24,12 +39,4 @@ def failure_key(group: FailureGroup) -> RowKey:
 
 
 def failure_row(group: FailureGroup) -> Row:
-    return Row(
-        failure_key(group),
-        (
-            (format_count(group.jobs), "strong"), (group.reason or "no reason", "bad"), (group.host, "text"),
-            (", ".join(group.groups), "dim"),
-        ),
-        (group.jobs, group.reason, group.host, ", ".join(group.groups)),
-        group,
-    )  # fmt: skip
+    return item_row(FAILURE_COLUMNS, failure_key(group), group, group)

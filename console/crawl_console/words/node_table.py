@@ -1,7 +1,7 @@
 """The table of a run's processes: nodes, appender, supervisor or machines; what each does."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from crawl_console.format import (
     short_url,
 )
 from crawl_console.words.run_line import backlog_span
-from crawl_console.words.table import Column, Row
+from crawl_console.words.table import Column, Row, item_row, named_row
 from crawl_engine.model.run import Stage
 from crawl_engine.store.read.snapshot import NodeRow
 from crawl_engine.store.tables.run.machines import MachineRow
@@ -39,13 +39,14 @@ _SHOWN_AGE_SECONDS = 2.0
 """From here on the age of a request is shown."""
 ENDED_STATES = ("TERMINATED", "DEAD", "FAILED")
 _MAX_ENDED_SHOWN = 4
-NODE_COLUMNS = (
-    Column("NODE", 10), Column("STATE", 10), Column("BEAT", 5, right=True), Column("JOB/S", 6, right=True),
-    Column("DONE", 6, right=True), Column("FAILED", 6, right=True),
-    Column("HELD", 4, right=True, min_pane_width=90), Column("RSS", 6, right=True, min_pane_width=84),
-    Column("NOW", 0, keeps_end=True),
-)  # fmt: skip
-"""The nodes, then the appender and the supervisor, or the machines that share the database."""
+_NAME_WIDTH = 10
+
+
+class ShownNode(NamedTuple):
+    node: NodeRow
+    replaced_by: str | None
+    waits: str
+    """Why it has nothing to send."""
 
 
 def count_runners(nodes: Sequence[NodeRow]) -> int:
@@ -75,34 +76,21 @@ def node_rows(poll: PollResult) -> list[Row]:
 
 def _dead_row(dead: Sequence[NodeRow], replaced: Mapping[str, str]) -> Row:
     """The dead nodes in one line; it stands for the last of them."""
-    row = _node_row(dead[-1], replaced.get(dead[-1].id))
+    last = dead[-1]
     if len(dead) == 1:
-        return row
+        return _node_row(last, replaced.get(last.id))
     reasons = ", ".join(f"{node.id} {node.reason or 'unknown reason'}" for node in reversed(dead))
-    cells = list(row.cells)
-    cells[0], cells[1], cells[-1] = (f"{len(dead)} nodes", "dim"), ("✗ dead", "dim"), (reasons, "dim")
-    cells[4] = (format_count(sum(node.done for node in dead)), "dim")
-    cells[5] = (format_count(sum(node.failed for node in dead)), "dim")
-    return replace(row, cells=tuple(cells))
+    return _node_row(last, replaced.get(last.id), instead={
+        "NODE": (f"{len(dead)} nodes", "dim"), "STATE": ("✗ dead", "dim"), "NOW": (reasons, "dim"),
+        "DONE": (format_count(sum(node.done for node in dead)), "dim"),
+        "FAILED": (format_count(sum(node.failed for node in dead)), "dim"),
+    })  # fmt: skip
 
 
-def _node_row(node: NodeRow, replaced_by: str | None, waits: str = "") -> Row:
-    return Row(
-        node.id,
-        (
-            (node.id, "strong"),
-            _state_span(node.word),
-            (format_age(node.beat_age), "warn" if (node.beat_age or 0) >= _LATE_BEAT_SECONDS else "dim"),
-            ("ended", "dim") if node.state in ENDED_STATES else (format_rate(node.jobs_per_s), "text"),
-            (format_count(node.done), "text"),
-            (format_count(node.failed), "bad" if node.failed else "dim"),
-            (format_count(node.in_flight), "text" if node.in_flight else "dim"),
-            (format_size(node.rss) if node.rss else "-", "dim"),
-            _activity(node, replaced_by, waits),
-        ),
-        _sort_values(node),
-        node,
-    )  # fmt: skip
+def _node_row(
+    node: NodeRow, replaced_by: str | None, waits: str = "", instead: Mapping[str, Span] | None = None
+) -> Row:
+    return item_row(NODE_COLUMNS, node.id, ShownNode(node, replaced_by, waits), node, instead)
 
 
 def _appender_rows(poll: PollResult) -> list[Row]:
@@ -132,7 +120,11 @@ def _appender_rows(poll: PollResult) -> list[Row]:
         f"{', '.join(files)}"
     )
     beat = (format_age(process.beat_age), "warn" if late else "dim")
-    return [Row("appender", (("appender", "strong"), state, beat, (text, "bad" if errors else "text")))]
+    return [_process_row("appender", "appender", state, beat, (text, "bad" if errors else "text"))]
+
+
+def _process_row(key: str, name: str, state: Span, beat: Span, rest: Span) -> Row:
+    return named_row(NODE_COLUMNS, key, {"NODE": (name, "strong"), "STATE": state, "BEAT": beat}, rest)
 
 
 def _browser_rows(node: NodeRow) -> list[Row]:
@@ -146,23 +138,17 @@ def _browser_rows(node: NodeRow) -> list[Row]:
         state: Span = (
             ("▶ loads", "good") if one.loading else ("● idle", "dim") if one.pages else _state_span("starting")
         )
-        cells: tuple[Span, ...] = (
-            ("└ browser", "dim"), state, ("", "dim"), ("", "dim"), (format_count(one.pages), "text"), ("", "dim"),
-            (str(one.loading), "text" if one.loading else "dim"), (format_size(one.rss) if one.rss else "-", "dim"),
-            (now, "text"),
-        )  # fmt: skip
-        rows.append(Row(f"{node.id} browser {one.pid}", cells, _sort_values(node)))
+        cells: dict[str, Span] = {
+            "NODE": ("└ browser", "dim"), "STATE": state, "DONE": (format_count(one.pages), "text"),
+            "HELD": (str(one.loading), "text" if one.loading else "dim"),
+            "RSS": (format_size(one.rss) if one.rss else "-", "dim"), "NOW": (now, "text"),
+        }  # fmt: skip
+        rows.append(named_row(NODE_COLUMNS, f"{node.id} browser {one.pid}", cells))
     if node.browsers.replaced:
         text = describe_replaced(node.browsers), "warn" if node.browsers.is_fault else "dim"
-        rows.append(Row(f"{node.id} browsers", (("", "dim"), text), _sort_values(node)))
-    return rows
-
-
-def _sort_values(node: NodeRow) -> tuple[Any, ...]:
-    return (
-        int(node.id[1:]), node.state, node.beat_age, node.jobs_per_s, node.done, node.failed, node.in_flight,
-        node.rss, node.now,
-    )  # fmt: skip
+        rows.append(named_row(NODE_COLUMNS, f"{node.id} browsers", {"NODE": ("", "dim")}, text))
+    sort_values = _node_row(node, None).sort_values
+    return [replace(row, sort_values=sort_values) for row in rows]
 
 
 def _state_span(word: str) -> Span:
@@ -175,9 +161,10 @@ def _supervisor_rows(poll: PollResult, run: Run) -> Sequence[Row]:
     if not machines:
         return [_supervisor_row(poll, run)]
     database = f"answers in {poll.snapshot.lag * 1000:.0f} ms  takeovers {run.takeovers or 0}"
+    ready = _state_span("ready")
     return [
         *map(_machine_row, machines),
-        Row("supervisor database", (("database", "strong"), _state_span("ready"), ("", "dim"), (database, "text"))),
+        _process_row("supervisor database", "database", ready, ("", "dim"), (database, "text")),
     ]
 
 
@@ -185,10 +172,10 @@ def _machine_row(machine: MachineRow) -> Row:
     late = machine.heart >= _LATE_SUPERVISOR_SECONDS
     state = _state_span("stale") if late else _ROLE_MARKS[machine.role]
     text = f"{plural(machine.nodes, 'node')}  {format_count(machine.done)} done"
-    if len(machine.name) > NODE_COLUMNS[0].width:
+    if len(machine.name) > _NAME_WIDTH:
         text += f"  {machine.name}"
     beat = (format_age(machine.heart), "warn" if late else "dim")
-    return Row(f"supervisor {machine.name}", ((machine.name, "strong"), state, beat, (text, "text")))
+    return _process_row(f"supervisor {machine.name}", machine.name, state, beat, (text, "text"))
 
 
 def _supervisor_row(poll: PollResult, run: Run) -> Row:
@@ -203,7 +190,7 @@ def _supervisor_row(poll: PollResult, run: Run) -> Row:
         state = _state_span("stopped") if ended else ("✗ lost", "bad")
         text = "its jobs wait for the next one"
     age = (format_age(beat.age if beat is not None else None), "warn" if late else "dim")
-    return Row("supervisor", (("supervisor", "strong"), state, age, (text, "text")))
+    return _process_row("supervisor", "supervisor", state, age, (text, "text"))
 
 
 def _describe_waits(poll: PollResult) -> str:
@@ -229,7 +216,8 @@ def _describe_waits(poll: PollResult) -> str:
     return "takes the next job"
 
 
-def _activity(node: NodeRow, replaced_by: str | None, waits: str) -> Span:
+def _activity(shown: ShownNode) -> Span:
+    node, replaced_by, waits = shown
     state = node.state
     if state in ("DEAD", "FAILED"):
         return (node.reason or "unknown reason") + (f" · replaced by {replaced_by}" if replaced_by else ""), "dim"
@@ -255,3 +243,48 @@ def _request_span(node: NodeRow) -> Span:
     limit = f" of {node.now_limit:.0f} s" if node.now_limit else ""
     late = bool(node.now_limit) and node.now_age >= node.now_limit / 2
     return f"{short_url(node.now)} · {node.now_age:.0f} s{limit}", "warn" if late else "text"
+
+
+def _beat_span(shown: ShownNode) -> Span:
+    age = shown.node.beat_age
+    return format_age(age), "warn" if (age or 0) >= _LATE_BEAT_SECONDS else "dim"
+
+
+def _rate_span(shown: ShownNode) -> Span:
+    node = shown.node
+    return ("ended", "dim") if node.state in ENDED_STATES else (format_rate(node.jobs_per_s), "text")
+
+
+def _count_span(count: int, role: str) -> Span:
+    return format_count(count), role if count else "dim"
+
+
+NODE_COLUMNS: Sequence[Column[ShownNode]] = (
+    Column(
+        "NODE", _NAME_WIDTH, lambda shown: (shown.node.id, "strong"), lambda shown: int(shown.node.id[1:]), "its name"
+    ),
+    Column("STATE", 10, lambda shown: _state_span(shown.node.word), lambda shown: shown.node.state, "how it is"),
+    Column("BEAT", 5, _beat_span, lambda shown: shown.node.beat_age, "the age of its last heartbeat", right=True),
+    Column("JOB/S", 6, _rate_span, lambda shown: shown.node.jobs_per_s, "in the last ten seconds", right=True),
+    Column(
+        "DONE", 6, lambda shown: (format_count(shown.node.done), "text"), lambda shown: shown.node.done, "jobs",
+        right=True,
+    ),
+    Column(
+        "FAILED", 6, lambda shown: _count_span(shown.node.failed, "bad"), lambda shown: shown.node.failed, "jobs",
+        right=True,
+    ),
+    Column(
+        "HELD", 4, lambda shown: _count_span(shown.node.in_flight, "text"), lambda shown: shown.node.in_flight,
+        "jobs that it has", right=True, min_pane_width=90,
+    ),
+    Column(
+        "RSS", 6, lambda shown: (format_size(shown.node.rss) if shown.node.rss else "-", "dim"),
+        lambda shown: shown.node.rss, "its memory", right=True, min_pane_width=84,
+    ),
+    Column(
+        "NOW", 0, _activity, lambda shown: shown.node.now, "its oldest request, or why it sends none",
+        keeps_end=True,
+    ),
+)  # fmt: skip
+"""The nodes, then the appender and the supervisor, or the machines that share the database."""

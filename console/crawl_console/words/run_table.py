@@ -1,21 +1,89 @@
 """The table of runs, and what one gave compared with another."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from crawl_console.format import Span, format_clock, format_count, format_latency
-from crawl_console.words.table import Column, Row
-from crawl_engine.judge.run_verdict import judge_run
+from crawl_console.words.table import Column, Row, item_row
+from crawl_engine.judge.run_verdict import RunVerdict, judge_run
 from crawl_engine.model.run import RunState
-from crawl_engine.store.read.history import RunReport
+from crawl_engine.store.read.history import PastRun, RunReport
 
 _FALLEN_SHARE = 0.9
 """A number is marked if it falls below this share of the other run's."""
-RUN_COLUMNS = (
-    Column("RUN", 6), Column("STARTED", 11), Column("STATE", 15), Column("TIME", 8, right=True),
-    Column("DONE", 6, right=True), Column("FAILED", 6, right=True), Column("ROWS", 6, right=True),
-    Column("WARN", 4, right=True), Column("EMPTIED", 7, right=True), Column("FIELDS", 0, min_pane_width=100),
-    Column("DEFS", 5, right=True, min_pane_width=100),
+
+
+class ShownRun(NamedTuple):
+    """A run, and whether a supervisor works on it."""
+
+    report: RunReport
+    is_live: bool
+
+    @property
+    def past(self) -> PastRun:
+        return self.report.past
+
+    @property
+    def verdict(self) -> RunVerdict:
+        return judge_run(self.past, self.report.shortfall, is_live=self.is_live)
+
+    @property
+    def emptied(self) -> str:
+        return ", ".join(self.report.emptied_fields)
+
+    @property
+    def emptied_role(self) -> str:
+        return "warn" if self.report.emptied_fields else "dim"
+
+
+def _started_span(shown: ShownRun) -> Span:
+    return time.strftime("%m-%d %H:%M", time.localtime(shown.past.created_at)), "dim"
+
+
+def _state_span(shown: ShownRun) -> Span:
+    verdict = shown.verdict
+    return verdict.word, verdict.level
+
+
+def _warnings_span(shown: ShownRun) -> Span:
+    count = len(shown.report.warnings)
+    return str(count), "warn" if count else "dim"
+
+
+RUN_COLUMNS: Sequence[Column[ShownRun]] = (
+    Column("RUN", 6, lambda shown: (shown.past.id, "strong"), lambda shown: shown.past.id, "its id"),
+    Column("STARTED", 11, _started_span, lambda shown: shown.past.created_at, "when it began"),
+    Column("STATE", 15, _state_span, lambda shown: shown.verdict.word, "how it ended"),
+    Column(
+        "TIME", 8, lambda shown: (format_clock(shown.past.seconds), "text"), lambda shown: shown.past.seconds,
+        "how long it took", right=True,
+    ),
+    Column(
+        "DONE", 6, lambda shown: (format_count(shown.past.done), "text"), lambda shown: shown.past.done, "pages",
+        right=True,
+    ),
+    Column(
+        "FAILED", 6, lambda shown: (format_count(shown.past.failed), "bad" if shown.past.failed else "dim"),
+        lambda shown: shown.past.failed, "pages", right=True,
+    ),
+    Column(
+        "ROWS", 6, lambda shown: (format_count(shown.past.rows), "strong"), lambda shown: shown.past.rows,
+        "that it extracted", right=True,
+    ),
+    Column("WARN", 4, _warnings_span, lambda shown: len(shown.report.warnings), "its warnings", right=True),
+    Column(
+        "EMPTIED", 7, lambda shown: (str(len(shown.report.emptied_fields)), shown.emptied_role),
+        lambda shown: len(shown.report.emptied_fields), "fields that were filled in the run before", right=True,
+    ),
+    Column(
+        "FIELDS", 0, lambda shown: (shown.emptied or "-", shown.emptied_role), lambda shown: shown.emptied,
+        "the names of these fields", min_pane_width=100,
+    ),
+    Column(
+        "DEFS", 5, lambda shown: (f"v{shown.past.defs_version or '-'}", "dim"),
+        lambda shown: shown.past.defs_version, "their version", right=True, min_pane_width=100,
+    ),
 )  # fmt: skip
 
 
@@ -73,23 +141,4 @@ def _format(value: float | None, *, as_share: bool) -> str:
 
 
 def run_row(report: RunReport, *, is_live: bool) -> Row:
-    past, warnings = report.past, len(report.warnings)
-    verdict = judge_run(past, report.shortfall, is_live=is_live)
-    emptied = ", ".join(report.emptied_fields)
-    emptied_role = "warn" if emptied else "dim"
-    return Row(
-        past.id,
-        (
-            (past.id, "strong"), (time.strftime("%m-%d %H:%M", time.localtime(past.created_at)), "dim"),
-            (verdict.word, verdict.level), (format_clock(past.seconds), "text"),
-            (format_count(past.done), "text"), (format_count(past.failed), "bad" if past.failed else "dim"),
-            (format_count(past.rows), "strong"), (str(warnings), "warn" if warnings else "dim"),
-            (str(len(report.emptied_fields)), emptied_role), (emptied or "-", emptied_role),
-            (f"v{past.defs_version or '-'}", "dim"),
-        ),
-        (
-            past.id, past.created_at, verdict.word, past.seconds, past.done, past.failed, past.rows, warnings,
-            len(report.emptied_fields), emptied, past.defs_version,
-        ),
-        report,
-    )  # fmt: skip
+    return item_row(RUN_COLUMNS, report.past.id, ShownRun(report, is_live), report)

@@ -60,7 +60,7 @@ class AlarmsView(View):
     def show(self, poll: PollResult) -> None:
         self._history = self.take_data(poll) or self._history
         book, now = self.console_app.alarm_book, time.time()
-        current = [alarm_row(alarm, now - alarm.since) for alarm in book.alarms]
+        current = [alarm_row(alarm, now) for alarm in book.alarms]
         history = without_current(self._history, book.alarms)
         self.table.show_filtered([*current, *(event_row(id_, event, now) for id_, event in reversed(history))])
         self.console_app.navigation.refresh_breadcrumbs()

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from textual.actions import SkipAction
@@ -23,12 +23,12 @@ from crawl_console.tui.widgets.line_table import LineTable
 from crawl_console.tui.widgets.text_view import TextView
 from crawl_console.words.filters import outcome_filter
 from crawl_console.words.job_lines import OUTCOME_ROLES
-from crawl_console.words.table import Column, Row
+from crawl_console.words.table import Column, Row, item_row
 from crawl_engine.defs.shown_text import shown_lines
-from crawl_engine.model.step import OUTCOMES
 
 _MAX_LINES = 2_000
 _COMPARING: Span = ("comparing stored pages…", "accent")
+_DAY = 86_400
 _CHECK_INTERVAL = 0.1
 """Seconds between two checks of the files while a preview is open."""
 
@@ -39,14 +39,54 @@ class DefFiles(Struct, frozen=True):
     files: tuple[tuple[str, Path, int, float], ...]
 
 
+class _ShownFile(NamedTuple):
+    name: str
+    size: int
+    changed: float
+    problems: int
+
+
+def _changed_span(file: _ShownFile) -> Span:
+    today = time.time() - file.changed < _DAY
+    return format_time(file.changed) if today else time.strftime("%d %b %y", time.localtime(file.changed))[:8], "dim"
+
+
 class DefFilesTable(LineTable):
-    COLUMNS = (Column("FILE", 0), Column("BYTES", 7, right=True), Column("CHANGED", 8), Column("PROBLEMS", 10))
+    COLUMNS: Sequence[Column[_ShownFile]] = (
+        Column("FILE", 0, lambda file: (file.name, "text"), lambda file: file.name, "its name"),
+        Column(
+            "BYTES", 7, lambda file: (format_size(file.size), "dim"), lambda file: file.size, "its size", right=True
+        ),
+        Column("CHANGED", 8, _changed_span, lambda file: file.changed, "when it was saved last"),
+        Column(
+            "PROBLEMS", 10, lambda file: (f"✗ {file.problems}", "bad") if file.problems else ("✓ none", "good"),
+            lambda file: file.problems, "that the check found",
+        ),
+    )  # fmt: skip
     EMPTY = "no files: --defs sets their directory"
 
 
+class _ShownDataDef(NamedTuple):
+    name: str
+    groups: str
+    rows: int
+    rejected: int
+
+
 class DataDefsTable(LineTable):
-    COLUMNS = (
-        Column("DATADEF", 0), Column("GROUPS", 24), Column("ROWS", 7, right=True), Column("REJECTED", 8, right=True)
+    COLUMNS: Sequence[Column[_ShownDataDef]] = (
+        Column("DATADEF", 0, lambda shown: (shown.name, "strong"), lambda shown: shown.name, "its name"),
+        Column(
+            "GROUPS", 24, lambda shown: (shown.groups or "no group", "text"), lambda shown: shown.groups, "that use it"
+        ),
+        Column(
+            "ROWS", 7, lambda shown: (format_count(shown.rows), "text"), lambda shown: shown.rows,
+            "that it gave in this run", right=True,
+        ),
+        Column(
+            "REJECTED", 8, lambda shown: (format_count(shown.rejected), "warn" if shown.rejected else "dim"),
+            lambda shown: shown.rejected, "records that a rule of the defs rejected", right=True,
+        ),
     )  # fmt: skip
     EMPTY = "no dataDefs yet"
 
@@ -290,25 +330,17 @@ def _def_file_infos(defs: Path) -> list[tuple[str, Path, int, float]]:
 def _file_row(file: tuple[str, Path, int, float], problems: list[dict[str, Any]]) -> Row:
     name, path, size, changed = file
     count = sum(Path(p["file"]).name == path.name for p in problems)
-    today = time.time() - changed < 86_400
-    when = format_time(changed) if today else time.strftime("%d %b %y", time.localtime(changed))[:8]
-    problems_span: Span = (f"✗ {count}", "bad") if count else ("✓ none", "good")
-    return Row(name, ((name, "text"), (format_size(size), "dim"), (when, "dim"), problems_span),
-               (name, size, changed, count), (name, path))  # fmt: skip
+    return item_row(DefFilesTable.COLUMNS, name, _ShownFile(name, size, changed, count), (name, path))
 
 
 def _data_def_rows(accepted: AcceptedDefs, poll: PollResult) -> list[Row]:
-    defs = accepted.definitions
-    rows = []
+    defs, rows = accepted.definitions, []
     for data_def in defs.data_defs:
         groups = [g.name for g in defs.task_groups if any(t.data_def == data_def.name for t in g.tasks)]
         extracted = poll.snapshot.rows.get(data_def.name, 0)
         rejected = poll.snapshot.rejected.get(data_def.name, 0)
-        cells: tuple[Span, ...] = (
-            (data_def.name, "strong"), (", ".join(groups) or "no group", "text"), (format_count(extracted), "text"),
-            (format_count(rejected), "warn" if rejected else "dim"),
-        )  # fmt: skip
-        rows.append(Row(data_def.name, cells, (data_def.name, ", ".join(groups), extracted, rejected), groups))
+        shown = _ShownDataDef(data_def.name, ", ".join(groups), extracted, rejected)
+        rows.append(item_row(DataDefsTable.COLUMNS, data_def.name, shown, groups))
     return rows
 
 
@@ -322,12 +354,29 @@ def _no_problems_span(accepted: AcceptedDefs | None) -> Span:
     return (f"✓ none: v{accepted.version} is in use since {format_time(accepted.at)}", "good")
 
 
+class _ShownResult(NamedTuple):
+    task: str
+    step: str
+    counts: Mapping[str, int]
+    """By outcome."""
+
+
+def _outcome_column(title: str, width: int, outcome: str) -> Column[_ShownResult]:
+    def cell(shown: _ShownResult) -> Span:
+        count = shown.counts[outcome]
+        return format_count(count), OUTCOME_ROLES[outcome] if count else "dim"
+
+    return Column(title, width, cell, lambda shown: shown.counts[outcome], f"results: {outcome}", right=True)
+
+
 class ResultTable(LineTable):
     """The counts of a run by task, step and outcome. The subject of a row: its group, and its worst outcome."""
 
-    COLUMNS = (
-        Column("TASK", 0), Column("STEP", 16), Column("OK", 7, right=True), Column("WARNINGS", 8, right=True),
-        Column("ERRORS", 7, right=True), Column("NOT APPL.", 9, right=True),
+    COLUMNS: Sequence[Column[_ShownResult]] = (
+        Column("TASK", 0, lambda shown: (shown.task, "text"), lambda shown: shown.task, "its name"),
+        Column("STEP", 16, lambda shown: (shown.step, "strong"), lambda shown: shown.step, "its name"),
+        _outcome_column("OK", 7, "ok"), _outcome_column("WARNINGS", 8, "warning"),
+        _outcome_column("ERRORS", 7, "error"), _outcome_column("NOT APPL.", 9, "not_applicable"),
     )  # fmt: skip
     EMPTY = "no results"
 
@@ -337,13 +386,10 @@ def result_rows(results: Mapping[str, Mapping[str, Mapping[str, int]]], groups: 
     rows = []
     for task, steps in results.items():
         group = next((group for group in groups if task.startswith(f"{group}/")), task.partition("/")[0])
-        rows += [_result_row(group, task, step, counts) for step, counts in steps.items()]
+        rows += [_result_row(group, _ShownResult(task, step, counts)) for step, counts in steps.items()]
     return rows
 
 
-def _result_row(group: str, task: str, step: str, counts: Mapping[str, int]) -> Row:
-    cells: list[Span] = [(task, "text"), (step, "strong")]
-    cells += [(format_count(counts[name]), OUTCOME_ROLES[name] if counts[name] else "dim") for name in OUTCOMES]
-    worst = next((name for name in ("error", "warning", "ok", "not_applicable") if counts[name]), "ok")
-    return Row(f"{task} {step}", tuple(cells), (task, step, *(counts[name] for name in OUTCOMES)),
-               (group, worst))  # fmt: skip
+def _result_row(group: str, shown: _ShownResult) -> Row:
+    worst = next((name for name in ("error", "warning", "ok", "not_applicable") if shown.counts[name]), "ok")
+    return item_row(ResultTable.COLUMNS, f"{shown.task} {shown.step}", shown, (group, worst))

@@ -1,6 +1,7 @@
 """Dialogs: confirm, quit, and the choice of columns. The harmless button has the focus."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -8,9 +9,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from crawl_console.format import Span
 from crawl_console.sanitize import clean
 from crawl_console.tui.widgets.line_table import LineTable
-from crawl_console.words.table import Column, Row
+from crawl_console.words.table import AnyColumn, Column, item_row
 
 
 class Dialog(ModalScreen[str]):
@@ -85,8 +87,24 @@ def quit_dialog(lines: Sequence[str]) -> Dialog:
     )
 
 
+class _Choice(NamedTuple):
+    column: AnyColumn
+    is_shown: bool
+    is_too_wide: bool
+    """Whether the pane is too narrow for the column."""
+
+
+def _describe_column(choice: _Choice) -> Span:
+    note = f" (from {choice.column.min_pane_width} cells on)" if choice.is_too_wide else ""
+    return choice.column.help + note, "dim"
+
+
 class ColumnChoices(LineTable):
-    COLUMNS = (Column("SHOWN", 5), Column("COLUMN", 20), Column("", 0))
+    COLUMNS: Sequence[Column[_Choice]] = (
+        Column("SHOWN", 5, lambda choice: ("[x]", "good") if choice.is_shown else ("[ ]", "dim"), None, "or hidden"),
+        Column("COLUMN", 12, lambda choice: (choice.column.title, "text"), None, "its heading"),
+        Column("", 0, _describe_column, None, "what it says"),
+    )
     always_show_cursor = True
 
     def action_mark(self) -> None:
@@ -100,7 +118,7 @@ class ColumnsPanel(ModalScreen[None]):
     DEFAULT_CSS = """
     ColumnsPanel { align: center middle; }
     ColumnsPanel > Vertical {
-        width: 50; max-width: 96%; height: auto; max-height: 90%; border: round $primary; background: $panel;
+        width: 76; max-width: 96%; height: auto; max-height: 90%; border: round $primary; background: $panel;
     }
     """
     BINDINGS = [("escape,q,vertical_line,ctrl+c", "dismiss", "")]  # noqa: RUF012
@@ -125,10 +143,9 @@ class ColumnsPanel(ModalScreen[None]):
         width = self._table.size.width
         rows = []
         for column in self._table.COLUMNS:
-            shown = column.title not in self._table.hidden_columns
-            note = f"from {column.min_pane_width} cells on" if column.min_pane_width > width else ""
-            mark = ("[x]", "good") if shown else ("[ ]", "dim")
-            rows.append(Row(column.title, (mark, (column.title, "text"), (note, "dim"))))
+            is_shown = column.title not in self._table.hidden_columns
+            choice = _Choice(column, is_shown, column.min_pane_width > width)
+            rows.append(item_row(self.choices.COLUMNS, column.title, choice))
         self.choices.show(rows)
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:

@@ -18,7 +18,7 @@ from crawl_console.words.failure_table import FAILURE_COLUMNS, describe_no_failu
 from crawl_console.words.filters import failure_filter
 from crawl_console.words.job_lines import page_lines
 from crawl_console.words.job_table import redacted_url
-from crawl_console.words.table import Column, RowKey
+from crawl_console.words.table import RowKey
 from crawl_engine.store.db.filter import JobFilter
 from crawl_engine.store.read.failures import FailureGroup
 
@@ -50,7 +50,7 @@ class FailedData(NamedTuple):
 class FailureTable(LineTable):
     """One row a reason and host."""
 
-    COLUMNS: Sequence[Column] = FAILURE_COLUMNS
+    COLUMNS = FAILURE_COLUMNS
     EMPTY = "✓ nothing failed"
 
     def action_filter(self) -> None:

@@ -1,26 +1,55 @@
 """The last errors of one host: why its pages failed, and its last warnings and errors."""
 
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 
 from crawl_console.crawl.source import DataSource, PollResult
-from crawl_console.format import format_count, format_elapsed, plural, shorten_line
+from crawl_console.format import Span, format_count, format_elapsed, plural, shorten_line
 from crawl_console.tui.screens.base import View
 from crawl_console.tui.widgets.line_canvas import Canvas, Line
 from crawl_console.tui.widgets.line_table import LineTable
 from crawl_console.words.job_lines import LEVEL_ROLES
 from crawl_console.words.log_folding import FoldedLine, FoldedLines
-from crawl_console.words.table import Column, Row
+from crawl_console.words.table import Column, item_row
 from crawl_engine.store.read.failures import HostErrors
 
 _MAX_REASONS = 5
 
 
+class _ShownLine(NamedTuple):
+    """An event, which stands for all that say the same; `width`: of the pane's last column."""
+
+    line: FoldedLine
+    now: float
+    width: int
+
+
+def _text_span(shown: _ShownLine) -> Span:
+    line, event = shown.line, shown.line.event
+    repeats = f"  ×{line.count:,}" if line.count > 1 else ""
+    return shorten_line(event.text, shown.width - len(repeats)) + repeats, LEVEL_ROLES[event.level]
+
+
+_ERROR_COLUMNS: Sequence[Column[_ShownLine]] = (
+    Column(
+        "AGE", 5, lambda shown: (format_elapsed(shown.now - shown.line.event.at), "dim"),
+        lambda shown: -shown.line.event.at, "of the last such event", right=True,
+    ),
+    Column(
+        "NODE", 5, lambda shown: (shown.line.event.source, "dim"), lambda shown: shown.line.event.source,
+        "that it happened on", min_pane_width=100,
+    ),
+    Column("WHAT", 0, _text_span, lambda shown: shown.line.event.text, "happened"),
+)  # fmt: skip
+
+
 class ErrorsTable(LineTable):
     """One row an event, the newest first."""
 
-    COLUMNS = (Column("AGE", 5, right=True), Column("NODE", 5, min_pane_width=100), Column("WHAT", 0))
+    COLUMNS = _ERROR_COLUMNS
     EMPTY = "✓ no errors among the last events"
 
 
@@ -81,23 +110,9 @@ class HostErrorsView(View):
             folded = FoldedLines()
             folded.extend(reversed(errors.events), fold=True)
             folded.sort()
-            self.table.show_filtered([_event_row(line, now, width) for line in reversed(folded.lines)])
+            shown = [_ShownLine(line, now, width) for line in reversed(folded.lines)]
+            self.table.show_filtered([item_row(_ERROR_COLUMNS, one.line.id, one, one.line.event) for one in shown])
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         event.stop()
         self.console_app.navigation.push_event_job(event.row.subject)
-
-
-def _event_row(line: FoldedLine, now: float, width: int) -> Row:
-    """The row of an event, which stands for all that say the same."""
-    event = line.event
-    repeats = f"  ×{line.count:,}" if line.count > 1 else ""
-    return Row(
-        line.id,
-        (
-            (format_elapsed(now - event.at), "dim"), (event.source, "dim"),
-            (shorten_line(event.text, width - len(repeats)) + repeats, LEVEL_ROLES[event.level]),
-        ),
-        (-event.at, event.source, event.text),
-        event,
-    )  # fmt: skip

@@ -13,7 +13,7 @@ from crawl_console.tui.screens.base import View
 from crawl_console.tui.state.job_window import JobWindow, WindowPage
 from crawl_console.tui.widgets.line_canvas import Canvas, Line
 from crawl_console.tui.widgets.line_table import LineTable
-from crawl_console.words.job_table import JOB_COLUMNS, failed_row, job_row, redacted_url
+from crawl_console.words.job_table import FAILED_COLUMNS, JOB_COLUMNS, ShownJob, job_row, redacted_url
 from crawl_console.words.table import Column
 from crawl_engine.store.db.filter import ALL_JOBS, JobFilter
 from crawl_engine.store.read.browse import JobLine
@@ -23,7 +23,7 @@ from crawl_engine.store.transactions.exclude import queued_filter
 class JobTable(LineTable):
     """The window's lines, in the order of the list: a million rows cannot be sorted here."""
 
-    COLUMNS: Sequence[Column] = JOB_COLUMNS
+    COLUMNS: Sequence[Column[ShownJob]] = JOB_COLUMNS
     EMPTY = "no jobs"
     all_marked = False
     """Whether all matching jobs are marked, loaded or not."""
@@ -106,10 +106,7 @@ class JobTable(LineTable):
 class FailedTable(JobTable):
     """Failed jobs, the reason before the URL."""
 
-    COLUMNS = (
-        Column("ID", 7, right=True), Column("TRY", 3, right=True), Column("AGE", 5, right=True),
-        Column("GROUP", 12, min_pane_width=110), Column("REASON", 24, wide_width=44), Column("URL", 0),
-    )  # fmt: skip
+    COLUMNS = FAILED_COLUMNS
     EMPTY = "✓ nothing failed"
 
 
@@ -176,7 +173,7 @@ class JobsView(View):
     def _update_table(self, moved: int) -> None:
         table, now = self.table, time.time()
         table.empty_text = self._empty_text()
-        rows = [failed_row(j, now) if self.NAME == "failed" else job_row(j, now) for j in self.window.lines]
+        rows = [job_row(line, now, table.COLUMNS) for line in self.window.lines]
         if table.all_marked:
             table.marks = {row.key for row in rows}
         table.show(rows)

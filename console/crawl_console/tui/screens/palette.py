@@ -18,7 +18,7 @@ from crawl_console.tui.screens import INSTALLED_SCREENS
 from crawl_console.tui.themes import THEMES
 from crawl_console.tui.widgets.line_table import LineTable
 from crawl_console.words.filters import host_filter, state_filter
-from crawl_console.words.table import Column, Row
+from crawl_console.words.table import Column, item_row
 from crawl_engine.store.read.snapshot import Snapshot
 
 _MAX_SHOWN = 200
@@ -36,7 +36,10 @@ class PaletteCommand(Struct, frozen=True):
 
 
 class PaletteCommandsTable(LineTable):
-    COLUMNS = (Column("COMMAND", 34), Column("", 0))
+    COLUMNS: Sequence[Column[PaletteCommand]] = (
+        Column("COMMAND", 34, lambda command: (command.name, "strong"), None, "what is typed"),
+        Column("", 0, lambda command: (command.description, "dim"), None, "what it does"),
+    )
     EMPTY = "no command matches"
     can_focus = False
 
@@ -81,9 +84,8 @@ class PalettePanel(ModalScreen[PaletteCommand]):
             if (rank := _rank(text.lower().split(), command)) is not None
         )
         rows = [
-            Row(number, ((c.name, "strong"), (c.description, "dim")), (), c)
+            item_row(self.table.COLUMNS, number, self._commands[number], self._commands[number])
             for _, number in matches[:_MAX_SHOWN]
-            for c in [self._commands[number]]
         ]
         self.table.show(rows, keep=False)
 

@@ -1,7 +1,7 @@
 """Table with a cursor that stays on its row, marks, sorting and filter. Draws only the visible rows."""
 
-from collections.abc import Callable, Collection, Sequence
-from string import ascii_lowercase
+from collections.abc import Callable, Collection, Iterable, Sequence
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, NamedTuple
 
 from textual import events
@@ -12,23 +12,25 @@ from crawl_console.format import Span, shorten_subject
 from crawl_console.tui.state.log_buffer import compile_pattern
 from crawl_console.tui.widgets.line_canvas import Line, fit
 from crawl_console.tui.widgets.scroll_pane import ScrollPane
-from crawl_console.words.table import Column, Row, RowKey
+from crawl_console.words.table import AnyColumn, Row, RowKey, SortValue
 
 _WIDE_PANE = 118
 _POINTER_WIDTH = 3
 _MIN_REST = 4
+_SORT_LETTERS = ascii_lowercase + digits + ascii_uppercase
+"""Keys that choose a column, the first ones first: of a wide table some columns get a digit or a capital."""
 
 
 class PlacedColumn(NamedTuple):
     """A column that is shown: its place among all, its first cell and its width."""
 
     place: int
-    column: Column
+    column: AnyColumn
     start: int
     width: int
 
 
-def place_columns(columns: Sequence[Column], pane_width: int, hidden: Collection[str] = ()) -> list[PlacedColumn]:
+def place_columns(columns: Sequence[AnyColumn], pane_width: int, hidden: Collection[str] = ()) -> list[PlacedColumn]:
     """The columns that fit and that the operator has not hidden, by title; one always stays."""
     fitting = [(index, column) for index, column in enumerate(columns) if pane_width >= column.min_pane_width]
     shown = [(index, column) for index, column in fitting if column.title not in hidden] or fitting[:1]
@@ -43,10 +45,22 @@ def place_columns(columns: Sequence[Column], pane_width: int, hidden: Collection
     return placed
 
 
+def sort_letters(columns: Iterable[PlacedColumn]) -> dict[str, PlacedColumn]:
+    """A key for each column: a letter of its title, if another column has not taken it."""
+    letters: dict[str, PlacedColumn] = {}
+    for placed in columns:
+        wanted = [*filter(str.isalpha, placed.column.title.lower()), *_SORT_LETTERS]
+        letter = next((letter for letter in wanted if letter not in letters), None)
+        if letter is None:
+            break  # a click on the heading sorts by it
+        letters[letter] = placed
+    return letters
+
+
 class LineTable(ScrollPane):
     """Rows with a cursor. When the owner sets other rows, the cursor stays on the row with the same key."""
 
-    COLUMNS: Sequence[Column] = ()
+    COLUMNS: Sequence[AnyColumn] = ()
     EMPTY = "nothing here yet"
     empty_text = ""
     """Replaces `EMPTY` if it is set."""
@@ -205,7 +219,11 @@ class LineTable(ScrollPane):
 
     def _heading_line(self) -> Line:
         spans: list[Span] = [(" ▌ " if self.has_focus else "   ", "title")]
-        letters = {placed.place: letter for letter, placed in self._sort_letters().items()} if self.awaits_key else {}
+        letters = (
+            {placed.place: letter for letter, placed in sort_letters(self._sortable()).items()}
+            if self.awaits_key
+            else {}
+        )
         for index, column, _, width in self._placed:
             sorted_by = index == self.sort_column
             arrow = ("↓" if self.reverse else "↑") if sorted_by else ""
@@ -218,15 +236,10 @@ class LineTable(ScrollPane):
             spans += [(text[: max(0, at)], role), (letter, "match"), (text[at + 1 if letter else 0 :], role), (" ", "")]
         return Line(spans)
 
-    def _sort_letters(self) -> dict[str, PlacedColumn]:
-        """A letter for each visible column that can be sorted by: of its title, if another column has not taken it."""
-        count = max((len(row.sort_values) for row in self.rows), default=0)
-        letters: dict[str, PlacedColumn] = {}
-        for placed in self._placed:
-            if placed.place < count:
-                wanted = [*filter(str.isalpha, placed.column.title.lower()), *ascii_lowercase]
-                letters[next(letter for letter in wanted if letter not in letters)] = placed
-        return letters
+    def _sortable(self) -> list[PlacedColumn]:
+        """The visible columns that the rows can be sorted by."""
+        has_values = any(row.sort_values for row in self.rows)
+        return [placed for placed in self._placed if has_values and placed.column.sort is not None]
 
     def _row_line(self, number: int) -> Line:
         row, is_cursor = self.rows[number], self.has_cursor and number == self._cursor
@@ -277,7 +290,7 @@ class LineTable(ScrollPane):
 
     def take_key(self, key: str) -> None:
         """Sort by the column of a letter."""
-        placed = self._sort_letters().get(key)
+        placed = sort_letters(self._sortable()).get(key)
         if placed is not None:
             self._sort_by(placed)
 
@@ -302,7 +315,7 @@ class LineTable(ScrollPane):
 
     def _sort_by_cell(self, x: int) -> None:
         """Sort by the column at a cell of the heading."""
-        placed = next((p for p in self._sort_letters().values() if p.start <= x < p.start + p.width), None)
+        placed = next((p for p in self._sortable() if p.start <= x < p.start + p.width), None)
         if placed is not None:
             self._sort_by(placed)
 
@@ -364,6 +377,6 @@ def text_matcher(text: str) -> Callable[[str], bool] | None:
     return lambda line: all((pattern.search(line) is None) == negated for negated, pattern in terms)
 
 
-def _sort_key(value: Any) -> tuple[int, Any]:
+def _sort_key(value: SortValue) -> tuple[int, str | float]:
     """Sort None first, then numbers, then texts."""
     return (0, 0) if value is None else (1, value) if isinstance(value, (int, float)) else (2, str(value))

@@ -8,7 +8,7 @@ from crawl_console.format import (
     format_latency,
     format_rate,
 )
-from crawl_console.tui.widgets.line_canvas import Line
+from crawl_console.tui.widgets.line_canvas import Line, fit
 from crawl_console.tui.widgets.line_table import LineTable
 from crawl_console.tui.widgets.pane import ListPane, Pane
 from crawl_console.tui.widgets.text_view import wrap_text
@@ -28,7 +28,7 @@ class SequencesTable(LineTable):
     HAS_HEADING = False
     COLUMNS = SEQUENCE_COLUMNS
     EMPTY = "none yet"
-    RULE_HEADINGS = f"{'PROGRESS':<14} {'LEFT':>6} {'HELD':>4} "
+    RULE_HEADINGS = "".join(f"{fit(each.title, each.width, right=each.right)} " for each in SEQUENCE_COLUMNS[1:])
     sequence_count = 0
 
     def title(self) -> str:

@@ -1,6 +1,7 @@
 """The page of failures: why pages failed, when, and some of them."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from starlette.requests import Request
@@ -21,9 +22,21 @@ from crawl_engine.store.read.failures import FailureGroup
 
 _SAMPLED, _SAMPLES = 20, 2
 """Reasons whose pages are told, and how many."""
-_TIMES = (
-    Column("FIRST", 19, min_pane_width=110), Column("LAST", 19), Column("PAGES OF IT", 0, min_pane_width=110)
-)  # fmt: skip
+
+
+class _Told(NamedTuple):
+    """When the pages of a group failed, and some of them."""
+
+    first: str
+    last: str
+    pages: str
+
+
+_TOLD: Sequence[Column[_Told]] = (
+    Column("FIRST", 19, lambda told: (told.first, "dim"), None, "when one failed first", min_pane_width=110),
+    Column("LAST", 19, lambda told: (told.last, "dim"), None, "when one failed last"),
+    Column("PAGES OF IT", 0, lambda told: (told.pages, "dim"), None, "some of them", min_pane_width=110),
+)
 
 
 @page
@@ -35,12 +48,12 @@ async def failed(request: Request) -> Response:
         seq = run.seq
         groups, bounds = await watch.ask(lambda source: (source.failure_groups(seq), source.failure_bounds(seq)))
         for number, group in enumerate(groups):
-            times = [format_date_time(at) for at in bounds.get((group.host, group.reason), ())] or ["-", "-"]
-            told = (*times, await _sample_pages(watch, seq, group) if number < _SAMPLED else "")
+            first, last = [format_date_time(at) for at in bounds.get((group.host, group.reason), ())] or ["-", "-"]
+            told = _Told(first, last, await _sample_pages(watch, seq, group) if number < _SAMPLED else "")
             row = failure_row(group)
-            rows.append(replace(row, cells=(*row.cells, *((text, "dim") for text in told))))
+            rows.append(replace(row, cells=(*row.cells, *(column.cell(told) for column in _TOLD))))
     shown = grid(
-        "failures", "Why pages failed", (*FAILURE_COLUMNS, *_TIMES), rows,
+        "failures", "Why pages failed", (*FAILURE_COLUMNS, *_TOLD), rows,
         describe_no_failure(view.poll.snapshot) or "✓ nothing failed", first="REASON",
         href=lambda row: jobs_link(view.name, failure_filter(row.subject.host, row.subject.reason).text),
         buttons=_failure_buttons if crawls_of(request).control else None,

@@ -1,13 +1,14 @@
 """Tables of spans as the templates draw them, with links and buttons."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from crawl_console.format import Span
-from crawl_console.words.table import Column, Row
+from crawl_console.words.table import AnyColumn, Column, Row, item_row
 
 _WIDE, _WIDEST = 1, 150
 """From these widths of a pane on, a column is left out in narrow windows, and in middling ones."""
@@ -59,7 +60,7 @@ def link(path: str, /, **parameters: object) -> str:
 
 
 def grid(
-    id_: str, caption: str, columns: Sequence[Column], rows: Iterable[Row], empty: str, *,
+    id_: str, caption: str, columns: Sequence[AnyColumn], rows: Iterable[Row], empty: str, *,
     first: str = "", minor: Collection[str] = (), href: Callable[[Row], str] = lambda _: "",
     buttons: Callable[[Row], Sequence[Button]] | None = None,
 ) -> Grid:  # fmt: skip
@@ -76,12 +77,16 @@ def figures(
     minor: Collection[str] = (),
 ) -> Grid:  # fmt: skip
     """A table of names with figures, as panes list them."""
-    columns = [Column(headings[0], 0), *(Column(title, 1, right=True) for title in headings[1:])]
-    rows = [Row(name, ((name, "text"), *((text.strip(), role) for text, role in spans))) for name, spans in items]
+    columns: list[Column[Sequence[Span]]] = [
+        Column(title, min(place, 1), itemgetter(place), None, "", right=place > 0)
+        for place, title in enumerate(headings)
+    ]  # fmt: skip
+    lines = [(name, [(name, "text"), *((text.strip(), role) for text, role in spans)]) for name, spans in items]
+    rows = [item_row(columns, name, spans) for name, spans in lines]
     return grid(id_, caption, columns, rows, empty, minor=minor)
 
 
-def _classes(column: Column, minor: bool) -> str:
+def _classes(column: AnyColumn, minor: bool) -> str:
     words = ["num"] if column.right else []
     if minor:
         words.append("minor")

@@ -1,7 +1,7 @@
 """The pages of a crawl, and the list of crawls."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from crawl_console.crawl.source import DataSource, LogLines
 from crawl_console.filter_syntax import parse, parse_hosts, quote_value
-from crawl_console.format import format_count, format_date_time
+from crawl_console.format import Span, format_count
 from crawl_console.web.answers import crawls_of
 from crawl_console.web.pages.charts import draw_charts
 from crawl_console.web.pages.events import SEARCH_SECONDS, log_lines
@@ -21,8 +21,8 @@ from crawl_console.web.pages.grids import Button, Grid, figures, grid, link
 from crawl_console.web.render import render
 from crawl_console.web.watch import CrawlView, Watch
 from crawl_console.words.alarm_table import (
-    ALARM_COLUMNS,
     ALARM_HISTORY,
+    DATED_ALARM_COLUMNS,
     NO_ALARM,
     alarm_row,
     event_row,
@@ -31,7 +31,7 @@ from crawl_console.words.alarm_table import (
 from crawl_console.words.crawl_table import CRAWL_COLUMNS, crawl_row
 from crawl_console.words.filters import host_filter, node_filter, sequence_filter
 from crawl_console.words.host_spans import host_rank
-from crawl_console.words.host_table import HOST_COLUMNS, host_row
+from crawl_console.words.host_table import HOST_COLUMNS, ShownHost, host_row
 from crawl_console.words.job_lines import (
     attempt_lines,
     error_lines,
@@ -47,7 +47,7 @@ from crawl_console.words.result_lines import DATA_HEADINGS, OUTPUT_HEADINGS, dat
 from crawl_console.words.run_table import RUN_COLUMNS, compare_runs, end_lines, run_row
 from crawl_console.words.sequence_table import SEQUENCE_COLUMNS, sequence_rows
 from crawl_console.words.series import TIME_RANGES, find_range
-from crawl_console.words.table import Column, Row
+from crawl_console.words.table import Column, Row, item_row
 from crawl_engine.errors import CrawlError, UsageError
 from crawl_engine.model.run import Alarm
 from crawl_engine.store.db.filter import (
@@ -71,11 +71,25 @@ _MARKS = 100
 """Orders, and alarms, that the plots mark."""
 _MAX_BODY = 200_000
 """Bytes of a body that a page shows; all of it can be saved as text."""
-_GROUP_COLUMNS = (
-    Column("GROUP", 0), Column("DONE", 8, right=True), Column("FAILED", 6, right=True),
-    Column("SKIPPED", 7, right=True, min_pane_width=90), Column("LEFT", 7, right=True),
-    Column("FETCHES", 7, right=True, min_pane_width=110), Column("RETRIES", 7, right=True, min_pane_width=110),
-    Column("BROWSER", 20, min_pane_width=90),
+
+
+def _count(title: str, width: int, name: str, told: str, min_pane_width: int = 0) -> Column[Mapping[str, Any]]:
+    """A column of a count of each group."""
+
+    def cell(group: Mapping[str, Any]) -> Span:
+        return format_count(group[name]), "bad" if name == "failed" and group[name] else "text"
+
+    return Column(title, width, cell, None, told, right=True, min_pane_width=min_pane_width)
+
+
+_GROUP_COLUMNS: Sequence[Column[Mapping[str, Any]]] = (
+    Column("GROUP", 0, lambda group: (group["group"], "strong"), None, "its name"),
+    _count("DONE", 8, "done", "jobs"), _count("FAILED", 6, "failed", "jobs"),
+    _count("SKIPPED", 7, "skipped", "jobs", 90), _count("LEFT", 7, "left", "jobs"),
+    _count("FETCHES", 7, "fetches", "requests", 110), _count("RETRIES", 7, "retries", "of jobs", 110),
+    Column(
+        "BROWSER", 20, lambda group: (group["browser"] or "", "dim"), None, "pages that needed it", min_pane_width=90
+    ),
 )  # fmt: skip
 
 View = Callable[[Request], Awaitable[Response]]
@@ -153,22 +167,23 @@ async def overview(request: Request) -> Response:
     unreadable = "not readable" if view.error is not None else ""
     now = view.read_at if view.error is not None else time.time()
     history = without_current(history, top.alarms)
-    alarms = [*(_with_date(alarm_row(alarm, now - alarm.since), alarm.since) for alarm in top.alarms),
-              *(_with_date(event_row(id_, event, now), event.at) for id_, event in reversed(history))]  # fmt: skip
+    alarms = [*(alarm_row(alarm, now, DATED_ALARM_COLUMNS) for alarm in top.alarms),
+              *(event_row(id_, event, now, DATED_ALARM_COLUMNS) for id_, event in reversed(history))]  # fmt: skip
     hosts = sorted(snapshot.hosts, key=host_rank)[:_SHOWN_HOSTS]
     control = crawls_of(request).control and top.is_live
     sequences = sequence_rows(view.poll)[:_SHOWN_SEQUENCES]
     is_over = run is not None and not run.state.is_open
+    groups = [item_row(_GROUP_COLUMNS, group["group"], group) for group in snapshot.metrics["groups"]]
     none_yet, no_rows = ("none", "nothing was extracted") if is_over else ("none yet", "nothing yet")
     grids = {
-        "alarms": grid("alarms", "Alarms", ALARM_COLUMNS, alarms, unreadable or NO_ALARM,
+        "alarms": grid("alarms", "Alarms", DATED_ALARM_COLUMNS, alarms, unreadable or NO_ALARM,
                        buttons=_alarm_buttons if control else None),
         "nodes": grid(
             "nodes", "Nodes", NODE_COLUMNS, node_rows(view.poll), "no nodes",
             href=lambda row: jobs_link(name, node_filter(row.subject.id).text) if row.subject is not None else "",
             buttons=_node_buttons if control else None, minor=("JOB/S", "BEAT"),
         ),
-        "groups": grid("groups", "Groups", _GROUP_COLUMNS, map(_group_row, snapshot.metrics["groups"]), none_yet,
+        "groups": grid("groups", "Groups", _GROUP_COLUMNS, groups, none_yet,
                        href=lambda row: jobs_link(name, f"group:{quote_value(str(row.key))}")),
         "sequences": grid(
             "sequences", "Sequences", SEQUENCE_COLUMNS, sequences, none_yet, minor=("HELD",),
@@ -180,8 +195,7 @@ async def overview(request: Request) -> Response:
                         ((line.name, data_spans(line)[1]) for line in data_lines(snapshot)), no_rows),
         "outputs": figures("outputs", "Output", ["OUTPUT", *_titles(OUTPUT_HEADINGS)],
                            (output_spans(output) for output in snapshot.appenders), none_yet, minor=("BYTES/S",)),
-        "hosts": _host_grid(name, [host_row(host, is_live=view.poll.is_live) for host in hosts], control=False,
-                            narrow=True),
+        "hosts": _host_grid(view, hosts, columns=_NARROW_HOSTS),
     }  # fmt: skip
     dropped = [
         f"{name_}: {', '.join(words)}" for name_ in snapshot.data_defs if (words := _describe_drops(view, name_))
@@ -213,9 +227,8 @@ async def hosts(request: Request) -> Response:
         problem = f"{error.message}. {error.remedy}"
     last = min(count, (number + 1) * _PAGE_LINES)
     control = crawls_of(request).control and view.poll.is_live
-    rows = [host_row(host, is_live=view.poll.is_live) for host in chosen]
     listed = Listed(
-        _host_grid(view.name, rows, control=control),
+        _host_grid(view, chosen, control=control),
         text,
         "Hosts",
         "words, host:x, state:resting, !x",
@@ -424,26 +437,20 @@ def _crawl_row(view: CrawlView) -> Row:
     return replace(row, key=view.name)
 
 
-def _group_row(group: Mapping[str, Any]) -> Row:
-    names = ("done", "failed", "skipped", "left", "fetches", "retries")
-    counts = [(format_count(group[name]), "bad" if name == "failed" and group[name] else "text") for name in names]
-    return Row(group["group"], ((group["group"], "strong"), *counts, (group["browser"] or "", "dim")))
-
-
-def _host_grid(name: str, rows: Sequence[Row], *, control: bool, narrow: bool = False) -> Grid:
-    minor = ["P50", "ROBOTS", "ETA"]
-    columns = HOST_COLUMNS
-    if narrow:
-        kept = [place for place, column in enumerate(columns) if column.title in _NARROW_HOSTS]
-        columns = tuple(columns[place] for place in kept)
-        rows = [Row(row.key, tuple(row.cells[place] for place in kept), (), row.subject) for row in rows]
+def _host_grid(
+    view: CrawlView, hosts: Iterable[HostRow], columns: Sequence[Column[ShownHost]] = HOST_COLUMNS, *,
+    control: bool = False,
+) -> Grid:  # fmt: skip
+    rows = [host_row(host, is_live=view.poll.is_live, columns=columns) for host in hosts]
     return grid(
-        "hosts", "Hosts", columns, rows, "no hosts yet", minor=minor,
-        href=lambda row: jobs_link(name, host_filter(str(row.key)).text), buttons=_host_buttons if control else None,
+        "hosts", "Hosts", columns, rows, "no hosts yet", minor=("P50", "ROBOTS", "ETA"),
+        href=lambda row: jobs_link(view.name, host_filter(str(row.key)).text),
+        buttons=_host_buttons if control else None,
     )  # fmt: skip
 
 
-_NARROW_HOSTS = ("HOST", "STATE", "DONE", "BAD%", "P95", "NEXT", "WAITING")
+_SHOWN_TITLES = ("HOST", "STATE", "DONE", "BAD%", "P95", "NEXT", "WAITING")
+_NARROW_HOSTS = [column for column in HOST_COLUMNS if column.title in _SHOWN_TITLES]
 
 
 def _node_buttons(row: Row) -> Sequence[Button]:
@@ -459,12 +466,6 @@ def _sequence_buttons(row: Row) -> Sequence[Button]:
         return ()
     name = "resume" if sequence.paused else "pause"
     return (Button(name.capitalize(), name, {"sequence": f"{sequence.group}@{sequence.host}"}),)
-
-
-def _with_date(row: Row, since: float) -> Row:
-    """An alarm with the moment when it began, besides how long that is ago."""
-    state, (age, role), *rest = row.cells
-    return replace(row, cells=(state, (f"{format_date_time(since)[5:16]}, {age}", role), *rest)) if since else row
 
 
 def _alarm_buttons(row: Row) -> Sequence[Button]:
