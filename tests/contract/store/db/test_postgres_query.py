@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from signal import SIGINT, pthread_kill
+from signal import SIGINT, default_int_handler, pthread_kill, signal
 from typing import Any
 
 import pytest
@@ -108,7 +108,11 @@ def test_ctrl_c_stops_it_at_the_server(db: Database, folder: Path) -> None:
             assert until(lambda: other.value(running) == 1)
         pthread_kill(main, SIGINT)
 
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        read(db, _ENDLESS)
+    before = signal(SIGINT, default_int_handler)  # another test may have left its own
+    try:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            read(db, _ENDLESS)
+    finally:
+        signal(SIGINT, before)
     assert db.value(running) == 0
