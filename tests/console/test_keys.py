@@ -306,12 +306,12 @@ async def test_the_owner_is_asked_how_to_quit(tmp_path, key, commands, closes):
         await console.press(key)
         await console.until(lambda: console.control_client.commands == commands and console.app.is_running != closes)
         if commands:
-            console.source.current = snapshot(
-                run=run(state={"s": "CANCELLED", "k": "KILLED"}[key], reason="cancelled by command")
-            )
+            state, code = {"s": ("CANCELLED", 143), "k": ("KILLED", 137)}[key]
+            ended = run(state=state, exit_code=code, reason="cancelled by command")
+            console.source.current = snapshot(run=ended)
             console.source.supervisor = None
             await console.until(lambda: not console.app.is_running)
-            assert console.app.return_code == {"s": 143, "k": 137}[key]
+            assert console.app.return_code == code
 
 
 async def test_an_attached_console_detaches_without_asking(tmp_path):
