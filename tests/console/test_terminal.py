@@ -105,7 +105,7 @@ def test_attach_drain_kill_detach_and_cancel(folder):
         assert again.restored() == []
     finally:
         again.end()
-    assert identity_of(supervisor.pid) is None
+    assert until(lambda: identity_of(supervisor.pid) is None)
     log = (folder / "data" / "logs" / "supervisor.log").read_text()
     assert "Traceback" not in log, log
 
