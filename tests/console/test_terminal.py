@@ -13,6 +13,7 @@ import pytest
 from crawl_engine.runtime.process_identity import identity_of
 from crawl_engine.supervise.lock import read_holder
 from tests.console.terminals import Terminal
+from tests.process.project import until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pty")
 PROJECT = Path(__file__).resolve().parents[2]
