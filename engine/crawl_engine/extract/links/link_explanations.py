@@ -62,8 +62,5 @@ def _reason(finder: LinkFinder, href: str, budget: Budget) -> str:
         if written is not None and len(written) > MAX_URL_CHARACTERS:
             return f"its URL has more than {MAX_URL_CHARACTERS:,} characters"
         return "it is not an http URL"
-    if finder.link.same_host and host_name(url) != budget.page.host:
-        return f"another host, {host_name(url)}; `sameHost: false` would follow it"
-    shown = "" if written is None or not finder.link.replace else f", after `replace` {url[:_MAX_SHOWN]}"
-    rule = "one of `deny`" if finder.allows(url, budget) else "none of `allow`"
-    return f"{rule} matches its URL{shown}"
+    replaced = "" if written is None or not finder.link.replace else f", after `replace` {url[:_MAX_SHOWN]}"
+    return finder.refusal(url, budget).format(host=host_name(url), replaced=replaced)

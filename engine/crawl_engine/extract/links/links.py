@@ -245,21 +245,26 @@ class LinkFinder:
     def _judge(self, url: str, budget: Budget) -> ExtractedLink | None:
         """The link of a URL; None: not followed. Raises `PatternTimeout`."""
         budget.time_budget.check_patience()
-        page, group = budget.page, self._target_group(budget)
-        if self.link.same_host and host_name(url) != page.host:
+        if self.refusal(url, budget):
             return None
-        if not self.allows(url, budget):
-            return None
-        if any(pattern.has_match(url, budget.time_budget) for pattern in self._deny):
-            return None
+        group = self._target_group(budget)
         priority = self._priorities.get(group, 0) if self.link.priority is None else self.link.priority
         return ExtractedLink(
             url, group, priority, self.link.max_depth, link_key(group, url), may_leave_host=not self.link.same_host
         )
 
-    def allows(self, url: str, budget: Budget) -> bool:
-        """Whether one of `allow` matches, or `allow` is empty. Raises `PatternTimeout`."""
-        return not self._allow or any(pattern.has_match(url, budget.time_budget) for pattern in self._allow)
+    def refusal(self, url: str, budget: Budget) -> str:
+        """Why a URL is not followed; empty: it is followed. Raises `PatternTimeout`.
+
+        `{host}` stands for the host of the URL, `{replaced}` for what `replace` made of it.
+        """
+        if self.link.same_host and host_name(url) != budget.page.host:
+            return "another host, {host}; `sameHost: false` would follow it"
+        if self._allow and not any(pattern.has_match(url, budget.time_budget) for pattern in self._allow):
+            return "none of `allow` matches its URL{replaced}"
+        if any(pattern.has_match(url, budget.time_budget) for pattern in self._deny):
+            return "one of `deny` matches its URL{replaced}"
+        return ""
 
 
 class LinkExtractor:
