@@ -89,7 +89,6 @@ def test_stored_json_that_is_cut_short_is_named(project: Project, site: Site) ->
     good = (project.data / "crawl.db").read_bytes()
     for table, column, command in (
         ("runs", "baseline", ["status", "--json"]),
-        ("locators", "request", ["runs"]),
         ("def_versions", "definitions", ["export", "book"]),
         ("rows", "data", ["export", "book"]),
     ):

@@ -163,7 +163,7 @@ def test_a_run_writes_its_rows_to_stdout_while_it_crawls(project: Project, site:
     assert not (project.folder / "-").exists()
     site.fallback = lambda request: Page(html(f"<h1>{request.path[1:]}</h1>"), delay=0.1)
     piped = subprocess.run(
-        f"{sys.executable} -m console {' '.join(where)} --format csv --fresh | head -1; exit ${{PIPESTATUS[0]}}",
+        f"{sys.executable} -m crawl_console {' '.join(where)} --format csv --fresh | head -1; exit ${{PIPESTATUS[0]}}",
         shell=True, executable="/bin/bash", cwd=project.folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert piped.stdout == "title\n"

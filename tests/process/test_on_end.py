@@ -28,7 +28,7 @@ def failed_commands(project: Project) -> list[str]:
 
 def test_it_gets_the_summary_and_the_data_dir_is_unlocked(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=1).defs())
-    status_command = f"{sys.executable} -m console status --json --data {project.data} > status.json"
+    status_command = f"{sys.executable} -m crawl_console status --json --data {project.data} > status.json"
     done = project.crawl(*on_end("sh", "-c", f"cat > summary.json; {status_command}; echo output; echo error >&2"))
     assert json.loads((project.folder / "summary.json").read_text()) == done.summary
     status = json.loads((project.folder / "status.json").read_text())
