@@ -25,7 +25,6 @@ from crawl_engine.store.tables.outcome import Effect, JobOutcome
 from crawl_engine.store.tables.row.health import NewWarnings, PageCounts
 from crawl_engine.store.tables.row.rows import NewRows, RejectedRecords
 from crawl_engine.store.tables.run.events import URL_FOLLOWS, Event, Level
-from crawl_engine.store.tables.run.page_repeats import PageSeen
 from crawl_engine.store.transactions.logins import LoginNews
 
 _MAX_REJECTION_EVENTS = 5
@@ -37,10 +36,9 @@ _ASKED_AGAIN_AFTER = 2
 class OutcomeBuilder:
     """One for each node; `source` names it in events."""
 
-    def __init__(self, *, source: str, max_attempts: int, max_repeats: int | None = None) -> None:
+    def __init__(self, *, source: str, max_attempts: int) -> None:
         self._source = source
         self._max_attempts = max_attempts
-        self._max_repeats = max_repeats
 
     def extracted(
         self,
@@ -63,7 +61,7 @@ class OutcomeBuilder:
             problems.append(f"{result.damaged:,} byte{'s' if result.damaged > 1 else ''} replaced")
         if has_surplus:
             problems.append("more bytes than its length says")
-        notes = [*problems, "noindex"] if result.noindex else problems  # counted in the run's end
+        notes = [*problems, *[part.note for part in result.parts.values() if part.note]]
         if notes or url != job.url or job.kind is not JobKind.PAGE:
             text = "; ".join([text + url, *notes])
         made = [(units[index], texts) for index, texts in result.rows if len(texts)]
@@ -82,10 +80,8 @@ class OutcomeBuilder:
         reason = describe_step_errors([step_result for _, step_result in result.results]) if result.results else None
         if reason is not None:
             effects.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))
-        if result.digest:
-            effects.append(PageSeen(result.digest, self._max_repeats))
         if result.warnings or result.signs:
-            effects.append(_list_warnings(extraction))
+            effects.append(list_warnings(extraction))
         effects += [RejectedRecords(name, count) for name, count in result.rejected_counts]
         if extraction.children or extraction.later_children is not None:
             effects.append(Children(extraction.children, extraction.later_children))
@@ -98,22 +94,14 @@ class OutcomeBuilder:
             hops=hops,
             effects=tuple(effects),
         )
-        # a re-extraction is not counted again
-        outcome.stats.noindex = result.noindex and job.extraction.page_job is None
         if extraction.share is not None:
             outcome.release_when_settled(extraction.share.release)
         return outcome
 
-    def repeated(self, job: LeasedJob, url: str, hops: int) -> JobOutcome:
-        """DONE without rows: the page has the same blocks as the one before it and ends its series."""
-        event = self.event(job, "INFO", f"the same records as on the page before: the last page  {url}")
+    def emptied(self, job: LeasedJob, text: str, url: str, hops: int) -> JobOutcome:
+        """DONE without rows, by a rule of the page."""
+        event = self.event(job, "INFO", f"{text}  {url}")
         return JobOutcome(job=job, state=JobState.DONE, hops=hops, effects=(event,))
-
-    def scripted(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
-        """SKIPPED: only a script leaves the page."""
-        reason = "only a script leaves the page (see the warning script-redirect)"
-        outcome = self.ended(job, JobState.SKIPPED, reason, url, hops=hops)
-        return outcome.add(_list_warnings(extraction))
 
     def asked_again(self, job: LeasedJob, url: str, why: str) -> JobOutcome:
         """READY later, from its first request: what the page does not show may be missing for a moment."""
@@ -242,7 +230,7 @@ class OutcomeBuilder:
         return Event(time.time(), level, self._source, kind, text, job.page_id)
 
 
-def _list_warnings(extraction: PageExtraction) -> NewWarnings:
+def list_warnings(extraction: PageExtraction) -> NewWarnings:
     ids = {unit.data_def: unit.id for unit in extraction.units}
     found = (*extraction.result.warnings, *extraction.result.signs)
     return NewWarnings(tuple([(ids[warning.data_def], warning) for warning in found]))

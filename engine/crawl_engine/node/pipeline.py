@@ -13,7 +13,7 @@ from crawl_engine.model.job import HostPlan, JobKind, JobState, LeasedJob
 from crawl_engine.node.extraction.extractor import PageExtractor
 from crawl_engine.node.extraction.page_extraction import ExtractionUnavailable
 from crawl_engine.node.handlers.act_on_rules import ActOnRules
-from crawl_engine.node.handlers.ask_again import ConfirmEnd, RetryIncomplete, RetryText
+from crawl_engine.node.handlers.ask_again import RetryText
 from crawl_engine.node.handlers.file_job import FileHandler, KeepFreshFile
 from crawl_engine.node.handlers.file_rows import FileRows
 from crawl_engine.node.handlers.follow_refresh import FollowRefresh
@@ -32,7 +32,6 @@ from crawl_engine.node.handlers.login_page import LoginPageReader
 from crawl_engine.node.handlers.obey_robots import ObeyRobots
 from crawl_engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
 from crawl_engine.node.handlers.page_stages import (
-    CheckReplaced,
     Extract,
     Finish,
     HoldFiles,
@@ -96,9 +95,7 @@ class Pipeline:
         self._sender = sender
         self._shared_jars = shared_jars
         self._revalidation = revalidation = Revalidation(db_access)
-        self._outcomes = outcomes = OutcomeBuilder(
-            source=node.name, max_attempts=settings.max_attempts, max_repeats=settings.max_repeats
-        )
+        self._outcomes = outcomes = OutcomeBuilder(source=node.name, max_attempts=settings.max_attempts)
         redirect_rule, agent = RedirectRule(sender.named_hosts), product_token(settings.user_agent)
         self.robots_cache = robots_cache = sender.robots_cache
 
@@ -118,8 +115,8 @@ class Pipeline:
         refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
         keep_rendered = KeepRendered(file_parts, db_access, outcomes)
         self._plain_answers = plain_answers = PlainAnswers()
-        act = ActOnRules(page_extractor, outcomes)
-        finish = act, CheckReplaced(outcomes), keep_rendered, HoldFiles(FileRows(def_cache)), Finish(outcomes)
+        act = ActOnRules(page_extractor, db_access, outcomes)
+        finish = act, keep_rendered, HoldFiles(FileRows(def_cache)), Finish(outcomes, settings)
         download = FileHandler(
             fetch(stay, keep_login, keep_body, lease_again, obey_robots), file_parts, outcomes, db_access
         )
@@ -128,7 +125,7 @@ class Pipeline:
                 need_login, start, obey_robots, AskPlainOnce(plain_answers), wait, fetch_page, judge, retry_text, read,
                 extract,
                 RenderPage(plain_answers, db_access, (wait, fetch_page, judge, retry_text, read, extract)), refresh,
-                RetryIncomplete(outcomes), ConfirmEnd(db_access, outcomes), *finish,
+                *finish,
             ),
             JobKind.EXTRACT: (read, extract, *finish),
             JobKind.FILE: (

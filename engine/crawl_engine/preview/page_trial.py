@@ -24,6 +24,7 @@ from crawl_engine.model.record import ExtractedLink, as_text
 from crawl_engine.model.step import StepResult
 from crawl_engine.node.extraction.page_extraction import NeedsProcess, UnsupportedContent, parse_page, within_depth
 from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.rules import prepare_alone
 from crawl_engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient, TrialDocument
 from crawl_engine.robots.host_policy import host_rule_for
 from crawl_engine.settings import Settings
@@ -236,7 +237,7 @@ class PageTrial:
             run_time=settings.run_time or origin.run_time,
             nofollow=not urls.is_http_url(url) or host_rule_for(self._definitions, urls.host_key(url)).nofollow,
             meta_nofollow=settings.meta_nofollow,
-            meta_noindex=settings.meta_noindex,
+            rules=prepare_alone(settings) | dict(origin.rules),
             agent=product_token(settings.user_agent),
             carried=dict(origin.carried),
             explains_links=self._explains_links,

@@ -21,7 +21,7 @@ from crawl_engine.extract.page.context import Context
 from crawl_engine.model.definition import Definitions, TaskGroup
 from crawl_engine.model.retry_policy import classify_status
 from crawl_engine.model.step import REQUIRED_FIELDS, BrowserAction, BrowserRule, GroupLoading
-from crawl_engine.node.extraction.page_extraction import UNRENDERED
+from crawl_engine.node.rules.lacking import UnrenderedRule
 from crawl_engine.preview.extraction_client import ExtractionClient, TrialDocument
 from crawl_engine.preview.page_trial import PageTrial
 from crawl_engine.runtime.file_folder import list_working_in
@@ -115,7 +115,7 @@ def find_lack(
     wanted = "" if missing == REQUIRED_FIELDS else missing
     context = Context(
         group=group.name, locator=group.name, locator_url=document.url, depth=0, run="try", run_time="",
-        renders_without=wanted,
+        rules={UnrenderedRule.name: wanted} if wanted else {},
     )  # fmt: skip
     rows = 0
     with ExtractionClient(settings) as client:
@@ -128,7 +128,7 @@ def find_lack(
             except PageUnavailable:  # as in a crawl; who extracts it is told
                 return False, ""
             if wanted:
-                lacks = page.replaced_by == UNRENDERED
+                lacks = UnrenderedRule.name in page.parts
                 return lacks, f"the plain page {'lacks' if lacks else 'has'} {wanted}"
             if page.rejected:
                 rejected = page.rejected[0]

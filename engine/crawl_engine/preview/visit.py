@@ -18,7 +18,6 @@ from crawl_engine.browser.browsers import BrowserPool, BrowserUnavailable
 from crawl_engine.browser.loader import BrowserLoader
 from crawl_engine.defs.url_patterns import expand
 from crawl_engine.errors import PageUnavailable, UsageError
-from crawl_engine.extract.page.refresh import find_refresh
 from crawl_engine.http.byte_budget import ByteBudget
 from crawl_engine.http.client import Fetcher
 from crawl_engine.http.errors import FetchFailed, NoFileLeft
@@ -50,6 +49,8 @@ from crawl_engine.node.requests.file_parts import FileParts
 from crawl_engine.node.requests.named_hosts import NamedHosts
 from crawl_engine.node.requests.request_sender import Attempt, RequestSender
 from crawl_engine.node.requests.robots_cache import RobotsCache
+from crawl_engine.node.rules import RuleParts
+from crawl_engine.node.rules.refresh import RefreshPart, RefreshRule, find_refresh
 from crawl_engine.preview.extraction_client import TrialDocument
 from crawl_engine.preview.rendering import ProfileFolder, Rendering, describe_rule, find_lack, remedy_of
 from crawl_engine.processes.launcher import OwnTemplate
@@ -326,7 +327,9 @@ class _ReadRefresh(PageStage, frozen=True):
             )  # fmt: skip
         except UnsupportedContent:
             return page
-        page.extraction = PageExtraction(PageResult(page_kind=read.kind, refresh_to=find_refresh(read) or ""))
+        if target := find_refresh(read):
+            parts = RuleParts({RefreshRule.name: RefreshPart(target)})
+            page.extraction = PageExtraction(PageResult(page_kind=read.kind, parts=parts))
         return page
 
 

@@ -11,8 +11,9 @@ from crawl_engine.model.record import ExtractedLink, Extraction
 
 URL = "https://shop.example/catalogue/page-1.html"
 CONTEXT = Context(
-    group="books", locator="catalogue", locator_url=URL, depth=1, run="r1", run_time="2024-01-31T09:05:00Z"
-)
+    group="books", locator="catalogue", locator_url=URL, depth=1, run="r1", run_time="2024-01-31T09:05:00Z",
+    rules={"series": ""},
+)  # fmt: skip
 
 
 def page(text: str, *, kind: PageKind = "html", url: str = URL) -> Page:

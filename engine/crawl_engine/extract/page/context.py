@@ -21,34 +21,14 @@ class Context(Struct, kw_only=True):
     """Whether links and pages marked `nofollow` are respected on this host."""
     meta_nofollow: bool = True
     """Whether pages marked `nofollow` are respected at all."""
-    meta_noindex: bool = False
-    """Whether pages marked `noindex` give no rows."""
     agent: str = ""
     """The product token by which pages address this crawler."""
     carried: Mapping[str, str] = field(default_factory=dict)
     """Values from the page that leads to this one."""
-    until_empty: bool = False
-    """Whether the page is one of a series that ends with an empty page."""
-    blocks_before: str = ""
-    """The digest of the blocks of the previous page; empty: this is the first page."""
-    form_page: str = ""
-    """The digest of the page with the form that this page answers; empty: it answers none."""
     explains_links: bool = False
     """Whether the faults of the page explain why links are not followed."""
-    check: str = ""
-    """The selector of an element that pages have while the login to their host lasts; empty: not checked."""
-    renders_without: str = ""
-    """The selector whose absence has a browser load the page; `required`: rows without a required field do."""
-    retry_without: str = ""
-    """The selector whose absence has the page asked for again; `required`: rows without a required field do."""
-    meta_refresh: bool = False
-    """Whether a page with a meta refresh of few seconds is skipped."""
-    skips_scripted: bool = False
-    """Whether a page that only a script leaves is skipped."""
     rules: Mapping[str, str] = field(default_factory=dict)
     """What each rule of the page that concerns it must know, by its name, in their order."""
-    wants_digest: bool = False
-    """Whether the page's text and fields are digested, to find repeats."""
 
     def render(self, text: str, page: Page) -> str:
         """The text with its variables replaced."""

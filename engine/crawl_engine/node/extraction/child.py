@@ -39,6 +39,7 @@ from crawl_engine.node.extraction.page_extraction import (
 from crawl_engine.node.extraction.result import MAX_SITEMAP_URLS, AnswerTooLarge, PageResult, SitemapResult
 from crawl_engine.node.extraction.task import SHOWN_REJECTIONS, PageTask
 from crawl_engine.node.lines import unpacked_size
+from crawl_engine.node.rules import list_selectors
 from crawl_engine.node.tuning import LARGE_PAGE_BYTES, trim_heap, tune_garbage_collection
 from crawl_engine.plugins.plugin_errors import StepError
 from crawl_engine.processes.child_limits import ignore_stop_signals, limit_memory
@@ -222,7 +223,8 @@ class ExtractionChild:
         task = PageTask.from_header(header)
         if task.tasks:
             return self._run_plugins(task, body)
-        needs_text = self._known(task.defs).needs_text or XPATH_PREFIX in task.context.check
+        selectors = list_selectors(task.context.rules)
+        needs_text = self._known(task.defs).needs_text or any(XPATH_PREFIX in selector for selector in selectors)
         page = self._parse(task, body.read(), only_tree=not needs_text)
         body.forget()  # the page has what it needs of it
         result = apply_data_defs(

@@ -12,7 +12,7 @@ from crawl_engine.extract.page.page import PageTooCostly
 from crawl_engine.http.byte_budget import BodyShare, ByteBudget
 from crawl_engine.http.decode import content_type_at
 from crawl_engine.model.host import product_token
-from crawl_engine.model.job import JobKind, LeasedJob
+from crawl_engine.model.job import LeasedJob
 from crawl_engine.model.link import Carried
 from crawl_engine.model.record import ExtractedLink
 from crawl_engine.model.step import StepResult
@@ -22,7 +22,6 @@ from crawl_engine.node.extraction.child_jobs import ChildJobs
 from crawl_engine.node.extraction.inline import MAX_INLINE_SITEMAP_BYTES, extract_inline, may_be_inline
 from crawl_engine.node.extraction.node_calls import NodeCalls
 from crawl_engine.node.extraction.page_extraction import (
-    REPEATED,
     UnreadablePage,
     check_supported,
     ends_when_empty,
@@ -35,6 +34,8 @@ from crawl_engine.node.extraction.result import PageResult, SitemapResult
 from crawl_engine.node.extraction.task import PageTask
 from crawl_engine.node.lines import take_first
 from crawl_engine.node.node_context import NodeContext
+from crawl_engine.node.rules import RuleParts
+from crawl_engine.node.rules.page_series import SeriesPart, SeriesRule
 from crawl_engine.node.seen_set import SeenSet
 from crawl_engine.node.tuning import LARGE_PAGE_BYTES, HeapTrimmer
 from crawl_engine.store.pages.body import Body
@@ -138,20 +139,16 @@ class PageExtractor:
         status: int,
         fetched_at: float,
         headers: tuple[tuple[str, str], ...] = (),
-        check: str = "",
-        renders_without: str = "",
-        retry_without: str = "",
         rules: Mapping[str, str] | None = None,
     ) -> PageExtraction:
         """Extract a page; `headers`: of its answer. Raises UnsupportedContent or UnreadablePage.
 
-        `check`: the selector of an element that a page has while the login to its host lasts. `renders_without` and
-        `retry_without`: as in Context. `rules`: what the rules of the page must know.
+        `rules`: what the rules of the page must know, by name.
         """
         if job.lineage.link.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
-            return PageExtraction(PageResult(page_kind="", replaced_by=REPEATED, shows_nothing=True))
+            known = SeriesPart(shows_nothing=True, is_repeated=True)
+            return PageExtraction(PageResult(page_kind="", parts=RuleParts({SeriesRule.name: known})))
         context = self._create_context(job)
-        context.check, context.renders_without, context.retry_without = check, renders_without, retry_without
         context.rules = rules or {}
         compiled = self._applicable_data_defs(job)
         without_rows = self.unchanged_data_defs(job)
@@ -179,7 +176,9 @@ class PageExtractor:
         try:
             have_details = any(data_def.extractor.sends_values for data_def in compiled)
             extraction.add_children(self._child_jobs.of_links(job, result.links, have_details=have_details))
-            extraction.children = (*self._child_jobs.of_series(job, result.blocks), *extraction.children)
+            series = result.parts.get(SeriesRule.name)
+            if isinstance(series, SeriesPart):
+                extraction.children = (*self._child_jobs.of_series(job, series.blocks), *extraction.children)
         except BaseException:
             if extraction.share is not None:
                 extraction.share.release()
@@ -208,7 +207,6 @@ class PageExtractor:
 
     def _create_context(self, job: LeasedJob) -> Context:
         """What extraction knows of a job."""
-        settings, is_page = self._node.settings, job.kind is JobKind.PAGE
         context = Context(
             group=job.group,
             locator=job.lineage.locator,
@@ -217,19 +215,11 @@ class PageExtractor:
             run=self._node.run.id,
             run_time=self._run_time,
             nofollow=job.plan.rule.nofollow,
-            meta_nofollow=settings.meta_nofollow,
-            meta_noindex=settings.meta_noindex,
+            meta_nofollow=self._node.settings.meta_nofollow,
             agent=self._agent,
-            meta_refresh=settings.meta_refresh and is_page,
-            skips_scripted=is_page and not job.plan.has_loader,
-            wants_digest=is_page and job.request.body is None,
         )
         if job.lineage.carried is not None:
-            carried = Carried.from_json(job.lineage.carried)
-            context.carried, context.blocks_before = dict(carried.values), carried.blocks
-            context.form_page = carried.form_page
-        if job.lineage.page_number is not None:
-            context.until_empty = True
+            context.carried = dict(Carried.from_json(job.lineage.carried).values)
         return context
 
     def list_children(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:

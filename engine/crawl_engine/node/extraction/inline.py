@@ -11,10 +11,10 @@ from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.extract.select.css import Speed
 from crawl_engine.extract.select.presence import compile_presence
 from crawl_engine.http.decode import needs_detection
-from crawl_engine.model.step import REQUIRED_FIELDS
 from crawl_engine.node.extraction.page_extraction import NeedsProcess, apply_data_defs, parse_page
 from crawl_engine.node.extraction.result import PageResult
 from crawl_engine.node.extraction.task import PageTask
+from crawl_engine.node.rules import list_selectors
 
 MAX_INLINE_BYTES = 250_000
 MAX_INLINE_SITEMAP_BYTES = 60_000
@@ -56,8 +56,7 @@ def extract_inline(
             body, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at, headers=task.headers
         )
         speeds = [extractor.speed for extractor, _ in data_defs]
-        checks = (task.context.check, task.context.renders_without, task.context.retry_without)
-        speeds += [compile_presence(text).speed for text in checks if text not in ("", REQUIRED_FIELDS)]
+        speeds += [compile_presence(selector).speed for selector in list_selectors(task.context.rules)]
         if not is_plain(page, body, speeds):
             return None
         return apply_data_defs(page, task.context, data_defs, max_links, patience=INLINE_SECONDS)

@@ -4,11 +4,11 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Protocol
 
 import orjson
 
-from crawl_engine import urls
 from crawl_engine.errors import UsageError, quote_text
 from crawl_engine.extract.documents.document_types import (
     DocumentTooLarge,
@@ -21,18 +21,12 @@ from crawl_engine.extract.documents.page_states import split_states
 from crawl_engine.extract.links.links import limit_links
 from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.page import Page, PageKind
-from crawl_engine.extract.page.patterns import TimeBudget
-from crawl_engine.extract.page.refresh import find_refresh
-from crawl_engine.extract.page.script_redirect import ScriptRedirect, find_script_redirect, may_be_script_redirect
 from crawl_engine.extract.page.xhtml import to_html
 from crawl_engine.extract.records import RecordExtractor, RecordProgress
-from crawl_engine.extract.select.page_blocks import read_blocks, read_digest, read_form_page
-from crawl_engine.extract.select.presence import lacks_element
 from crawl_engine.http.decode import content_type_at, decode, find_first_element, is_binary, is_xml_type, sent_codec
 from crawl_engine.model.definition import TaskGroup
-from crawl_engine.model.link import PageBlocks
-from crawl_engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
-from crawl_engine.model.step import REQUIRED_FIELDS, StepResult
+from crawl_engine.model.record import ExtractedLink, Extraction
+from crawl_engine.model.step import StepResult
 from crawl_engine.node.extraction.result import PageResult, count_rejections
 from crawl_engine.node.rules import RuleParts, judge_page
 from crawl_engine.node.rules.rule import JudgedPage
@@ -43,16 +37,6 @@ _COPIES = 2
 """The body, usually its text in UTF-8, and the same in lower case."""
 
 _PARSER_STEP, _PARSER_CODE = "parser", "table"
-REPEATED = "repeated"
-"""A page with the same blocks as the one before it: it ends their series, and gives nothing."""
-LOGGED_OUT = "logged out"
-"""A page that was answered without the login: it gives nothing and is fetched again."""
-UNRENDERED = "unrendered"
-"""A page that lacks what only a browser gives it: it gives nothing and is rendered."""
-SCRIPTED = "scripted"
-"""A page that only a script leaves: it gives nothing."""
-INCOMPLETE = "incomplete"
-"""A page that lacks what a page of its host must have: it gives nothing and is asked for again."""
 _SITEMAP_START = 1_000
 _FEEDS = frozenset((b"rss", b"feed", b"rdf:rdf"))
 """The first elements of feeds, by WHATWG's MIME Sniffing 7.3."""
@@ -113,44 +97,12 @@ def apply_data_defs(
 
     `patience`: seconds after which OutOfTime is raised; None: no limit. `extract` replaces the extractors.
     """
-    refresh_to = (context.meta_refresh and find_refresh(page)) or ""
-    if refresh_to and refresh_to != urls.normalize(page.url):
-        return PageResult(page_kind=page.kind, damaged=page.damaged, refresh_to=refresh_to)
-    if context.check and lacks_element(page, context.check):
-        return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=LOGGED_OUT)
-    if context.renders_without not in ("", REQUIRED_FIELDS) and lacks_element(page, context.renders_without):
-        return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=UNRENDERED)
-    if context.retry_without not in ("", REQUIRED_FIELDS) and lacks_element(page, context.retry_without):
-        return PageResult(page_kind=page.kind, damaged=page.damaged, replaced_by=INCOMPLETE)
-    parts, judged = RuleParts(), JudgedPage(page, context, [extractor for extractor, _ in data_defs])
-    if judge_page(judged, parts, reads_rows=False):
-        return PageResult(page_kind=page.kind, damaged=page.damaged, parts=parts)
-    if page.disguise and data_defs:
-        name = data_defs[0][0].name
-        kind = "JSON" if page.kind == "json" else "XML"
-        text = f"{name}: pages are {kind}, and {page.disguise}; they are read as {kind}"
-        page.warn(name, "", f"{kind.lower()}-type", text)
-    if page.said_encoding and data_defs:
-        name = data_defs[0][0].name
-        said = page.said_encoding.replace("cp125", "windows-125").replace("iso8859", "iso-8859")
-        text = f"{name}: pages are said to be {said}, and are UTF-8 with damaged bytes, which are replaced"
-        page.warn(name, "", "wrong-encoding", text)
-    if context.form_page and data_defs and context.form_page == read_form_page(page):
-        name = next((one.name for one, _ in data_defs if one.sends_values), data_defs[0][0].name)
-        text = f"{name}: the answer to a form is the page with the form; `submit: none` sends it without its button"
-        page.warn(name, "", "form-page", f"{text}, as scripts do, and `submit: NAME` with another one")
-    given: list[list[Any]] = []
-    leads_on = context.until_empty or any(extractor.next_page is not None for extractor, _ in data_defs)
-    values: list[list[Any]] = []
     stop_at = None if patience is None else time.monotonic() + patience
-    rows: list[tuple[int, tuple[str, ...]]] = []
-    links: list[tuple[ExtractedLink, ...]] = []
-    rejected: list[Rejection] = []
-    counts: list[tuple[int, RecordCounts]] = []
-    results: list[tuple[int, StepResult]] = []
-    found: list[tuple[RecordExtractor, Extraction]] = []
-    dropped = filtered = 0
-    has_values = False
+    parts, judged = RuleParts(), JudgedPage(page, context, [extractor for extractor, _ in data_defs], stop_at)
+    if judge_page(judged, parts, reads_rows=False):
+        return _end_page(page, parts)
+    if data_defs:
+        _warn_of_reading(page, data_defs[0][0].name)
     for index, (extractor, wants_rows) in enumerate(data_defs):
         if progress is not None:
             progress.enter_data_def(index)
@@ -158,118 +110,46 @@ def apply_data_defs(
             extraction = extract(index, extractor)
         else:
             extraction = extractor.extract(
-                page, context, progress, patience=_time_left(stop_at), links_only=not wants_rows
+                page, context, progress, patience=judged.time_left, links_only=not wants_rows
             )
-        links.append(extraction.links)
-        found.append((extractor, extraction))
-        dropped += extraction.dropped_links
-        if leads_on and extractor.block is not None:
-            values += [[row.get(name) for name in extractor.record_fields] for row in extraction.rows]
-        elif leads_on and not has_values:
-            has_values = any(row.get(name) is not None for row in extraction.rows for name in extractor.read_fields)
-        if context.wants_digest:
-            given += [[row.get(name) for name in extractor.read_fields] for row in extraction.rows]
-        if wants_rows:
-            rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
-            rejected += extraction.rejected
-            filtered += extraction.counts.filtered
-            if extractor.has_fields:
-                counts.append((index, extraction.counts))
-            if extraction.failure:
-                results.append((index, failed_parser(extraction.failure)))
-    if context.skips_scripted and data_defs and may_be_script_redirect(page) and not any(links):
-        scripted = None if _has_values(page, found) else find_script_redirect(page)
-        if scripted is not None:
-            name = data_defs[0][0].name
-            text = f"{name}: only the script of {page.url} leaves it: it {scripted.shown}. Such pages are skipped;"
-            page.warn(name, "", "script-redirect", f"{text} `loader: browser` runs it{_advise(scripted)}")
-            return PageResult(
-                page_kind=page.kind, damaged=page.damaged, replaced_by=SCRIPTED, shows_nothing=leads_on,
-                warnings=tuple(page.warnings.values()),
-            )  # fmt: skip
-    noindex = page.robots(context.agent).noindex
-    if noindex and context.meta_noindex:
-        rows, rejected, counts = [], [], []
-    kept, more = limit_links(links, max_links)
-    blocks, shows_nothing = None, False
-    if leads_on:
-        extractors = [extractor for extractor, _ in data_defs]
-        time_budget = TimeBudget(_time_left(stop_at))
-        blocks, next_pages = _continue_series(page, context, extractors, values, kept, time_budget)
-        if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
-            return PageResult(page_kind=page.kind, damaged=page.damaged, blocks=blocks, replaced_by=REPEATED)
-        if not next_pages:
-            shown = blocks or _read_blocks(page, extractors, values, kept, time_budget)
-            shows_nothing = not shown.present and (blocks is not None or not has_values)
-        kept = [*next_pages, *kept]
+        judged.found.append(extraction)
+    judged.links, dropped = limit_links([extraction.links for extraction in judged.found], max_links)
+    if judge_page(judged, parts, reads_rows=True):
+        return _end_page(page, parts)
+    result = PageResult(
+        page_kind=page.kind, damaged=page.damaged, links=tuple(judged.links), faults=tuple(page.faults),
+        dropped_links=dropped + sum([extraction.dropped_links for extraction in judged.found]),
+        warnings=tuple(page.warnings.values()), signs=tuple(page.signs.values()), parts=parts,
+    )  # fmt: skip
+    wanted = [(index, one, judged.found[index]) for index, (one, wants_rows) in enumerate(data_defs) if wants_rows]
+    failures = [(index, extraction.failure) for index, _, extraction in wanted if extraction.failure]
+    result.results = tuple([(index, failed_parser(failure)) for index, failure in failures])
+    result.filtered = sum([extraction.counts.filtered for _, _, extraction in wanted])
+    if parts.keeps_rows:
+        result.rows = tuple([(index, tuple(map(encode_row, extraction.rows))) for index, _, extraction in wanted])
+        result.rejected = tuple(chain.from_iterable([extraction.rejected for _, _, extraction in wanted]))
+        result.rejected_counts = count_rejections(result.rejected)
+        result.counts = tuple([(index, extraction.counts) for index, one, extraction in wanted if one.has_fields])
+    return result
+
+
+def _end_page(page: Page, parts: RuleParts) -> PageResult:
+    """The result of a page of which a rule leaves nothing."""
     return PageResult(
-        page_kind=page.kind,
-        damaged=page.damaged,
-        rows=tuple(rows),
-        links=tuple(kept),
-        dropped_links=dropped + more,
-        rejected=tuple(rejected),
-        rejected_counts=count_rejections(rejected),
-        filtered=filtered,
-        noindex=noindex,
-        counts=tuple(counts),
-        results=tuple(results),
-        faults=tuple(page.faults),
-        warnings=tuple(page.warnings.values()),
-        signs=tuple(page.signs.values()),
-        blocks=blocks if context.until_empty else None,
-        shows_nothing=shows_nothing,
-        refresh_to=refresh_to,
-        digest=read_digest(page, given) if context.wants_digest else 0,
-        parts=parts,
-    )
+        page_kind=page.kind, damaged=page.damaged, warnings=tuple(page.warnings.values()), parts=parts
+    )  # fmt: skip
 
 
-def _time_left(stop_at: float | None) -> float | None:
-    return None if stop_at is None else max(0.0, stop_at - time.monotonic())
-
-
-def _continue_series(
-    page: Page, context: Context, extractors: Sequence[RecordExtractor], values: Sequence[Any],
-    links: Sequence[ExtractedLink], time_budget: TimeBudget,
-) -> tuple[PageBlocks | None, list[ExtractedLink]]:  # fmt: skip
-    """The blocks of a page, where its series depends on them, and the pages that follow it by `next`.
-
-    Raises OutOfTime.
-    """
-    blocks = None
-    if context.until_empty or any(map(ends_when_empty, extractors)):
-        blocks = _read_blocks(page, extractors, values, links, time_budget)
-    next_pages = [one.find_next(page, context, blocks, time_budget) for one in extractors if one.next_page is not None]
-    return blocks, [link for link in next_pages if link is not None]
-
-
-def _read_blocks(
-    page: Page, extractors: Sequence[RecordExtractor], values: Sequence[Any], links: Sequence[ExtractedLink],
-    time_budget: TimeBudget,
-) -> PageBlocks:  # fmt: skip
-    """The blocks of all dataDefs. Raises OutOfTime."""
-    selectors = [(one.block, bool(one.record_fields)) for one in extractors if one.block is not None]
-    return read_blocks(page, selectors, values, links, time_budget)
-
-
-def _has_values(page: Page, found: Sequence[tuple[RecordExtractor, Extraction]]) -> bool:
-    """Whether dataDefs found something on the page besides its title."""
-    title = None if page.tree is None else page.tree.css_first("title")
-    nothing = (None, "", () if title is None else " ".join(title.text().split()))
-    for extractor, extraction in found:
-        missing = {name for name, count in extraction.counts.missing if count == extraction.counts.records}
-        names = [name for name in extractor.read_fields if name not in missing]
-        if any(row.get(name) not in nothing for row in extraction.rows for name in names):
-            return True
-    return False
-
-
-def _advise(scripted: ScriptRedirect) -> str:
-    """How else than in a browser one comes past such a page."""
-    if scripted.cookie:
-        return ", or send the cookie: `cookies` of the host"
-    return ", or name its target as a URL" if scripted.target else ""
+def _warn_of_reading(page: Page, data_def: str) -> None:
+    """Warn of a page that is read otherwise than its answer says."""
+    if page.disguise:
+        kind = "JSON" if page.kind == "json" else "XML"
+        text = f"{data_def}: pages are {kind}, and {page.disguise}; they are read as {kind}"
+        page.warn(data_def, "", f"{kind.lower()}-type", text)
+    if page.said_encoding:
+        said = page.said_encoding.replace("cp125", "windows-125").replace("iso8859", "iso-8859")
+        text = f"{data_def}: pages are said to be {said}, and are UTF-8 with damaged bytes, which are replaced"
+        page.warn(data_def, "", "wrong-encoding", text)
 
 
 def ends_when_empty(extractor: RecordExtractor) -> bool:

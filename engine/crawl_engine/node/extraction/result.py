@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, field
 
 from crawl_engine.extract.documents.sitemap import SitemapEntries
 from crawl_engine.model.job import KEY_BYTES
-from crawl_engine.model.link import LinkDetails, PageBlocks
+from crawl_engine.model.link import LinkDetails
 from crawl_engine.model.record import Count, ExtractedLink, PageWarning, RecordCounts, Rejection, Texts, as_text
 from crawl_engine.model.step import StepResult
 from crawl_engine.node.lines import Lines, PackedTexts, pack_lines, unpacked_size
@@ -118,8 +118,6 @@ class PageResult(Struct, kw_only=True, omit_defaults=True, tag="page"):
     """The number of all rejected records, by dataDef."""
     filtered: Count = 0
     """Records that a filter dropped, also where `counts` are left out."""
-    noindex: bool = False
-    """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
     counts: tuple[tuple[Count, RecordCounts], ...] = ()
     """How the records were filled, by index."""
     results: tuple[tuple[Count, StepResult], ...] = ()
@@ -131,18 +129,8 @@ class PageResult(Struct, kw_only=True, omit_defaults=True, tag="page"):
     warnings: tuple[PageWarning, ...] = ()
     signs: tuple[PageWarning, ...] = ()
     """What parts of the dataDefs gave, for the end of the run."""
-    blocks: PageBlocks | None = None
-    """Blocks of a page in a series that ends with an empty page."""
-    replaced_by: str = ""
-    """`REPEATED`, `LOGGED_OUT`, `SCRIPTED`, or empty."""
-    shows_nothing: bool = False
-    """Whether it would end its chain because nothing is on it, or it has led to a page that the run has."""
-    refresh_to: str = ""
-    """The URL to which the page leads by itself: its own, or the one for which it is skipped; empty: it stays."""
     parts: RuleParts = field(default_factory=RuleParts)
     """What the rules of the page found."""
-    digest: Annotated[int, Meta(ge=0, le=MAX_INTEGER)] = 0
-    """A number for the text of the page and its fields, without those with a `value`; 0: unknown or not wanted."""
 
     @property
     def lacks_rows(self) -> bool:

@@ -8,6 +8,7 @@ from crawl_engine.model.retry_policy import SEE_OTHER
 from crawl_engine.node.handlers.hop_rules import Hop, HopRule
 from crawl_engine.node.handlers.visited_page import PageStage, VisitedPage
 from crawl_engine.node.outcomes import OutcomeBuilder
+from crawl_engine.node.rules.refresh import RefreshPart, RefreshRule
 from crawl_engine.store.tables.outcome import JobOutcome
 
 
@@ -19,9 +20,10 @@ class FollowRefresh(PageStage, frozen=True):
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         extraction, chain, problem = page.extraction, page.chain, None
-        if extraction is None or chain is None or not extraction.result.refresh_to:
+        found = None if extraction is None else extraction.result.parts.get(RefreshRule.name)
+        if extraction is None or chain is None or not isinstance(found, RefreshPart):
             return page
-        target, own_url = extraction.result.refresh_to, urls.normalize(page.url) or page.url
+        target, own_url = found.target, urls.normalize(page.url) or page.url
         cookies = None if page.response is None else page.response.cookie_header
         try:
             if urls.is_file_url(target):

@@ -15,11 +15,12 @@ from crawl_engine.model.host import LoginRule
 from crawl_engine.model.job import LeasedJob
 from crawl_engine.model.link import Link, RequestTemplate
 from crawl_engine.model.record import ExtractedLink
-from crawl_engine.node.extraction.page_extraction import LOGGED_OUT, check_supported
+from crawl_engine.node.extraction.page_extraction import check_supported
 from crawl_engine.node.extraction.process_pool import ExtractionPool
 from crawl_engine.node.extraction.request import ExtractionRequest
 from crawl_engine.node.extraction.result import PageResult
 from crawl_engine.node.extraction.task import PageTask
+from crawl_engine.node.rules.lost_login import LostLoginRule
 from crawl_engine.store.pages.body import Body
 from crawl_engine.store.transactions.logins import login_page_url
 
@@ -58,7 +59,7 @@ class LoginPageReader:
     async def is_logged_out(self, url: str, response: FetchResponse, body: Body, check: str) -> bool:
         """Whether an HTML page lacks what `check` selects. Raises UnsupportedContent and UnreadablePage."""
         answer, _ = await self._extract(url, response, body, Link(selector=_ANY_FORM), check)
-        return answer.replaced_by == LOGGED_OUT
+        return LostLoginRule.name in answer.parts
 
     async def _extract(
         self, url: str, response: FetchResponse, body: Body, link: Link, check: str = ""
@@ -75,7 +76,7 @@ class LoginPageReader:
             fetched_at=0.0,
             context=Context(
                 group=_NAME, locator="", locator_url="", depth=0, run="", run_time="", nofollow=False,
-                meta_nofollow=False, check=check,
+                meta_nofollow=False, rules={LostLoginRule.name: check} if check else {},
             ),
         )  # fmt: skip
         share = self._answer_budget.open_share()

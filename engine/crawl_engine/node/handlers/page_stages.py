@@ -1,4 +1,4 @@
-"""The stages of a page that is there: its status, body, extraction, login, canonical URL, files."""
+"""The stages of a page that is there: its status, body, extraction, files."""
 
 from msgspec import field
 
@@ -19,19 +19,13 @@ from crawl_engine.model.job import (
 from crawl_engine.model.retry_policy import classify_status, no_page_reason, refused_reason
 from crawl_engine.node.db_access import DbAccess
 from crawl_engine.node.extraction.extractor import PageExtractor
-from crawl_engine.node.extraction.page_extraction import (
-    LOGGED_OUT,
-    REPEATED,
-    SCRIPTED,
-    UnreadablePage,
-    UnsupportedContent,
-)
+from crawl_engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from crawl_engine.node.handlers.file_rows import FileRows
 from crawl_engine.node.handlers.freshness import Revalidation
-from crawl_engine.node.handlers.render import renders_without
 from crawl_engine.node.handlers.visited_page import PageStage, VisitedPage
 from crawl_engine.node.outcomes import OutcomeBuilder
-from crawl_engine.node.rules import RulesOfPlans
+from crawl_engine.node.rules import RulesOfPlans, judge_lack
+from crawl_engine.settings import Settings
 from crawl_engine.store.pages.body import Body
 from crawl_engine.store.pages.documents import NewDocument
 from crawl_engine.store.pages.page_store import StoredBody
@@ -124,43 +118,24 @@ class Extract(PageStage, frozen=True):
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         assert page.content is not None
-        check = page.login.check or "" if page.login else ""
+        rules = self.rules.prepare(job, page)
         try:
             page.extraction = await self.page_extractor.extract(
                 job, body=page.content.body, content_type=page.content_type, url=page.url, status=page.status,
-                fetched_at=page.fetched_at, headers=page.content.headers, check=check,
-                renders_without=renders_without(job, page),
-                retry_without="" if page.response is None else job.plan.retry.missing or "",
-                rules=self.rules.prepare(job, page),
+                fetched_at=page.fetched_at, headers=page.content.headers,
+                rules=rules,
             )  # fmt: skip
         except UnsupportedContent as error:
             return page.complete(self.outcomes.unsupported(job, f"not a page: {error}", page.url, page.hops))
         except UnreadablePage as error:
             return page.complete(self.outcomes.unreadable(job, str(error), page.url, page.hops))
+        result = page.extraction.result
+        if result.lacks_rows:
+            result.parts = judge_lack(rules, result.parts)
         if page.response is not None and page.response.notes:
             page.extraction.notes = (*page.response.notes, *page.extraction.notes)
         if job.kind is JobKind.EXTRACT:
             page.add(OldRows(self.page_extractor.unchanged_data_defs(job)))
-        return page
-
-
-class CheckReplaced(PageStage, frozen=True):
-    """Ends jobs whose page another one replaces: the page before it in its series.
-
-    So does a page that only a script leaves. What anonymous visitors see instead of a page is not stored.
-    """
-
-    outcomes: OutcomeBuilder
-
-    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
-        if page.extraction is None or not page.extraction.result.replaced_by:
-            return page
-        if page.extraction.result.replaced_by == LOGGED_OUT and page.login is not None:
-            return self.outcomes.logged_out(job, page.url, "the page lacks `check`", page.login.on_lost)
-        if page.extraction.result.replaced_by == SCRIPTED:
-            return page.complete(self.outcomes.scripted(job, page.extraction, page.url, page.hops))
-        if page.extraction.result.replaced_by == REPEATED:
-            return page.complete(self.outcomes.repeated(job, page.url, page.hops))
         return page
 
 
@@ -182,6 +157,7 @@ class Finish(PageStage, frozen=True):
     """Ends the job with what was extracted."""
 
     outcomes: OutcomeBuilder
+    settings: Settings
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         assert page.content is not None
@@ -191,6 +167,8 @@ class Finish(PageStage, frozen=True):
             job, page.extraction, status=status, url=page.url, fetch_time=shown_time, size=page.content.body.size,
             hops=page.hops, has_surplus=page.response is not None and page.response.has_surplus,
         )  # fmt: skip
+        for part in page.extraction.result.parts.values():
+            part.add_to(outcome, self.settings)
         if page.hops or (page.stored is not None and page.stored.url != job.url and job.kind is JobKind.PAGE):
             outcome.add(*_find_landing(job, page))
         return page.complete(outcome)

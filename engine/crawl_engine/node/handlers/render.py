@@ -4,23 +4,14 @@ import asyncio
 
 from crawl_engine import urls
 from crawl_engine.model.job import HostPlan, JobState, LeasedJob
-from crawl_engine.model.step import REQUIRED_FIELDS
 from crawl_engine.node.db_access import DbAccess
-from crawl_engine.node.extraction.page_extraction import UNRENDERED
 from crawl_engine.node.handlers.visited_page import PageStage, VisitedPage
+from crawl_engine.node.rules.lacking import UnrenderedRule
 from crawl_engine.store.tables.outcome import JobOutcome
 
 _MAX_DOCUMENTS = 10_000
 _DocumentKey = tuple[int, str, str, str]
 """Defs, group, URL without its route, and variant of the request."""
-
-
-def renders_without(job: LeasedJob, page: VisitedPage) -> str:
-    """What a plain page must have (see Context); empty for a page that no browser will load."""
-    loading = job.plan.group.loader
-    if loading is None or loading.browser.when is None or page.response is None or page.attempt.renders:
-        return ""
-    return loading.browser.when.missing
 
 
 class PlainAnswers:
@@ -86,13 +77,15 @@ class RenderPage(PageStage, frozen=True):
         return plan.group.loader is not None
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
-        is_lacking = _needs_browser(job, page)
+        is_lacking = page.extraction is not None and UnrenderedRule.name in page.extraction.result.parts
         if page.response is not None:
             self.answers.tell(job, lacking=is_lacking)
         if is_lacking:
             if not await page.attempt.reserve(job, self.db_access):
                 return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
             page.attempt.share.release()
+            if page.extraction is not None and page.extraction.share is not None:
+                page.extraction.share.release()
             page.attempt.renders = True
             page.response = page.document = page.content = page.extraction = None
             for stage in self.again:
@@ -100,13 +93,6 @@ class RenderPage(PageStage, frozen=True):
                 if not isinstance(outcome, VisitedPage):
                     return outcome
         if page.response is not None:
-            page.attempt.is_rendered = not renders_without(job, page)
+            rule = job.plan.group.loader
+            page.attempt.is_rendered = page.attempt.renders or (rule is not None and rule.browser.when is None)
         return page
-
-
-def _needs_browser(job: LeasedJob, page: VisitedPage) -> bool:
-    wanted, extraction = renders_without(job, page), page.extraction
-    if not wanted or extraction is None:
-        return False
-    result = extraction.result
-    return result.replaced_by == UNRENDERED or (wanted == REQUIRED_FIELDS and result.lacks_rows)

@@ -55,6 +55,10 @@ class VisitedPage(Struct, kw_only=True):
     def is_fetched(self) -> bool:
         return self.response is not None
 
+    @property
+    def is_rendered(self) -> bool:
+        return self.attempt.renders
+
     def use(self, stored: StoredPage) -> "VisitedPage":
         """It is a stored page, to which the redirects of its chain have led."""
         self.stored, self.url, self.fetched_at = stored, stored.url, stored.fetched_at

@@ -1,21 +1,43 @@
-"""The rules of the page, in their order: canonical URLs."""
+"""The rules of the page in their order, and how they are applied: prepared, judged, and read back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import convert
 
 from crawl_engine.model.job import HostPlan, LeasedJob
+from crawl_engine.model.step import REQUIRED_FIELDS
 from crawl_engine.node.rules.canonical import CanonicalRule
+from crawl_engine.node.rules.form_page import FormPageRule
+from crawl_engine.node.rules.lacking import IncompleteRule, UnrenderedRule
+from crawl_engine.node.rules.lost_login import LostLoginRule
+from crawl_engine.node.rules.noindex import NoindexRule
+from crawl_engine.node.rules.page_digest import RepeatRule
+from crawl_engine.node.rules.page_series import SeriesRule
+from crawl_engine.node.rules.refresh import RefreshRule
 from crawl_engine.node.rules.rule import Arrival, JudgedPage, PageRule, RulePart
+from crawl_engine.node.rules.script_redirect import ScriptedRule
 from crawl_engine.settings import Settings
 
-RULES: tuple[PageRule, ...] = (CanonicalRule(),)
+RULES: tuple[PageRule, ...] = (
+    RefreshRule(), LostLoginRule(), UnrenderedRule(), IncompleteRule(), CanonicalRule(), FormPageRule(),
+    ScriptedRule(), NoindexRule(), SeriesRule(), RepeatRule(),
+)  # fmt: skip
+"""They judge and decide in this order: first those that need no rows."""
 _BY_NAME = {rule.name: rule for rule in RULES}
 _MAX_PLANS = 10_000
 
 
 class RuleParts(dict[str, RulePart]):
     """What the rules found on a page, by their names."""
+
+    @property
+    def keeps_rows(self) -> bool:
+        return all(part.keeps == "all" for part in self.values())
+
+    @property
+    def ends_page(self) -> bool:
+        """Whether a rule leaves nothing of the page; then its part is the only one."""
+        return any(part.keeps == "nothing" for part in self.values())
 
 
 class RulesOfPlans:
@@ -33,31 +55,51 @@ class RulesOfPlans:
                 self._by_plan.clear()
             rules = tuple([rule for rule in RULES if rule.applies(job.plan, self._settings)])
             self._by_plan[job.plan] = rules
-        prepared = [(rule.name, rule.prepare(job, arrival)) for rule in rules]
+        prepared = [(rule.name, rule.prepare(job, arrival, self._settings)) for rule in rules]
         return {name: known for name, known in prepared if known is not None}
 
 
-def judge_page(judged: JudgedPage, parts: RuleParts, *, reads_rows: bool) -> RulePart | None:
-    """Have the rules of its context judge a page, before or after the dataDefs, and add their parts.
+def prepare_alone(settings: Settings) -> dict[str, str]:
+    """What the rules must know to judge a page in a preview."""
+    prepared = [(rule.name, rule.prepare_alone(settings)) for rule in RULES]
+    return {name: known for name, known in prepared if known is not None}
 
-    The part of the rule that leaves nothing of it, which is the only one then; else None.
+
+def judge_page(judged: JudgedPage, parts: RuleParts, *, reads_rows: bool) -> bool:
+    """Have the rules of its context judge a page, before or after the dataDefs, and add what they found.
+
+    Whether one of them leaves nothing of it. Raises OutOfTime.
     """
     for name, known in judged.context.rules.items():
         rule = _BY_NAME[name]
         part = rule.judge(known, judged) if rule.reads_rows is reads_rows else None
-        if part is None:
-            continue
-        if part.keeps == "nothing":
-            parts.clear()
-        parts[name] = part
-        if part.keeps == "nothing":
-            return part
-    return None
+        if part is not None:
+            if part.keeps == "nothing":
+                parts.clear()
+                parts[name] = part
+                return True
+            parts[name] = part
+    return False
+
+
+def judge_headers(rules: Mapping[str, str], headers: Iterable[tuple[str, str]], agent: str) -> RuleParts:
+    """What rules find on content that is no page. `rules`: what they know, by name."""
+    found = [(name, _BY_NAME[name].judge_headers(known, headers, agent)) for name, known in rules.items()]
+    return RuleParts({name: part for name, part in found if part is not None})
+
+
+def judge_lack(rules: Mapping[str, str], parts: RuleParts) -> RuleParts:
+    """The parts of a page that lacks a required field or rows, with those of the rules that ask for them."""
+    found = [(name, _BY_NAME[name].judge_lack(known, is_ended=parts.ends_page)) for name, known in rules.items()]
+    more = {name: part for name, part in found if part is not None}
+    every = parts | more
+    return RuleParts({name: every[name] for name in rules if name in every})
 
 
 def list_selectors(rules: Mapping[str, str]) -> list[str]:
-    """The selectors with which rules search a page. `rules`: what they know, by name."""
-    return [known for name, known in rules.items() if _BY_NAME[name].knows_selector]
+    """The selectors with which rules search a page."""
+    known = [known for name, known in rules.items() if _BY_NAME[name].knows_selector]
+    return [selector for selector in known if selector != REQUIRED_FIELDS]
 
 
 def decode_parts(kind: type, value: object) -> RuleParts:
@@ -66,8 +108,9 @@ def decode_parts(kind: type, value: object) -> RuleParts:
         raise ValueError(f"not the parts of rules: {kind}")
     parts = RuleParts()
     for name, sent in value.items():
-        if name not in _BY_NAME:
-            raise ValueError("a part of a rule that does not exist")
-        parts[name] = part = convert(sent, _BY_NAME[name].part)
+        rule = _BY_NAME.get(name)
+        if rule is None or rule.part is None:
+            raise ValueError("a part that no rule checks")
+        parts[name] = part = convert(sent, rule.part)
         part.check()
     return parts

@@ -1,4 +1,4 @@
-"""Skips a page whose canonical URL is another, in a group with `canonical`; that URL is asked for instead."""
+"""Skips a page whose canonical URL is another, in a group with `canonical`, and asks for that one."""
 
 from typing import ClassVar
 
@@ -42,7 +42,7 @@ class CanonicalRule(PageRule, frozen=True):
     def applies(self, plan: HostPlan, settings: Settings) -> bool:  # noqa: ARG002
         return plan.group.canonical
 
-    def prepare(self, job: LeasedJob, arrival: Arrival) -> str | None:  # noqa: ARG002
+    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
         return None if job.lineage.link.relation == "canonical" else job.url
 
     def judge(self, known: str, judged: JudgedPage) -> CanonicalPart | None:

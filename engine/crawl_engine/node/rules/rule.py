@@ -3,7 +3,8 @@
 A rule judges where the page is parsed, perhaps in an extraction process; its part decides in the node.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal, Protocol
 
 from msgspec import Struct
@@ -33,6 +34,24 @@ class SkipPage(Decision, frozen=True):
     """What is asked for instead."""
 
 
+class EndPage(Decision, frozen=True):
+    """DONE without rows. `text`: for its event."""
+
+    text: str
+
+
+class LogInAgain(Decision, frozen=True):
+    """READY from its first request, after a new login if the login of its request is still in force."""
+
+    reason: str
+
+
+class RetryPage(Decision, frozen=True):
+    """READY later, or FAILED after the last attempt."""
+
+    reason: str
+
+
 class Arrival(Protocol):
     """How a page came, where its job does not say it."""
 
@@ -44,6 +63,10 @@ class Arrival(Protocol):
     def is_fetched(self) -> bool:
         """Whether it was fetched now."""
 
+    @property
+    def is_rendered(self) -> bool:
+        """Whether a browser loads it."""
+
 
 class JudgedPage(Struct):
     """A page, and what the dataDefs gave of it so far."""
@@ -51,10 +74,21 @@ class JudgedPage(Struct):
     page: Page
     context: Context
     extractors: Sequence[RecordExtractor]
+    stop_at: float | None = None
+    """The moment at which OutOfTime is raised; None: never."""
     found: list[Extraction] = []
     """By dataDef; empty before they are applied."""
-    leads_on: bool = False
-    """Whether another page may follow it, unless it shows nothing."""
+    links: list[ExtractedLink] = []
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether a dataDef may find the page that follows it."""
+        return any(extractor.next_page is not None for extractor in self.extractors)
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds; None: no limit."""
+        return None if self.stop_at is None else max(0.0, self.stop_at - time.monotonic())
 
 
 class RulePart(Struct, frozen=True):
@@ -65,6 +99,11 @@ class RulePart(Struct, frozen=True):
         """What the page still gives. With `nothing`, no other rule has a part of it."""
         return "nothing"
 
+    @property
+    def note(self) -> str:
+        """For the event of a page that is kept; empty: none."""
+        return ""
+
     def check(self) -> None:
         """Raise ValueError for what the types do not refuse."""
 
@@ -72,7 +111,7 @@ class RulePart(Struct, frozen=True):
         """What becomes of the job; None: the page is kept."""
         return None
 
-    def add_to(self, outcome: JobOutcome) -> None:
+    def add_to(self, outcome: JobOutcome, settings: Settings) -> None:
         """Add to the outcome of a page that is kept."""
 
 
@@ -80,7 +119,8 @@ class PageRule(Struct, frozen=True):
     """One question about a page, the same for all pages."""
 
     name: ClassVar[str]
-    part: ClassVar[type[RulePart]]
+    part: ClassVar[type[RulePart] | None] = None
+    """None: it only warns."""
     reads_rows: ClassVar[bool] = False
     """Whether it judges what the dataDefs gave; else it judges the page before they are applied."""
     knows_selector: ClassVar[bool] = False
@@ -90,10 +130,25 @@ class PageRule(Struct, frozen=True):
         """Whether it may concern the pages of a plan."""
         return True
 
-    def prepare(self, job: LeasedJob, arrival: Arrival) -> str | None:  # noqa: ARG002  # some know all
+    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:
         """What it must know of the job to judge its page; None: it leaves this page out."""
-        return ""
+        raise NotImplementedError
+
+    def prepare_alone(self, settings: Settings) -> str | None:  # noqa: ARG002  # most rules concern jobs alone
+        """What it must know to judge a page in a preview, which has no job; None: it leaves such pages out."""
+        return None
 
     def judge(self, known: str, judged: JudgedPage) -> RulePart | None:
-        """What it finds on the page; None: nothing. `known`: what `prepare` gave."""
+        """What it finds on the page; None: nothing. `known`: what `prepare` gave. Raises OutOfTime."""
         raise NotImplementedError
+
+    def judge_headers(self, known: str, headers: Iterable[tuple[str, str]], agent: str) -> RulePart | None:  # noqa: ARG002
+        """What it finds on content that is no page, by its headers."""
+        return None
+
+    def judge_lack(self, known: str, *, is_ended: bool) -> RulePart | None:  # noqa: ARG002
+        """What it finds in the node on a page that lacks a required field, or rows at all.
+
+        `is_ended`: because another rule leaves nothing of it.
+        """
+        return None

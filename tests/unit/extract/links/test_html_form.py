@@ -242,7 +242,7 @@ def answer_to(text: str, answer: str, **request: object) -> list[str]:
     (link,) = links_of(text, **request)
     assert link.details is not None
     carried = Carried.from_json(link.details.carried)
-    context = msgspec.structs.replace(CONTEXT, form_page=carried.form_page)
+    context = msgspec.structs.replace(CONTEXT, rules={"form_page": carried.form_page})
     other = RecordExtractor(DataDef(name="other", links=(Link(selector="a"),)))
     warnings = apply_data_defs(page(answer), context, [(other, True)], 100).warnings
     assert all(one.data_def == "other" and "`submit: none`" in one.text for one in warnings)

@@ -12,8 +12,9 @@ from crawl_engine.model.definition import DataDef, Field
 from crawl_engine.model.job import link_key, request_key
 from crawl_engine.model.link import Carried, Link, LinkRequest, NextPage, RequestTemplate
 from crawl_engine.model.record import ExtractedLink
-from crawl_engine.node.extraction.page_extraction import REPEATED, apply_data_defs
+from crawl_engine.node.extraction.page_extraction import apply_data_defs
 from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.rules.page_series import SeriesPart
 from crawl_engine.urls import QueryStripper
 from tests.unit.extract.pages import CONTEXT, page
 
@@ -257,16 +258,20 @@ def test_a_page_that_repeats_the_blocks_before_it_gives_nothing() -> None:
     assert link.details is not None
     digest = Carried.from_json(link.details.carried).blocks
     assert digest
-    again = apply(text % "3", UNTIL, block="jmespath: items", blocks_before=digest)
-    assert (again.rows, list(again.links), again.replaced_by) == ((), [], REPEATED)
-    other = apply('{"next": "3", "items": [1, 3]}', UNTIL, block="jmespath: items", blocks_before=digest)
-    assert (len(other.rows[0][1]), len(other.links), other.replaced_by) == (2, 1, "")
+    again = apply(text % "3", UNTIL, block="jmespath: items", rules={"series": digest})
+    assert (again.rows, list(again.links)) == ((), [])
+    part = again.parts["series"]
+    assert isinstance(part, SeriesPart)
+    assert part.is_repeated
+    other = apply('{"next": "3", "items": [1, 3]}', UNTIL, block="jmespath: items", rules={"series": digest})
+    assert (len(other.rows[0][1]), len(other.links), other.parts) == (2, 1, {})
 
 
 def digest_of(text: str, block: str | None, kind: PageKind = "html", **parts: Any) -> tuple[bool, str]:
-    blocks = apply(text, None, kind=kind, block=block, until_empty=True, **parts).blocks
-    assert blocks is not None
-    return tuple(blocks)
+    part = apply(text, None, kind=kind, block=block, rules={"series": "in series "}, **parts).parts["series"]
+    assert isinstance(part, SeriesPart)
+    assert part.blocks is not None
+    return tuple(part.blocks)
 
 
 @pytest.mark.parametrize(

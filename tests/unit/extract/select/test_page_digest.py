@@ -7,6 +7,8 @@ from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.model.definition import DataDef, Field
 from crawl_engine.model.link import Link
 from crawl_engine.node.extraction.page_extraction import apply_data_defs
+from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.rules.page_digest import RepeatPart
 from tests.unit.extract.pages import CONTEXT, page
 
 DATA_DEF = DataDef(
@@ -20,9 +22,16 @@ DATA_DEF = DataDef(
 BODY = "<html><head><title>t</title><script>1</script></head><body><h1>Not found</h1><p class=item id=1>nothing</p>"
 
 
+def read_part(result: PageResult) -> int:
+    part = result.parts["repeats"]
+    assert isinstance(part, RepeatPart)
+    return part.digest
+
+
 def digest_of(text: str, url: str = "https://shop.example/a/") -> int:
-    context = replace(CONTEXT, carried={"sku": url}, wants_digest=True)
-    return apply_data_defs(page(text, url=url), context, [(RecordExtractor(DATA_DEF), True)], 100).digest
+    context = replace(CONTEXT, carried={"sku": url}, rules={"repeats": ""})
+    result = apply_data_defs(page(text, url=url), context, [(RecordExtractor(DATA_DEF), True)], 100)
+    return read_part(result)
 
 
 def test_the_url_the_markup_and_scripts_do_not_count() -> None:
@@ -56,10 +65,10 @@ def test_a_text_or_a_field_makes_another_page(other: str) -> None:
 
 @pytest.mark.parametrize("kind", ["json", "xml", "csv"])
 def test_other_documents_are_compared_as_a_whole(kind: str) -> None:
-    context = replace(CONTEXT, wants_digest=True)
+    context = replace(CONTEXT, rules={"repeats": ""})
 
     def read(text: str) -> int:
-        return apply_data_defs(page(text, kind=kind), context, [], 100).digest  # type: ignore[arg-type]
+        return read_part(apply_data_defs(page(text, kind=kind), context, [], 100))  # type: ignore[arg-type]
 
     assert read("[1]") == read("[1]")
     assert read("[1]") != read("[2]")

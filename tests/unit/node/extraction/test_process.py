@@ -15,6 +15,7 @@ from crawl_engine.node.extraction.page_extraction import UnreadablePage, Unsuppo
 from crawl_engine.node.extraction.process_pool import BUSY_SECONDS, QUEUED_SMALL, ExtractionPool
 from crawl_engine.node.extraction.request import ExtractionRequest
 from crawl_engine.node.extraction.result import PageResult, SitemapResult
+from crawl_engine.node.rules.refresh import RefreshPart
 from crawl_engine.runtime.beat_file import resident_bytes
 from crawl_engine.store.pages.body import Body
 from tests.templates import template, template_pid
@@ -65,11 +66,11 @@ async def test_a_page_that_leads_on_by_itself_gives_nothing_else() -> None:
     async with extraction_pool() as pool:
         for target, rows, links in ((b"/next", 0, 0), (b"/", 1, 1)):
             page = request(body % target)
-            page.header["context"]["meta_refresh"] = True
+            page.header["context"]["rules"] = {"refresh": ""}
             answer = await pool.work(page)
             assert isinstance(answer, PageResult)
-            found = answer.refresh_to, len(answer.rows), len(list(answer.links))
-            assert found == (f"http://a{target.decode()}", rows, links)
+            assert answer.parts == {"refresh": RefreshPart(f"http://a{target.decode()}", is_own=bool(rows))}
+            assert (len(answer.rows), len(list(answer.links))) == (rows, links)
 
 
 async def test_what_is_no_page_is_refused_and_a_sitemap_is_read_up_to_the_limit_of_the_protocol() -> None:

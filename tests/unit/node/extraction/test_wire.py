@@ -54,19 +54,15 @@ def test_a_page_is_read_back() -> None:
     assert [link.url for link in columns(answer).list_new(lambda key: key != b"2" * 16)] == [
         "http://a/1", "http://b/", "http://a/é",
     ]  # fmt: skip
-    assert not answer.noindex
+    assert answer.parts == {}
     assert (answer.page_kind, answer.damaged, answer.dropped_links, answer.filtered) == ("html", 7, 4, 5)
     assert answer.rejected[0].reason == "no ?"
-
-
-def test_a_page_that_asks_not_to_be_indexed_is_read_back() -> None:
-    assert read_back(replace(PAGE, noindex=True)).noindex
 
 
 def test_the_robots_tags_of_a_page_reach_the_process() -> None:
     context = Context(
         group="g", locator="l", locator_url="http://a/", depth=2, run="r", run_time="now",
-        nofollow=False, meta_nofollow=False, meta_noindex=True, agent="bot",
+        nofollow=False, meta_nofollow=False, rules={"noindex": ""}, agent="bot",
     )  # fmt: skip
     task = PageTask(
         defs=1, data_defs=(("d", True),), url="http://a/", content_type="text/html", status=200, fetched_at=0.0,

@@ -6,10 +6,9 @@ import msgspec
 import orjson
 import pytest
 
-from crawl_engine.model.link import Carried, LinkDetails, LinkRequest, PageBlocks
+from crawl_engine.model.link import Carried, LinkDetails, LinkRequest
 from crawl_engine.model.record import ExtractedLink
 from crawl_engine.node.extraction import wire
-from crawl_engine.node.extraction.page_extraction import REPEATED
 from crawl_engine.node.extraction.result import PageResult
 from crawl_engine.processes.frames import InvalidAnswer
 from tests.unit.node.extraction.messages import changed, columns, fields_of, message_of, read_back, with_links
@@ -24,15 +23,11 @@ LINKS = [
     ExtractedLink("http://a/3", "g", 0, None, b"3" * 16, details=LinkDetails(LinkRequest(method="PUT"))),
     ExtractedLink("http://a/é", "h", -3, 2, b"\n" * 16, may_leave_host=True, details=NEXT),
 ]  # fmt: skip
-PAGE = PageResult(page_kind="html", links=tuple(LINKS), blocks=PageBlocks(True, "ab12"))
+PAGE = PageResult(page_kind="html", links=tuple(LINKS))
 
 
-def test_details_and_blocks_are_read_back() -> None:
-    answer = read_back(PAGE)
-    assert list(answer.links) == LINKS
-    assert (answer.blocks, answer.replaced_by) == (PageBlocks(True, "ab12"), "")
-    repeated = read_back(PageResult(page_kind="html", replaced_by=REPEATED))
-    assert (repeated.replaced_by, repeated.blocks) == (REPEATED, None)
+def test_details_are_read_back() -> None:
+    assert list(read_back(PAGE).links) == LINKS
 
 
 def test_plain_links_cost_no_details() -> None:
@@ -102,8 +97,7 @@ def test_damaged_links_are_refused(change: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"blocks": 7}, {"blocks": [1, "x"]}, {"blocks": [True]}, {"blocks": [True, "x" * 65]}, {"blocks": ["a", "b"]},
-        {"replaced_by": 5}, {"replaced_by": ["x"]},
+        {"parts": 7}, {"faults": [5]}, {"warnings": [["d"]]},
         {"links": [msgspec.to_builtins(link, builtin_types=(bytes,)) for link in LINKS]},
     ],
 )  # fmt: skip

@@ -15,6 +15,8 @@ from crawl_engine.node.handlers.follow_refresh import FollowRefresh
 from crawl_engine.node.handlers.hop_rules import KeepLogin, LeaseAgain, StayOnSite
 from crawl_engine.node.handlers.visited_page import VisitedPage
 from crawl_engine.node.outcomes import OutcomeBuilder
+from crawl_engine.node.rules import RuleParts
+from crawl_engine.node.rules.refresh import RefreshPart
 from crawl_engine.store.pages.documents import NewDocument
 from crawl_engine.store.tables.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased, visited
@@ -33,10 +35,15 @@ def chain(hops: int = 0, *, limit: int = 5, request: Request | None = None, cook
     return RedirectChain("http://a/1", request or Request(), limit=limit, hops=hops, find_cookies=lambda *_: cookies)
 
 
+def leading_to(target: str) -> PageExtraction:
+    parts = RuleParts({"refresh": RefreshPart(target)} if target else {})
+    return PageExtraction(PageResult(page_kind="html", parts=parts))
+
+
 def page_to(target: str, from_chain: RedirectChain, answer: FetchResponse = ANSWER) -> VisitedPage:
     page = visited(chain=from_chain).arrive(answer)
     page.document = Mock(spec=NewDocument)
-    page.extraction = PageExtraction(PageResult(page_kind="html", refresh_to=target))
+    page.extraction = leading_to(target)
     return page
 
 
@@ -105,7 +112,7 @@ async def test_a_page_that_leads_to_itself_is_a_page_unless_it_set_the_first_coo
 async def test_a_stored_page_leads_on_but_never_to_itself() -> None:
     page = visited().use(STORED)
     page.chain = chain(cookies="ok=1")
-    page.extraction = PageExtraction(PageResult(page_kind="html", refresh_to="http://a/1"))
+    page.extraction = leading_to("http://a/1")
     assert await follow(page) is page
-    page.extraction.result.refresh_to = "http://a/2"
+    page.extraction = leading_to("http://a/2")
     assert (await follow(page)).target == "http://a/2"

@@ -9,15 +9,13 @@ from msgspec.structs import replace
 from crawl_engine.http.byte_budget import ByteBudget
 from crawl_engine.http.redirects import RedirectChain, RedirectRejected
 from crawl_engine.http.response import FetchResponse
-from crawl_engine.model.host import LoginRule
 from crawl_engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
 from crawl_engine.node.extraction.extractor import PageExtraction
-from crawl_engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
+from crawl_engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from crawl_engine.node.extraction.result import PageResult
 from crawl_engine.node.handlers.freshness import StoredVersion
 from crawl_engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
 from crawl_engine.node.handlers.page_stages import (
-    CheckReplaced,
     Extract,
     Finish,
     HoldFiles,
@@ -35,7 +33,6 @@ from crawl_engine.store.pages.page_store import StoredBody
 from crawl_engine.store.tables.host.hosts import HostFailure
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.row.rows import NewRows
-from crawl_engine.store.transactions.logins import LoginNews
 from crawl_engine.store.transactions.supersede import OldRows
 from tests.unit.node.leased_jobs import change, leased, visited
 
@@ -63,8 +60,8 @@ def page_of(status: int = 200, *, refusal: str | None = None) -> VisitedPage:
     return visited(chain=start()).arrive(answer(status, refusal=refusal))
 
 
-def extraction(replaced_by: str = "") -> PageExtraction:
-    result = PageResult(page_kind="html", rows=((0, ("{}",)),), replaced_by=replaced_by)
+def extraction() -> PageExtraction:
+    result = PageResult(page_kind="html", rows=((0, ("{}",)),))
     return PageExtraction(result, [Mock(data_def="d", id=1)])
 
 
@@ -237,26 +234,9 @@ async def test_an_extraction_goes_on_and_a_re_extraction_replaces_rows() -> None
     assert again.effects == (OldRows((9,)),)
 
 
-async def test_a_page_for_visitors_is_not_stored() -> None:
-    rule = LoginRule(url="/login", form={}, on_lost="pause")
-    document = NewDocument((b"k",), "http://a/1", 200, "text/html", 0.0, (), CONTENT.body)
-    page = visited(login=rule, document=document, extraction=extraction(LOGGED_OUT))
-    lost = await run(CheckReplaced(OUTCOMES), page)
-    assert (lost.state, lost.find(LoginNews), lost.find(NewDocument)) == (JobState.READY, LoginNews("pause"), None)
-    page.extraction = extraction()
-    assert await run(CheckReplaced(OUTCOMES), page) is page
-
-
-async def test_a_page_that_another_replaces_gives_no_rows() -> None:
-    page = visited(content=CONTENT, stored=STORED, extraction=extraction(REPEATED))
-    assert (await run(CheckReplaced(OUTCOMES), page)).state is JobState.DONE
-    page.extraction = extraction()
-    assert await run(CheckReplaced(OUTCOMES), page) is page
-
-
 async def test_the_last_stage_gives_what_was_extracted() -> None:
     hold = AsyncMock()
     page = await run(HoldFiles(Mock(hold=hold)), visited(content=CONTENT, stored=STORED, extraction=extraction()))
     hold.assert_awaited_once()
-    outcome = await run(Finish(OUTCOMES), page)
+    outcome = await run(Finish(OUTCOMES, Settings()), page)
     assert (outcome.state, outcome.page, len(outcome.find_all(NewRows))) == (JobState.DONE, 7, 1)

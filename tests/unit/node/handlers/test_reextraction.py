@@ -9,6 +9,8 @@ from crawl_engine.http.byte_budget import BodyShare, ByteBudget
 from crawl_engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from crawl_engine.node.extraction.extractor import PageExtraction
 from crawl_engine.node.extraction.result import PageResult
+from crawl_engine.node.rules import RuleParts
+from crawl_engine.node.rules.noindex import NoindexPart
 from crawl_engine.store.pages.body import Body
 from crawl_engine.store.pages.page_store import StoredBody
 from crawl_engine.store.tables.outcome import JobOutcome
@@ -35,8 +37,8 @@ class Extractor:
         large = self.budget.open_share()
         await asyncio.wait_for(large.grow(900_000), 0.5)
         large.release()
-        rows = ((0, ("{}",)),)
-        result = PageResult(page_kind="html", rows=rows, damaged=3, dropped_links=1234, noindex=True)
+        rows, parts = ((0, ("{}",)),), RuleParts({"noindex": NoindexPart(drops_rows=False)})
+        result = PageResult(page_kind="html", rows=rows, damaged=3, dropped_links=1234, parts=parts)
         return PageExtraction(result, [Mock(data_def="d", id=1)])
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:

@@ -75,8 +75,8 @@ def test_the_canonical_url_is_asked_for_with_what_was_carried_to_its_page() -> N
 
 def test_a_page_that_is_one_s_canonical_url_is_not_judged_again() -> None:
     rule, job = CanonicalRule(), leased(1)
-    assert rule.prepare(job, visited()) == job.url
-    assert rule.prepare(change(job, link=LinkRequest(relation="canonical")), visited()) is None
+    assert rule.prepare(job, visited(), Settings()) == job.url
+    assert rule.prepare(change(job, link=LinkRequest(relation="canonical")), visited(), Settings()) is None
     plan = HostPlan(group=TaskGroup(name="g", canonical=True))
     assert (rule.applies(plan, Settings()), rule.applies(HostPlan(), Settings())) == (True, False)
 

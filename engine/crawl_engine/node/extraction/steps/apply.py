@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from crawl_engine.errors import quote_text
 from crawl_engine.extract.fields.field_texts import FieldConverter
 from crawl_engine.extract.links.links import limit_links
-from crawl_engine.extract.page.page import ROBOTS_TAG, Page, header_values, read_headers
+from crawl_engine.extract.page.page import Page
 from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.model.definition import DataDef, Definitions, Task, TaskGroup
 from crawl_engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
@@ -24,6 +24,7 @@ from crawl_engine.node.extraction.result import PageResult, count_rejections
 from crawl_engine.node.extraction.steps.chain import ChainWork, TaskChain, TimeLimit, needs_late_filters
 from crawl_engine.node.extraction.steps.context import PageContext
 from crawl_engine.node.extraction.task import PageTask
+from crawl_engine.node.rules import judge_headers
 from crawl_engine.plugins.contracts import Document
 from crawl_engine.plugins.loading import Awaiter, PluginLoader
 from crawl_engine.plugins.plugin_errors import NotApplicable, PluginUnavailable, describe_error
@@ -101,7 +102,7 @@ class PluginSteps:
         extracted.rows = tuple([(positions[position], rows) for position, rows in extracted.rows])
         extracted.counts = tuple([(positions[position], counts) for position, counts in extracted.counts])
         extracted.results = tuple(results)
-        if not (extracted.noindex and task.context.meta_noindex):
+        if extracted.parts.keeps_rows:
             extracted.stops = tuple(stops)
         return extracted
 
@@ -166,7 +167,7 @@ class PluginSteps:
         self, task: PageTask, pairs: Sequence[tuple[RecordExtractor, bool]],
         extract: Callable[[int, RecordExtractor], Extraction],
     ) -> PageResult:  # fmt: skip
-        """Run plugin parsers on content that is not a page; its headers may ask not to be indexed."""
+        """Run plugin parsers on content that is not a page; rules judge it by its headers."""
         rows: list[tuple[int, tuple[str, ...]]] = []
         links: list[ExtractedLink] = []
         rejected: list[Rejection] = []
@@ -180,13 +181,13 @@ class PluginSteps:
                 rows.append((position, tuple(encode_row(row) for row in extraction.rows)))
                 rejected += extraction.rejected
                 counts.append((position, extraction.counts))
-        noindex = read_headers(header_values(task.headers, ROBOTS_TAG), task.context.agent).noindex
-        if noindex and task.context.meta_noindex:
+        parts = judge_headers(task.context.rules, task.headers, task.context.agent)
+        if not parts.keeps_rows:
             rows, rejected, counts = [], [], []
         kept, dropped = limit_links([tuple(links)], self._limits.links)
         return PageResult(
             page_kind="binary", rows=tuple(rows), links=tuple(kept), dropped_links=dropped, rejected=tuple(rejected),
-            rejected_counts=count_rejections(rejected), filtered=filtered, noindex=noindex, counts=tuple(counts),
+            rejected_counts=count_rejections(rejected), filtered=filtered, counts=tuple(counts), parts=parts,
         )  # fmt: skip
 
     def _new_context(self, task: PageTask, data_def: str, task_name: str, page: Page | None) -> PageContext:

@@ -3,7 +3,7 @@
 import pytest
 
 from crawl_engine.extract.page.page import Page
-from crawl_engine.extract.page.script_redirect import ScriptRedirect, find_script_redirect
+from crawl_engine.node.rules.script_redirect import ScriptRedirect, find_script_redirect
 
 
 def found(markup: str, kind: str = "html") -> ScriptRedirect | None:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from crawl_engine.extract.page.page import Page
-from crawl_engine.extract.page.refresh import find_refresh
+from crawl_engine.node.rules.refresh import find_refresh
 
 URL = "http://a/dir/page?x=1"
 

@@ -1,13 +1,18 @@
-"""Finds where a page leads by itself: `Refresh` and `<meta http-equiv=refresh>`, as in browsers."""
+"""Finds where a page leads by itself: `Refresh` and `<meta http-equiv=refresh>`, as in browsers.
+
+The stage `FollowRefresh` takes it as a redirect.
+"""
 
 import re
 from collections.abc import Iterable
-
-from selectolax.lexbor import LexborHTMLParser
+from typing import ClassVar, Literal
 
 from crawl_engine import urls
 from crawl_engine.extract.page.page import Page, header_values, resolve_url
 from crawl_engine.late_regex import late_regex
+from crawl_engine.model.job import HostPlan, JobKind, LeasedJob
+from crawl_engine.node.rules.rule import Arrival, JudgedPage, PageRule, RulePart
+from crawl_engine.settings import Settings
 
 _MAX_SECONDS = 5
 """A page that waits longer is meant to be read."""
@@ -25,6 +30,38 @@ _HIDDEN = late_regex(
 """A `<noscript>`, or what may hold one as text: group 1."""
 
 
+class RefreshPart(RulePart, frozen=True):
+    """The page leads to another one, or to itself."""
+
+    target: str
+    is_own: bool = False
+
+    @property
+    def keeps(self) -> Literal["all", "nothing"]:
+        return "all" if self.is_own else "nothing"
+
+    def check(self) -> None:
+        if not (urls.is_http_url(self.target) or urls.is_file_url(self.target)):
+            raise ValueError("a refresh to neither a page nor a file")
+
+
+class RefreshRule(PageRule, frozen=True):
+    """For the setting `meta_refresh`."""
+
+    name: ClassVar[str] = "refresh"
+    part: ClassVar[type[RulePart]] = RefreshPart
+
+    def applies(self, plan: HostPlan, settings: Settings) -> bool:  # noqa: ARG002
+        return settings.meta_refresh
+
+    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
+        return "" if job.kind is JobKind.PAGE else None
+
+    def judge(self, known: str, judged: JudgedPage) -> RefreshPart | None:  # noqa: ARG002
+        target = find_refresh(judged.page)
+        return RefreshPart(target, target == urls.normalize(judged.page.url)) if target else None
+
+
 def find_refresh(page: Page) -> str | None:
     """The normalized URL to which the page leads within five seconds, perhaps its own; None: it stays.
 
@@ -35,13 +72,15 @@ def find_refresh(page: Page) -> str | None:
         return _resolve(page, page.url, _choose(headers))
     if page.kind != "html" or not page.markup.mentions_refresh or page.tree is None:
         return None
-    contents = _list_contents(page.tree)
+    contents = _list_contents(page)
     if not any(_choose([content]) is not None for content in contents):
         return None
     text = page.text
     if "<noscript" in text.lower():
         # whole, as browsers that run scripts do: the parser moves an element such as `<p>` out of one in the head
-        contents = _list_contents(LexborHTMLParser(_HIDDEN.sub(r"\1", text)))
+        contents = _list_contents(
+            Page(url=page.url, text=_HIDDEN.sub(r"\1", text), kind="html", status=0, fetched_at=0)
+        )
     return _resolve(page, page.base, _choose(contents))
 
 
@@ -51,8 +90,8 @@ def _resolve(page: Page, base: str, target: str | None) -> str | None:
     return target if urls.is_file_url(target) else resolve_url(base, target, None)
 
 
-def _list_contents(tree: LexborHTMLParser) -> list[str]:
-    return [node.attrs.get("content") or "" for node in tree.css(_REFRESH)]
+def _list_contents(page: Page) -> list[str]:
+    return [node.attrs.get("content") or "" for node in (page.tree.css(_REFRESH) if page.tree is not None else ())]
 
 
 def _choose(contents: Iterable[str]) -> str | None:
