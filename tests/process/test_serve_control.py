@@ -152,9 +152,7 @@ def test_one_job_is_retried_from_its_page_and_that_is_taken_back(
     assert serve.command("retry", jobs=[skipped], match="x").status_code == 400
 
 
-def test_scale_and_exclude_are_taken_back(
-    project: Project, library: Library, running: Running, serve: WebServer
-) -> None:
+def test_scale_and_exclude_are_taken_back(project: Project, site: Site, running: Running, serve: WebServer) -> None:
     def taken_back(answer: httpx.Response) -> str:
         said = answer.text.partition('id="said-order"')[2].partition("</form>")[0]
         name = re.findall(r'<form method="post" action="/orders/(\w+)', said)[0]
@@ -168,6 +166,7 @@ def test_scale_and_exclude_are_taken_back(
     serve.command("pause")
     answer = taken_back(serve.client.post("/orders/scale", data={"count": 3}, follow_redirects=True))
     assert [json.loads(given)["count"] for (given,) in counts()] == [3, 2], answer
+    serve.command("seed", group="books", urls=[site.url("/book/more")])  # READY while it is paused
     excluded = serve.client.post("/orders/exclude", data={"match": "http*", "sure": "yes"}, follow_redirects=True)
     assert "READY again" in taken_back(excluded)
     assert project.query("SELECT count(*) FROM jobs WHERE state = 'SKIPPED'") == [(0,)]
