@@ -1,11 +1,13 @@
 """The types of fields, each declared once; `extract/fields/types` reads their values."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct
 
+from crawl_engine.errors import UsageError
 from crawl_engine.installed import FIELD_TYPES as GROUP
 from crawl_engine.installed import NameTable
 
@@ -124,13 +126,20 @@ STEP_KEYS = tuple(dict.fromkeys(key.name for type_ in _BUILT_IN.values() for key
 
 
 def find_field_type(name: str) -> FieldType:
-    """The type of that name; one that is not installed is told where it is read. Raises UsageError if it is broken."""
-    return FIELD_TYPES[name] if name in FIELD_TYPES else FieldType(name=name)
+    """The type of that name; one that is not installed is a text, and told where it is read."""
+    with suppress(KeyError, UsageError):
+        return FIELD_TYPES[name]
+    return FieldType(name=name)
 
 
 def is_built_in(name: str) -> bool:
     """Whether a type is part of the program, and none of an installed package."""
     return name in _BUILT_IN
+
+
+def needs_process(name: str) -> bool:
+    """Whether pages with such a field are never extracted in a node. No package is imported to know it."""
+    return not is_built_in(name) or _BUILT_IN[name].is_slow
 
 
 def types_with(key: str, types: Mapping[str, FieldType] = _BUILT_IN) -> list[tuple[Need, list[str]]]:

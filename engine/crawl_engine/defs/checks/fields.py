@@ -7,11 +7,11 @@ from crawl_engine.defs.language.keys import NESTING_EXCLUDES, TEXT_KEYS
 from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.yaml.node import YamlNode
 from crawl_engine.errors import UsageError, quote_text, suggest
-from crawl_engine.extract.fields.convert import default_converter_for
+from crawl_engine.extract.fields.convert import reader_of
 from crawl_engine.extract.fields.human_dates import ANY_FORMAT, is_locale_selector
 from crawl_engine.extract.select.srcset import is_srcset
 from crawl_engine.model.definition import Field
-from crawl_engine.model.field_type import OWN_KEYS, FieldType, find_field_type, is_built_in, types_with
+from crawl_engine.model.field_type import FIELD_TYPES, OWN_KEYS, FieldType, find_field_type, is_built_in, types_with
 from crawl_engine.model.stored_form import SourcePosition
 from crawl_engine.model.variables import FIELD, variable_names
 from crawl_engine.runtime.extras import find_extra, has_extra, install_hint
@@ -69,11 +69,7 @@ def _parts_of(field: YamlNode, part: str) -> list[str]:
 
 
 def _type_of(field: YamlNode) -> FieldType:
-    """Its type; one that cannot be read is as `str`."""
-    try:
-        return find_field_type(field.text_of("type") or "str")
-    except UsageError:
-        return FieldType(name="str")
+    return find_field_type(field.text_of("type") or "str")
 
 
 def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
@@ -173,9 +169,8 @@ def _check_installed(node: YamlNode, type_: FieldType, problems: Problems) -> No
     if extra is not None and not has_extra(extra):
         message = f"`type: {type_.name}` needs a library that is not installed; install it: {install_hint(extra)}"
         problems.add(node.entries["type"].node.place, "missing-library", message)
-    name = node.text_of("type") or type_.name
     try:
-        find_field_type(name)
+        FIELD_TYPES.get(type_.name)
     except UsageError as error:
         problems.add(node.entries["type"].node.place, "bad-type", str(error))
 
@@ -241,7 +236,7 @@ def _fits(value: YamlNode, field: YamlNode, type_: FieldType) -> bool:
         locales=tuple(locales) if "locale" in written else (),
     )
     try:
-        default_converter_for(described)(text, "http://x/")
+        reader_of(type_.name).default_converter(described)(text, "http://x/")
     except ValueError:
         return False
     return True

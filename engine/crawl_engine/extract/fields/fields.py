@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from crawl_engine.extract.documents.json_value import MISSING
-from crawl_engine.extract.fields.convert import default_converter_for
+from crawl_engine.extract.fields.convert import NodeReader, reader_of
 from crawl_engine.extract.fields.field_texts import (
     ConverterSource,
     FieldTexts,
     no_converters,
-    reads_locale,
     reads_marked_text,
 )
-from crawl_engine.extract.fields.markdown import read_markup
+from crawl_engine.extract.fields.locales import reads_locale
 from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import PatternTimeout
 from crawl_engine.extract.select.css import Speed
@@ -42,9 +41,8 @@ from crawl_engine.extract.select.selectors import (
     compile_selector,
 )
 from crawl_engine.extract.select.srcset import is_srcset, read_candidates
-from crawl_engine.extract.select.table_grid import find_table, read_table, read_table_columns
 from crawl_engine.model.definition import Field
-from crawl_engine.model.file import MAX_FILES
+from crawl_engine.model.field_type import find_field_type, needs_process
 from crawl_engine.model.record import to_text
 from crawl_engine.model.stored_form import SourcePosition
 from crawl_engine.model.variables import FIELD, render, variable_names
@@ -75,6 +73,8 @@ class FieldReader:
         self.path = f"{parent}{field.name}"
         self._is_counted = is_counted and not parent and field.value is None
         self._field = field
+        self._type = find_field_type(field.type)
+        self._reader = reader_of(field.type)
         self._nested = tuple(FieldReader(inner, f"{self.path}.", converters) for inner in field.fields)
         self._alternatives = tuple(
             [FieldReader(one, parent, converters, is_counted=False) for one in _alternatives(field)]
@@ -107,7 +107,7 @@ class FieldReader:
     @property
     def speed(self) -> Speed:
         """How long one search of its selectors may take."""
-        if self._field.type == "markdown" or reads_locale(self._field):
+        if needs_process(self._field.type) or reads_locale(self._field):
             return Speed.SLOW
         parts = (*self._nested, *self._alternatives)
         return max(self._selector.speed, *[reader.speed for reader in parts], Speed.QUICK)
@@ -138,27 +138,26 @@ class FieldReader:
             return self._read_alternatives
         if self._nested:
             return self._read_objects
-        if field.type == "table":
-            return self._read_tables
+        if self._reader.reads_elements:
+            return self._read_elements
         if is_srcset(field.attribute):
             return self._read_candidates
         if field.split is not None:
             return self._read_parts
         if field.value is not None:
             return self._read_constant
-        if isinstance(selector, JmesPathSelector) and field.type != "json" and field.attribute == "text":
+        if isinstance(selector, JmesPathSelector) and not self._reader.keeps_lists and field.attribute == "text":
             return partial(self._read_json_values if field.all else self._read_json_value, selector.expression.search)
         if field.all:
             return self._read_all
         return partial(self._read_first, selector.first if isinstance(selector, CssSelector) else self._select_first)
 
-    def _choose_node_reader(self) -> "Callable[[SelectedNode], str | None]":
+    def _choose_node_reader(self) -> NodeReader:
         """The function that reads the text of a selected node."""
         field = self._field
-        if field.type == "json":
-            return self._read_node_as_json
-        if field.type == "markdown":
-            return partial(read_markup, attribute=field.attribute)
+        own = self._reader.node_reader(field)
+        if own is not None:
+            return own
         if field.whitespace is not None:
             return partial(read_verbatim, attribute=field.attribute)
         if reads_marked_text(field):
@@ -166,12 +165,6 @@ class FieldReader:
                 partial(read_marked_text, attribute=field.attribute) if field.attribute != "text" else read_marked_text
             )
         return read_text if field.attribute == "text" else partial(read_node, attribute=field.attribute)
-
-    def _read_node_as_json(self, node: "SelectedNode") -> str | None:
-        field = self._field
-        if isinstance(node, JsonValue):
-            return node.as_json(field.attribute)
-        return (read_node if field.whitespace is None else read_verbatim)(node, field.attribute)
 
     def _read_nothing(self, _scope: Scope, _budget: Budget) -> None:
         """A step fills the field later."""
@@ -187,9 +180,9 @@ class FieldReader:
         return self._make_value(self._read_node(node), budget)
 
     def _select_first(self, scope: Scope) -> "SelectedNode | None":
-        """The first match. A JSON list stands for its first value, unless the type is JSON."""
+        """The first match. A JSON list stands for its first value, unless the type has lists."""
         node = self._selector.first(scope)
-        if isinstance(node, JsonValue) and isinstance(node.value, list) and self._field.type != "json":
+        if isinstance(node, JsonValue) and isinstance(node.value, list) and not self._reader.keeps_lists:
             return JsonValue(next((value for value in node.value if value is not None), None))
         return node
 
@@ -210,12 +203,8 @@ class FieldReader:
     def _read_all(self, scope: Scope, budget: Budget) -> Any:
         return self._make_list(map(self._read_node, self._selector.all(scope)), budget)
 
-    def _read_tables(self, scope: Scope, budget: Budget) -> Any:
-        nodes = self._selector.all(scope) if self._field.all else [self._selector.first(scope)]
-        elements = [Scope(scope.page, node).html for node in nodes if node is not None]
-        read = read_table if self._field.header is None else read_table_columns
-        tables = [read(table, budget) for table in map(find_table, elements) if table is not None]
-        return self._or_default(tables if self._field.all else next(iter(tables), []), budget)
+    def _read_elements(self, scope: Scope, budget: Budget) -> Any:
+        return self._or_default(self._reader.read_elements(self._field, self._selector, scope, budget), budget)
 
     def _read_candidates(self, scope: Scope, budget: Budget) -> Any:
         """The absolute URLs of a `srcset`: of all matches, of the first one as a list (`split`), or its first URL."""
@@ -325,19 +314,25 @@ class FieldReader:
         """The value, or the converted default if the value is missing."""
         field = self._field
         if value:
-            return _limit_files(value, field, budget) if field.type == "file" else value
+            return value if self._reader.max_items is None else self._limit(value, self._reader.max_items, budget)
         if self._is_counted:
             budget.missing.append(self.name)
         if field.has_default:
             value = self._convert_default(field.default, budget)
-        elif field.is_list or field.fields or field.type == "table":
+        elif field.is_list or field.fields or self._type.stored == "rows":
             value = []
         if field.required and (value is None or value == []):
             raise self._rejected("the field is required but missing")
         return value
 
+    def _limit(self, values: list[Any], most: int, budget: Budget) -> list[Any]:
+        field = self._field
+        if len(values) > most:
+            budget.page.faults[f"`{field.name}` names more than {most:,} {field.type}s; the others are left out"] = None
+        return values[:most]
+
     def _convert_default(self, default: Any, budget: Budget) -> Any:
-        if self._field.fields or self._field.type == "table":
+        if self._field.fields or self._type.stored == "rows":
             return default
         if self._field.is_list:
             items = default if isinstance(default, list | tuple) else [] if default is None else [default]
@@ -345,13 +340,11 @@ class FieldReader:
         return self._convert_default_item(default, budget)
 
     def _convert_default_item(self, default: Any, budget: Budget) -> Any:
-        field = self._field
-        if default is None or (field.type == "json" and not isinstance(default, str)):
+        if default is None or (self._type.stored == "json" and not isinstance(default, str)):
             return default
         try:
-            return default_converter_for(field)(
-                to_text(default).strip(), budget.page.base if field.type in ("url", "file") else ""
-            )
+            base = budget.page.base if self._reader.uses_base else ""
+            return self._reader.default_converter(self._field)(to_text(default).strip(), base)
         except ValueError as error:
             raise self._rejected(f"the default: {error}") from None
 
@@ -374,9 +367,3 @@ def _alternatives(field: Field) -> list[Field]:
         return []
     bare = replace(field, fallbacks=(), has_default=False, default=None, required=False)
     return [replace(bare, selector=selector) for selector in (field.selector, *field.fallbacks)]
-
-
-def _limit_files(urls: list[Any], field: Field, budget: Budget) -> list[Any]:
-    if len(urls) > MAX_FILES:
-        budget.page.faults[f"`{field.name}` names more than {MAX_FILES:,} files; the others are left out"] = None
-    return urls[:MAX_FILES]

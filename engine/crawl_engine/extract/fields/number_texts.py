@@ -1,9 +1,9 @@
 """Notes doubts about texts of numbers: digits of several elements, and what `match` leaves."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from crawl_engine.errors import quote_text
+from crawl_engine.extract.fields.convert import Edit, reader_of
 from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import TimedPattern
 from crawl_engine.extract.select.node_value import BOUNDARY, RAISED
@@ -13,10 +13,6 @@ from crawl_engine.model.definition import Field
 if TYPE_CHECKING:
     import regex
 
-_NUMERIC = frozenset(("str", "int", "float", "decimal", "price"))
-"""Types of fields whose `match` may give a number."""
-JOINED = frozenset(("int", "float", "decimal", "price"))
-"""Types of fields whose text is one number, though several elements may show it."""
 _NUMBER = late_regex(r"[+-]?\d[\d.,' ]*|[.,]\d+")
 _JOINT = late_regex(r"(?<=\d)(?:[.,'\u2019\u066b\u066c]| (?=\d{3}(?!\d)))?(?=\d)")
 """Between two parts of a number: a mark, a blank before a group of three digits, or nothing."""
@@ -37,13 +33,11 @@ _DIGITS = late_regex(r"[0-9](?:[0-9.,]*[0-9])?")
 _LETTERS = frozenset("kKM")
 _MAGNITUDE_ADVICE = "take it too, with `magnitudes: true` or `type: price`, or name it in the pattern"
 
-Edit = Callable[[str, Budget], str]
-
 
 def join_step(clean: Edit, field: Field, path: str) -> Edit:
     """Makes one text of what the elements of a number show, then cleans it; raised cents of a price get their mark."""
     is_edited = bool(field.replace or field.convert or field.match or field.split or field.decode)
-    has_cents = field.type == "price" and not is_edited
+    has_cents = reader_of(field.type).digits == "amount" and not is_edited
 
     def join(text: str, budget: Budget) -> str:
         joined = _TAGS.sub("", text)
@@ -79,7 +73,8 @@ def _decimal_mark(field: Field, before: str) -> str:
 
 def match_step(pattern: TimedPattern, field: Field, path: str) -> Edit:
     """Takes what `match` finds; of a number, notes what it leaves beside it."""
-    if field.type not in _NUMERIC:
+    digits = reader_of(field.type).digits
+    if digits == "none":
         return lambda text, budget: pattern.find(text, budget.time_budget) or ""
 
     def find_number(text: str, budget: Budget) -> str:
@@ -90,7 +85,7 @@ def match_step(pattern: TimedPattern, field: Field, path: str) -> Edit:
         if not _NUMBER.fullmatch(value):
             return value
         taken = f"{budget.data_def}.{path}: `match` takes {quote_text(value)} of {quote_text(text)} and leaves"
-        if _leaves_digits(match, is_text=field.type == "str"):
+        if _leaves_digits(match, is_text=digits == "text"):
             budget.warn(
                 path,
                 "digits-left",
@@ -106,7 +101,7 @@ def match_step(pattern: TimedPattern, field: Field, path: str) -> Edit:
 
 def watch_replacement(replace: Edit, pattern: str, field: Field, path: str) -> Edit:
     """Notes a magnitude that a pattern removes without naming it, such as `[^0-9.]`."""
-    if field.type not in JOINED or not ("[^" in pattern or "\\D" in pattern):
+    if not reader_of(field.type).is_number or not ("[^" in pattern or "\\D" in pattern):
         return replace
 
     def replace_watched(text: str, budget: Budget) -> str:

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_engine.extract.fields.convert import converter_for, default_converter_for
+from crawl_engine.extract.fields.convert import reader_of
 from crawl_engine.model.definition import Field
 
 BASE = "https://h.example/a/b"
 
 
 def convert(kind: str, text: str, **more: Any) -> Any:
-    return converter_for(Field(name="f", type=kind, **more))(text, BASE)
+    return reader_of(kind).converter(Field(name="f", type=kind, **more))(text, BASE)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_mismatching_date_or_an_invalid_format_is_rejected(date_format: str) -
 
 def test_a_bool_with_match_is_true_if_it_matches() -> None:
     assert convert("bool", "no", match="no|yes") is True
-    assert default_converter_for(Field(name="f", type="bool", match="x"))("no", BASE) is False
+    assert reader_of("bool").default_converter(Field(name="f", type="bool", match="x"))("no", BASE) is False
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawl_engine.extract.fields.convert import converter_for
+from crawl_engine.extract.fields.convert import reader_of
 from crawl_engine.extract.fields.field_texts import FieldTexts, no_converters
 from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import MAX_REPLACED_CHARACTERS, Replacement, TimeBudget
@@ -71,7 +71,7 @@ def test_a_replacement_that_grows_too_long_is_refused(pattern: str) -> None:
 
 @pytest.mark.parametrize(("digits", "fits"), [(1_000, True), (1_001, False)])
 def test_a_decimal_has_so_many_digits_at_most(digits: int, fits: bool) -> None:
-    convert = converter_for(Field(name="f", type="decimal"))
+    convert = reader_of("decimal").converter(Field(name="f", type="decimal"))
     for text in ("1" * digits, "." + "1" * (digits - 1), f"1e{digits}", f"1E-{digits}"):
         if fits:
             assert convert(text, "") == Decimal(text)

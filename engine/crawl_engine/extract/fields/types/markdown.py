@@ -4,13 +4,24 @@ The library is imported at the first use, in an extraction process: pages with s
 node, and an input that takes too much time or memory ends that process.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborNode
 
+from crawl_engine.extract.fields.convert import (
+    Conversion,
+    Converter,
+    Edit,
+    NodeReader,
+    StepCheck,
+    TypeReader,
+    keep_text,
+)
+from crawl_engine.extract.fields.step_values import text_of
 from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.select.node_value import JsonValue, read_node
+from crawl_engine.model.definition import Field
 
 if TYPE_CHECKING:
     from crawl_engine.extract.select.node_value import SelectedNode
@@ -19,7 +30,33 @@ _MAX_LEVELS = 512
 """Of nested elements that the library converts."""
 
 
-def read_markup(node: "SelectedNode", attribute: str) -> str | None:
+class MarkdownReader(TypeReader):
+    """Reads the HTML of elements, and writes it as Markdown."""
+
+    keeps_markup = True
+
+    def converter(self, _field: Field) -> Converter:
+        """A default is Markdown as it is."""
+        return lambda text, _base: text
+
+    def conversion(self, _field: Field, _path: str) -> Conversion:
+        """The text itself, which `last_edit` has converted."""
+        return keep_text
+
+    def node_reader(self, field: Field) -> NodeReader:
+        """The HTML of a node."""
+        return partial(_read_markup, attribute=field.attribute)
+
+    def last_edit(self, _field: Field, path: str) -> Edit:
+        """HTML becomes Markdown."""
+        return lambda html, budget: _to_markdown(html, path, budget)
+
+    def step_check(self, _field: Field) -> StepCheck:
+        """A text, with the white space around it."""
+        return lambda value, _page: text_of(value)
+
+
+def _read_markup(node: "SelectedNode", attribute: str) -> str | None:
     """The HTML of a node; None when missing.
 
     An element gives its own; the text of a JSON value, an XPath, an attribute, or an XML element without children, as
@@ -34,7 +71,7 @@ def read_markup(node: "SelectedNode", attribute: str) -> str | None:
     return outer_html(node) if len(node) or is_html(node) else node.text
 
 
-def to_markdown(html: str, path: str, budget: Budget) -> str:
+def _to_markdown(html: str, path: str, budget: Budget) -> str:
     """The Markdown, without blank lines around it; empty if the HTML has no content. `path`: of the field.
 
     Charges the result. Raises ValueError, PageTooCostly and OutOfTime.
@@ -66,3 +103,6 @@ def _options(base: str) -> Any:
         extract_metadata=False,
         preprocessing=PreprocessingOptions(enabled=False),  # it would drop headers, navigation and forms
     )
+
+
+READER = MarkdownReader()
