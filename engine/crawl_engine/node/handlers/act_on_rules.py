@@ -37,8 +37,9 @@ class ActOnRules(PageStage, frozen=True):
         """Ask for the page once more: what it does not show may be missing for a moment."""
         if not decision.confirm or not job.plan.group.confirm_end:
             return None
-        if not page.attempt.requests or page.checked is not None or self.db_access.was_asked_again(job):
-            return None  # nothing was sent, or the site says that the stored page is the newest
+        is_sent = page.attempt.requests or job.target  # an earlier lease sent the request that led to the target
+        if not is_sent or page.checked is not None or self.db_access.was_asked_again(job):
+            return None  # it is a stored page, or the site says that it is the newest
         return self.outcomes.asked_again(job, page.url, decision.confirm)
 
     def _carry_out(self, decision: Decision, job: LeasedJob, page: VisitedPage) -> JobOutcome | None:

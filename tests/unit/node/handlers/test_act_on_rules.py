@@ -103,8 +103,10 @@ async def test_what_may_pass_is_asked_for_once_more(decision: Decision) -> None:
         page.attempt.requests = requests
         return page
 
-    again = await act(sent(), confirming)
-    assert (again.state, again.find(AskedAgain)) == (JobState.READY, AskedAgain())
+    led_here = confirming._replace(target="http://a/2")  # an earlier lease sent the request of its URL
+    for page, job in ((sent(), confirming), (sent(0), led_here)):
+        again = await act(page, job)
+        assert (again.state, again.find(AskedAgain)) == (JobState.READY, AskedAgain())
     for page, job, asked_again in (
         (sent(), confirming, True), (sent(0), confirming, False), (sent(checked=Mock()), confirming, False),
         (sent(), JOB._replace(plan=HostPlan(group=TaskGroup(name="g", confirm_end=False))), False),
