@@ -28,7 +28,7 @@ test *ARGS:
 
 # the other process tests, with a sample of those of browsers
 extended *ARGS:
-    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'extended and not sweep' {{ARGS}}
+    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'extended and not sweep' {{ if ARGS == '' { 'tests/contract tests/console tests/process' } else { ARGS } }}
 
 # all tests of pages in a browser; they need Chromium
 browsers *ARGS:

@@ -107,7 +107,6 @@ def test_the_plain_page_is_asked_for_first(front: Front, temporary: Path) -> Non
     assert not list(temporary.iterdir())
 
 
-@pytest.mark.extended
 def test_a_recorded_page_is_tested_without_a_browser(front: Front, temporary: Path) -> None:
     front.write(WAIT)
     url = front.site.url("/p/1")

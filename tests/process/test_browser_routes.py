@@ -45,7 +45,6 @@ def crawl(project: Project, defs: str, *arguments: str, code: int = 0) -> dict[s
     return summary
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(("start", "mark"), [("#/", "#/"), ("#!list", "#!")])
 def test_each_route_is_a_page_and_rules_of_links_see_it(project: Project, site: Site, start: str, mark: str) -> None:
     site["/app/"] = html(APP)

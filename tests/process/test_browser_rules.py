@@ -71,7 +71,6 @@ def test_what_scripts_write_into_the_head_counts(front: Front) -> None:
     assert "/q/3" not in front.site.paths
 
 
-@pytest.mark.extended
 def test_a_plain_document_does_not_serve_a_browser(front: Front) -> None:
     front.pages = 1
     change = "<script>document.querySelector('b').textContent = 'made'</script>"

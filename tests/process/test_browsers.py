@@ -36,7 +36,6 @@ def test_rows_that_scripts_write(front: Front) -> None:
     assert stored == front.pages
 
 
-@pytest.mark.extended
 def test_a_stored_page_is_extracted_again_without_a_browser(front: Front) -> None:
     front.write()
     front.crawl()
@@ -218,7 +217,6 @@ def test_a_selector_or_key_that_means_nothing_is_told_and_not_tried_again(
     assert front.site.count("/p/1") == 1
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     "page",
     [Page(b"x", headers={"Content-Type": "application/octet-stream"}), Page(status=204)],
@@ -233,7 +231,6 @@ def test_a_url_without_a_document_fails_at_once(front: Front, page: Page) -> Non
     assert front.site.count("/p/1") == 1
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     "page",
     {

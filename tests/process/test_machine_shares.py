@@ -97,7 +97,9 @@ def crawl(
             run.group.kill_all()
 
 
-@pytest.mark.parametrize(("hosts", "shelves"), [pytest.param(2, 60, marks=pytest.mark.quick), (12, 30)])
+@pytest.mark.parametrize(
+    ("hosts", "shelves"), [pytest.param(2, 60, marks=pytest.mark.quick), pytest.param(12, 30, marks=pytest.mark.sweep)]
+)
 def test_a_machine_that_joins_late_and_one_that_comes_back_get_their_shares(
     tmp_path: Path, database: str, hosts: int, shelves: int
 ) -> None:

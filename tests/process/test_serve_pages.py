@@ -159,7 +159,6 @@ def test_it_reads_the_same_without_script(project: Project, library: Library, se
     assert ages.sub("", other.inner_text("main")) == ages.sub("", page.inner_text("main"))
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("size", [(390, 844), (1440, 900)], ids=["phone", "desktop"])
 def test_no_page_is_wider_than_the_window(
     project: Project, library: Library, serve: WebServer, page: Any, size: tuple[int, int]
