@@ -16,7 +16,7 @@ Stored = Literal["text", "int", "float", "decimal", "bool", "json", "rows", "obj
 ColumnKind = Literal[
     "str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "table", "file", "markdown"
 ]
-"""The kinds of columns that output types know; of a kind that they do not tell apart, `str`."""
+"""The kinds of columns: of most types their own; a price and a file are objects of `parts`."""
 
 
 Need = tuple[str, str | bool] | None
@@ -56,6 +56,7 @@ class FieldType(Struct, frozen=True, kw_only=True):
     parts: tuple[tuple[str, str], ...] = ()
     """By name, the types of the values in its value."""
     column: ColumnKind = "str"
+    """In typed outputs: Parquet, DuckDB, PostgreSQL, SQLite and Excel; one of parts is an object."""
     extra: str = ""
     """The extra of the package that its reader needs."""
     is_slow: bool = False

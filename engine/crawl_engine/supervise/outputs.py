@@ -10,6 +10,7 @@ from typing import Any
 from crawl_engine.append.formats.column_types import column_types
 from crawl_engine.errors import CrawlError, UsageError
 from crawl_engine.model.definition import DataDef, Definitions, Field
+from crawl_engine.model.field_type import find_field_type
 from crawl_engine.model.output_type import (
     DATA_DEF,
     OUTPUT_TYPES,
@@ -163,7 +164,11 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
         {
             "columns": list(named),
             "joins": {name: field.join for name, field in named.items() if field.is_list},
-            "types": {name: field.type for name, field in named.items() if not field.is_list and not field.fields},
+            "types": {
+                name: find_field_type(field.type).column
+                for name, field in named.items()
+                if not field.is_list and not field.fields
+            },
             "delimiter": appender.delimiter,
         }
         | ({"paths": paths} if paths else {})
@@ -202,7 +207,9 @@ def _class_settings(data_def: DataDef, appender: AppenderDef) -> dict[str, Any]:
 
 def _item_type(field: Field) -> Any:
     """The type of its items; of nested fields, their types by name."""
-    return {inner.name: _item_type(inner) for inner in field.fields} if field.fields else field.type
+    if field.fields:
+        return {inner.name: _item_type(inner) for inner in field.fields}
+    return find_field_type(field.type).column
 
 
 def appender_for_file(output_file: Path) -> AppenderDef:

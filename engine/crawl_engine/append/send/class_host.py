@@ -26,7 +26,7 @@ _ROW = b',"row":'
 
 
 ItemType = str | Mapping[str, "ItemType"]
-"""A type of the defs, or the types of nested fields by name."""
+"""The kind of a column, or those of nested fields by name."""
 _NUMBERS: Mapping[str, Callable[[str], int | float | Decimal]] = {
     "int": int, "float": float, "decimal": Decimal, "price": Decimal
 }  # fmt: skip
