@@ -49,6 +49,23 @@ class JobOrigin(StrEnum):
     LINK = "link"
 
 
+class ReasonCode(StrEnum):
+    """Why a job ended SKIPPED or FAILED, where a later event asks for it; its reason says it in words."""
+
+    GROUP = "group"
+    """The defs lack its group."""
+    LIMIT = "limit"
+    """A page limit was reached."""
+    ADDRESS = "address"
+    """The address guard refused its host."""
+    ROBOTS = "robots"
+    """A robots.txt disallows it, or could not be read."""
+    CANONICAL = "canonical"
+    """Its page names another URL as its canonical one."""
+    NO_PAGE = "no-page"
+    """There is no page at its URL."""
+
+
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.READY: frozenset({JobState.TAKEN, JobState.SKIPPED}),
     JobState.TAKEN: frozenset({JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE}),

@@ -10,7 +10,7 @@ from crawl_engine.errors import plural
 from crawl_engine.http.errors import AddressRefused, FetchFailed
 from crawl_engine.http.redirects import RedirectChain
 from crawl_engine.http.response import FetchResponse
-from crawl_engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
+from crawl_engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, ReasonCode
 from crawl_engine.model.retry_policy import retry_wait
 from crawl_engine.model.step import StepResult
 from crawl_engine.node.extraction.extractor import PageExtraction
@@ -111,10 +111,10 @@ class OutcomeBuilder:
         outcome.not_before = store_time() + wait
         return outcome
 
-    def skipped(self, job: LeasedJob, reason: str, url: str, hops: int) -> JobOutcome:
+    def skipped(self, job: LeasedJob, reason: str, url: str, hops: int, code: ReasonCode | None = None) -> JobOutcome:
         """SKIPPED by a rule of the page; a re-extraction deletes the page's rows and leaves it DONE."""
         state = JobState.DONE if job.extraction.page_job is not None else JobState.SKIPPED
-        return self.ended(job, state, reason, url, hops=hops)
+        return self.ended(job, state, reason, url, hops=hops, code=code)
 
     def logged_out(
         self, job: LeasedJob, url: str, why: str, on_lost: Literal["relogin", "pause"] = "relogin"
@@ -151,12 +151,12 @@ class OutcomeBuilder:
         """The document is not a page: SKIPPED for a link, FAILED for a locator."""
         ends_series = job.lineage.link.page is not None  # not the first page, which the defs name
         state = JobState.SKIPPED if job.lineage.origin is JobOrigin.LINK or ends_series else JobState.FAILED
-        return self.ended(job, state, reason, url, hops=hops)
+        return self.ended(job, state, reason, url, hops=hops, code=ReasonCode.NO_PAGE)
 
     def fetch_failed(self, job: LeasedJob, url: str, failure: FetchFailed) -> JobOutcome:
         """A request without a response: retried if that may help; SKIPPED if the address guard refused it."""
         if isinstance(failure, AddressRefused):
-            skipped = self.ended(job, JobState.SKIPPED, failure.reason, url, hops=job.hops)
+            skipped = self.ended(job, JobState.SKIPPED, failure.reason, url, hops=job.hops, code=ReasonCode.ADDRESS)
             skipped.target = job.target  # where the job continues if the defs name the host later
             return skipped.add(HostFailure(failed=False, guarded=failure.host_key))
         # all pages of a host wait for its robots.txt: one garbled answer must not end them
@@ -219,11 +219,13 @@ class OutcomeBuilder:
         failed.attempts = 1
         return failed.add(HostFailure())
 
-    def ended(self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
+    def ended(
+        self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0, code: ReasonCode | None = None
+    ) -> JobOutcome:
         """The job ends in this state, for this reason."""
         level: Level = "ERROR" if state is JobState.FAILED else "INFO"
         event = self.event(job, level, f"{state}: {reason}  {urls.without_credentials(url)}")
-        return JobOutcome(job=job, state=state, reason=reason, hops=hops, effects=(event,))
+        return JobOutcome(job=job, state=state, reason=reason, reason_code=code, hops=hops, effects=(event,))
 
     def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
         """A new event about the job; for a re-extraction, about the job of its page."""

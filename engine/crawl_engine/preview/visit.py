@@ -27,7 +27,7 @@ from crawl_engine.http.response import FetchResponse, redact_headers
 from crawl_engine.http.robots_request import ask_for_robots
 from crawl_engine.model.definition import Definitions, TaskGroup
 from crawl_engine.model.fingerprint import list_routed_groups
-from crawl_engine.model.job import JobKind, JobLineage, JobOrigin, JobState, LeasedJob, Request, StoredPage
+from crawl_engine.model.job import JobKind, JobLineage, JobOrigin, JobState, LeasedJob, ReasonCode, Request, StoredPage
 from crawl_engine.model.locator import Locator
 from crawl_engine.model.retry_policy import classify_status
 from crawl_engine.model.variables import decode_variables
@@ -339,7 +339,10 @@ class _Explained(OutcomeBuilder):
     def fetch_failed(self, job: LeasedJob, url: str, failure: FetchFailed) -> NoReturn:  # noqa: ARG002
         raise failure
 
-    def ended(self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0) -> NoReturn:  # noqa: ARG002
+    def ended(
+        self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0,  # noqa: ARG002
+        code: ReasonCode | None = None,  # noqa: ARG002
+    ) -> NoReturn:  # fmt: skip
         raise PageUnavailable(f"{urls.without_credentials(url)}: {reason}", RedirectRejected.remedy)
 
 

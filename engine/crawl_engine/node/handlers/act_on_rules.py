@@ -46,7 +46,7 @@ class ActOnRules(PageStage, frozen=True):
         """The outcome of the job; None: the page is kept."""
         match decision:
             case SkipPage():
-                outcome = self.outcomes.skipped(job, decision.reason, page.url, page.hops)
+                outcome = self.outcomes.skipped(job, decision.reason, page.url, page.hops, decision.code)
                 assert page.extraction is not None
                 if page.extraction.result.warnings:
                     outcome.add(list_warnings(page.extraction))

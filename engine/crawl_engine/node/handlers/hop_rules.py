@@ -7,7 +7,7 @@ from msgspec import Struct
 from crawl_engine import urls
 from crawl_engine.http.redirects import RedirectChain, RedirectRejected
 from crawl_engine.http.response import FetchResponse
-from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.model.job import JobState, LeasedJob, ReasonCode
 from crawl_engine.model.retry_policy import classify_status
 from crawl_engine.node.db_access import DbAccess
 from crawl_engine.node.handlers.freshness import may_serve
@@ -78,15 +78,18 @@ class StayOnSite(PageStage, frozen=True):
     async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
         if hop.problem is not None:
             return self.outcomes.ended(job, JobState.FAILED, str(hop.problem), hop.chain.url, hops=hop.chain.hops)
-        refusal = self.redirect_rule.refusal(job, hop.from_url, hop.chain.url)
-        if refusal is None:
-            return None
-        return self.outcomes.ended(job, JobState.SKIPPED, refusal, hop.chain.url, hops=hop.chain.hops)
+        return self._refuse(job, hop.from_url, hop.chain.url, hop.chain.hops)
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         """As a stage, for the redirects that once led to a stored page."""
-        refusal = self.redirect_rule.refusal(job, job.url, page.url)
-        return page if refusal is None else self.outcomes.ended(job, JobState.SKIPPED, refusal, page.url)
+        return self._refuse(job, job.url, page.url) or page
+
+    def _refuse(self, job: LeasedJob, from_url: str, url: str, hops: int = 0) -> JobOutcome | None:
+        refusal = self.redirect_rule.refusal(job, from_url, url)
+        if refusal is None:
+            return None
+        code = None if self.redirect_rule.guard_refusal(job, url) is None else ReasonCode.ADDRESS
+        return self.outcomes.ended(job, JobState.SKIPPED, refusal, url, hops=hops, code=code)
 
 
 class KeepLogin(Struct, frozen=True):

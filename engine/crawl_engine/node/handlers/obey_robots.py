@@ -4,7 +4,7 @@ from crawl_engine import urls
 from crawl_engine.http.errors import AddressRefused, FetchFailed
 from crawl_engine.http.redirects import RedirectChain
 from crawl_engine.http.request import expand_url
-from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.model.job import JobState, LeasedJob, ReasonCode
 from crawl_engine.node.handlers.hop_rules import Hop
 from crawl_engine.node.handlers.visited_page import PageStage, VisitedPage
 from crawl_engine.node.outcomes import OutcomeBuilder
@@ -47,7 +47,7 @@ class ObeyRobots(PageStage, frozen=True):
         if refusal is None:
             return None
         state = JobState.SKIPPED if refusal.by_rule else JobState.FAILED
-        return self.outcomes.ended(job, state, refusal.reason, chain.url, hops=chain.hops)
+        return self.outcomes.ended(job, state, refusal.reason, chain.url, hops=chain.hops, code=ReasonCode.ROBOTS)
 
     async def _ask_first(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
         """The address guard refused the host before: SKIPPED if it still does, else READY after its robots.txt.

@@ -5,7 +5,7 @@ from typing import ClassVar
 from crawl_engine import urls
 from crawl_engine.extract.page.link_header import find_linked
 from crawl_engine.extract.page.page import Page, resolve_url
-from crawl_engine.model.job import HostPlan, LeasedJob, link_key
+from crawl_engine.model.job import HostPlan, LeasedJob, ReasonCode, link_key
 from crawl_engine.model.link import Carried, LinkDetails, LinkRequest
 from crawl_engine.model.record import ExtractedLink
 from crawl_engine.node.rules.rule import Arrival, JudgedPage, PageRule, RulePart, SkipPage
@@ -30,7 +30,7 @@ class CanonicalPart(RulePart, frozen=True):
             LinkRequest(relation="canonical"), Carried(values=carried).to_json() if carried else None
         )  # fmt: skip
         link = ExtractedLink(self.url, job.group, 0, None, link_key(job.group, self.url), details=details)
-        return SkipPage(reason=f"its canonical URL is {self.url}", links=(link,))
+        return SkipPage(reason=f"its canonical URL is {self.url}", links=(link,), code=ReasonCode.CANONICAL)
 
 
 class CanonicalRule(PageRule, frozen=True):

@@ -13,7 +13,7 @@ from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.page import Page
 from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.model.host import LoginRule
-from crawl_engine.model.job import HostPlan, LeasedJob
+from crawl_engine.model.job import HostPlan, LeasedJob, ReasonCode
 from crawl_engine.model.record import ExtractedLink, Extraction
 from crawl_engine.settings import Settings
 from crawl_engine.store.tables.outcome import JobOutcome
@@ -32,6 +32,7 @@ class SkipPage(Decision, frozen=True):
     reason: str
     links: tuple[ExtractedLink, ...] = ()
     """What is asked for instead."""
+    code: ReasonCode | None = None
 
 
 class EndPage(Decision, frozen=True):

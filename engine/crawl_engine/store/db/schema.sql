@@ -264,6 +264,7 @@ CREATE TABLE jobs (
     carried        TEXT,                           -- JSON: values of the page that leads to it; null: none
     fresh_since    REAL,                           -- a document asked for since then replaces the fetch; null: by its group
     asked_again    INTEGER NOT NULL DEFAULT 0,     -- 1: its page was empty once, and was asked for again
+    reason_code    TEXT,                           -- crawl_engine.model.job.ReasonCode; null: nothing asks for the reason
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );

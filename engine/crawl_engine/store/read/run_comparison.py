@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import orjson
 
 from crawl_engine.model.fingerprint import feeding_groups
+from crawl_engine.model.job import ReasonCode
 from crawl_engine.store.db.connector import Database, id_list
 from crawl_engine.store.tables.run import versions
 
@@ -14,7 +15,7 @@ SELECT seq FROM runs r WHERE seq < ? AND EXISTS (
 ORDER BY state = 'DONE' DESC, seq DESC LIMIT 1
 """
 _TEXTS = "SELECT id, CAST(data AS TEXT) FROM rows WHERE id IN (SELECT value FROM json_each(?))"
-_IS_GONE = "(j.reason GLOB 'HTTP *' OR j.reason GLOB 'not a page: *' OR j.reason GLOB 'its canonical URL is *')"
+_HAS_PAGE = f"j.reason_code IS NULL OR j.reason_code NOT IN ('{ReasonCode.NO_PAGE}', '{ReasonCode.CANONICAL}')"
 _VERSION = "SELECT defs_version FROM runs WHERE seq = ?"
 _MAY_HAVE_MORE = f"""
 SELECT EXISTS (SELECT 1 FROM runs WHERE seq = :run AND seeded_version IS NOT defs_version)
@@ -27,7 +28,7 @@ OR EXISTS (
             s.kind IN ('page', 'extract') AND s.grp IN (SELECT value FROM json_each(:groups) texts)))
         AND (s.ready + s.delayed + s.taken + s.incomplete + s.failed > 0 OR EXISTS (
             SELECT 1 FROM jobs j INDEXED BY jobs_skipped
-            WHERE j.sequence = s.id AND j.state = 'SKIPPED' AND NOT {_IS_GONE})))
+            WHERE j.sequence = s.id AND j.state = 'SKIPPED' AND ({_HAS_PAGE}))))
 """
 
 

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from crawl_engine.model.job import OPEN_STATES, JobKind, JobState, LeasedJob
+from crawl_engine.model.job import OPEN_STATES, JobKind, JobState, LeasedJob, ReasonCode
 from crawl_engine.store.db.connector import Database
 
 
@@ -55,6 +55,7 @@ class JobOutcome(Struct, kw_only=True):
     job: LeasedJob
     state: JobState
     reason: str | None = None
+    reason_code: ReasonCode | None = None
     attempts: int = 0
     not_before: float | None = None
     priority: int | None = None

@@ -170,5 +170,5 @@ def _to_update(commit: Commit, outcome: JobOutcome) -> JobUpdate:
         id=outcome.job.id, lease=outcome.job.lease, state=outcome.state, attempts=outcome.attempts,
         not_before=outcome.not_before, sequence=sequence, hops=outcome.hops, target=outcome.target,
         document=outcome.page, defs=None if outcome.links_dropped else outcome.job.defs_version,
-        reason=outcome.reason, priority=outcome.priority,
+        reason=outcome.reason, priority=outcome.priority, reason_code=outcome.reason_code,
     )  # fmt: skip

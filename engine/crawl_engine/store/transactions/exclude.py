@@ -20,7 +20,7 @@ _EXCLUDED = "excluded by an operator"
 _BATCH = 2000
 
 _EXCLUDE = f"""
-UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {jobs.NOW}
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, reason_code = NULL, changed_at = {jobs.NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'READY' RETURNING id
 """
 _READMIT = f"""
@@ -28,13 +28,13 @@ UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {jobs.NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'SKIPPED' AND reason = ?
 """
 _ENDED = """
-SELECT id, state, coalesce(reason, '') AS reason, sequence, target, attempts, hops FROM jobs
+SELECT id, state, coalesce(reason, '') AS reason, sequence, target, attempts, hops, reason_code FROM jobs
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN ('FAILED', 'SKIPPED')
 """
 _END_AGAIN = f"""
-WITH t (retried_at) AS (SELECT ?), e (id, state, reason, sequence, target, attempts, hops) AS ({{values}})
+WITH t (retried_at) AS (SELECT ?), e (id, state, reason, sequence, target, attempts, hops, reason_code) AS ({{values}})
 UPDATE jobs SET state = e.state, reason = e.reason, target = e.target, attempts = e.attempts, hops = e.hops,
-    not_before = NULL, changed_at = {jobs.NOW}
+    reason_code = e.reason_code, not_before = NULL, changed_at = {jobs.NOW}
 FROM t, e WHERE jobs.id = e.id AND jobs.state = 'READY' AND jobs.attempts = 0 AND jobs.changed_at <= t.retried_at
 RETURNING jobs.id
 """
@@ -52,6 +52,7 @@ class EndedJob(NamedTuple):
     target: str | None = None
     attempts: int = 0
     hops: int = 0
+    reason_code: str | None = None
 
 
 class Exclusion(NamedTuple):

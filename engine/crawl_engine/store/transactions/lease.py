@@ -13,6 +13,7 @@ from crawl_engine.model.job import (
     JobLineage,
     JobOrigin,
     LeasedJob,
+    ReasonCode,
     lease_limit,
     quota,
 )
@@ -271,7 +272,8 @@ def _allow(db: Database, request: LeaseRequest, state: SequenceState, now: float
         limit = min(limit, room.requests)
         if room.group_is_full:
             reason = f"maxPages {state.max_pages} of {state.group} reached"
-            return _Allowance(0, Lease(ring=jobs.skip_ready(db, state.id, reason, _SKIP_BATCH) == _SKIP_BATCH))
+            skipped = jobs.skip_ready(db, state.id, reason, _SKIP_BATCH, ReasonCode.LIMIT)
+            return _Allowance(0, Lease(ring=skipped == _SKIP_BATCH))
     return _Allowance(limit, Lease(left_for_others=fair < min(allowed, state.ready)))
 
 

@@ -37,7 +37,7 @@ def settle_guarded(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[t
         failure = outcome.find(HostFailure) if outcome.state is JobState.SKIPPED else None
         refused = None if failure is None else failure.guarded
         if refused is not None and hosts.is_named(commit.db, commit.run, refused):
-            outcome.state, outcome.reason = JobState.READY, None
+            outcome.state, outcome.reason, outcome.reason_code = JobState.READY, None, None
             outcome.remove(Event)
     return ()
 

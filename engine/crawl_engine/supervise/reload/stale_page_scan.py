@@ -10,7 +10,7 @@ from collections import Counter
 from msgspec import Struct
 
 from crawl_engine.errors import plural
-from crawl_engine.model.job import JobKind
+from crawl_engine.model.job import JobKind, ReasonCode
 from crawl_engine.runtime.clock import store_time
 from crawl_engine.store.read import stale_pages
 from crawl_engine.store.tables.job import extracts, jobs, rings, sequences
@@ -56,11 +56,11 @@ class ReextractionPlanner(Struct):
                 extracts.drop(self.run.db, sequence, _BATCH_SIZE)
                 return []
             if reason != "returned":
-                text = GROUP_REMOVED if reason == "absent" else STOPPED
-                jobs.skip_ready(self.run.db, sequence, text, _BATCH_SIZE)
-                jobs.skip_delayed(self.run.db, self.run.seq, sequence, text, _BATCH_SIZE)
+                text, code = (GROUP_REMOVED, ReasonCode.GROUP) if reason == "absent" else (STOPPED, None)
+                jobs.skip_ready(self.run.db, sequence, text, _BATCH_SIZE, code)
+                jobs.skip_delayed(self.run.db, self.run.seq, sequence, text, _BATCH_SIZE, code)
                 return []
-            if jobs.requeue_skipped(self.run.db, sequence, GROUP_REMOVED, _BATCH_SIZE) < _BATCH_SIZE:
+            if jobs.requeue_skipped(self.run.db, sequence, _BATCH_SIZE) < _BATCH_SIZE:
                 sequences.mark_rechecked(self.run.db, sequence)
             return rings.ring_all(self.run.db, self.run.seq, store_time())
 

@@ -98,6 +98,34 @@ def test_a_migrated_data_dir_has_the_schema_of_a_new_one_and_keeps_its_rows(fold
         assert describe(folder / name) == describe(new / name)
 
 
+REASONS = {
+    "its group is not in the defs": "group",
+    "maxPages 3 of g reached": "limit",
+    "address 10.0.0.1 of x is private; to allow it: …": "address",
+    "robots.txt disallows it (/a)": "robots",
+    "its canonical URL is http://x/": "canonical",
+    "HTTP 404 (gone)": "no-page",
+    "not a page: image/png": "no-page",
+    "excluded by an operator: url:x": None,
+}
+
+
+def test_the_reasons_of_older_jobs_get_their_codes(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / CRAWL)) as db, db:
+        ids = [number for (number,) in db.execute("SELECT id FROM jobs WHERE state <> 'TAKEN'")]
+        copy = (
+            "INSERT INTO jobs (run, sequence, state, origin, url, identity, reason) SELECT run, sequence, ?, origin, "
+        )
+        for number, reason in enumerate(REASONS):
+            for state in ("SKIPPED", "FAILED"):
+                key = f"{state} {number}".encode()
+                db.execute(f"{copy} url, ?, ? FROM jobs WHERE id = ?", (state, key, reason, ids[0]))
+    with closing(open_databases(folder)) as db:
+        codes = "SELECT reason, reason_code FROM jobs WHERE state = ? AND reason IS NOT NULL"
+        assert set(REASONS.items()) <= set(db.all(codes, ("SKIPPED",)))
+        assert {code for _, code in db.all(codes, ("FAILED",))} == {"robots", None}
+
+
 def test_a_migration_that_dies_leaves_the_older_format(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(migrate, "read_script", lambda *_: "CREATE TABLE half (x);\nSELECT x.y;\n")

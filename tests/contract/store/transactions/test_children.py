@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from crawl_engine.errors import Fenced
 from crawl_engine.model.definition import TaskGroup
-from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.model.job import JobState, LeasedJob, ReasonCode
 from crawl_engine.model.link import LinkRequest
 from crawl_engine.store.tables.job import jobs
 from crawl_engine.store.tables.job.linked_jobs import Children
@@ -144,6 +144,7 @@ def test_of_pages_that_name_each_other_as_canonical_one_is_kept(
             job=job,
             state=JobState.SKIPPED,
             reason=f"its canonical URL is {other.url}",
+            reason_code=ReasonCode.CANONICAL,
             effects=(Children((child(Page(other.url))._replace(request=request),)),),
         )
         for job, other in zip(leased, reversed(leased), strict=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crawl_engine.model.job import JobKind, JobState, LeasedJob
+from crawl_engine.model.job import JobKind, JobState, LeasedJob, ReasonCode
 from crawl_engine.model.run import RunState
 from crawl_engine.robots.rules import is_readable
 from crawl_engine.store.db.filter import JobFilter
@@ -229,12 +229,14 @@ def test_pages_that_an_unreadable_robots_txt_failed_come_back_when_it_is_ignored
     gated.commit(unreadable(lease_robots(gated)))
     gated.seed("http://a/2")
     one, two = gated.take("http://a/")
-    gated.commit(failed(one, "robots.txt cannot be read: connection refused"), failed(two, "HTTP 500"))
+    refused = failed(one, "robots.txt cannot be read: connection refused")
+    refused.reason_code = ReasonCode.ROBOTS
+    gated.commit(refused, failed(two, "HTTP 500"))
     with gated.db.transaction():
         placement.apply_host_policy(gated.db, gated.run, "a:80", HostPolicy(delay=0.0, concurrency=8, robots=False))
         for sequence, _, reason in sequences.list_unsettled(gated.db, gated.run, 9):
             assert reason == "returned"
-            jobs.requeue_skipped(gated.db, sequence, "-", 99)
+            jobs.requeue_skipped(gated.db, sequence, 99)
     assert [gated.state(job.id) for job in (one, two)] == ["READY", "FAILED"]
     gated.check_counters()
 

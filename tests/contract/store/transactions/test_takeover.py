@@ -27,7 +27,7 @@ def test_failed_jobs_are_found_by_sequence(new_store: NewStore) -> None:
     store.seed("http://a/1")
     for work in (
         lambda: hosts.abandon_robots(store.db, store.run),
-        lambda: jobs.requeue_skipped(store.db, 1, "its reason", 9),
+        lambda: jobs.requeue_skipped(store.db, 1, 9),
     ):
         for statement, plan in store.plans(work):
             failed = [line for line in plan if "jobs_failed" in line]
@@ -38,12 +38,12 @@ def test_failed_jobs_are_found_by_sequence(new_store: NewStore) -> None:
 
 def test_both_kinds_of_ended_jobs_are_requeued_up_to_the_limit(store: StoreHarness) -> None:
     store.seed(*[f"http://a/{n}" for n in range(6)])
-    ends = ["SKIPPED maxPages 1", "SKIPPED robots.txt x", "SKIPPED no", "FAILED robots.txt y", "FAILED no", "FAILED no"]
+    ends = ["SKIPPED limit", "SKIPPED robots", "SKIPPED no-page", "FAILED robots", "FAILED limit", "FAILED no-page"]
     with store.db.transaction():
-        for number, (state, reason) in enumerate((end.split(" ", 1) for end in ends), 1):
-            store.db.execute("UPDATE jobs SET state = ?, reason = ? WHERE id = ?", (state, reason, number))
-        assert jobs.requeue_skipped(store.db, 1, "-", 2) == 2
-        assert jobs.requeue_skipped(store.db, 1, "-", 2) == 1
+        for number, (state, code) in enumerate((end.split(" ", 1) for end in ends), 1):
+            store.db.execute("UPDATE jobs SET state = ?, reason_code = ? WHERE id = ?", (state, code, number))
+        assert jobs.requeue_skipped(store.db, 1, 2) == 2
+        assert jobs.requeue_skipped(store.db, 1, 2) == 1
     assert [store.state(job) for job in (1, 2, 3, 4, 5, 6)] == [
         "READY",
         "READY",

@@ -16,3 +16,12 @@ ALTER TABLE documents ADD COLUMN headers TEXT;
 ALTER TABLE documents ADD COLUMN loader TEXT;
 ALTER TABLE outputs ADD COLUMN added INTEGER NOT NULL DEFAULT 0;
 UPDATE outputs SET added = rows;
+ALTER TABLE jobs ADD COLUMN reason_code TEXT;
+UPDATE jobs SET reason_code = CASE
+    WHEN reason = 'its group is not in the defs' THEN 'group'
+    WHEN reason GLOB 'maxPages *' THEN 'limit'
+    WHEN reason GLOB 'address *' THEN 'address'
+    WHEN reason GLOB 'robots.txt *' THEN 'robots'
+    WHEN reason GLOB 'its canonical URL is *' THEN 'canonical'
+    WHEN reason GLOB 'HTTP *' OR reason GLOB 'not a page: *' THEN 'no-page' END
+WHERE state = 'SKIPPED' OR (state = 'FAILED' AND reason GLOB 'robots.txt *');

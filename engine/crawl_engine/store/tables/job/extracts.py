@@ -13,7 +13,7 @@ INSERT INTO jobs (run, sequence, origin, page, url, identity)
 SELECT j.run, e.id, 'link', j.id, j.url, CAST('extract ' || j.id AS BLOB) FROM json_each(?) i
 CROSS JOIN jobs j ON j.id = i.value JOIN sequences s ON s.id = j.sequence
 JOIN sequences e ON e.run = s.run AND e.grp = s.grp AND e.host = s.host AND e.kind = 'extract' WHERE true
-ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', crashes = 0, reason = NULL
+ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', crashes = 0, reason = NULL, reason_code = NULL
 WHERE jobs.state IN {source_states(JOB_TRANSITIONS, JobState.READY)} AND jobs.state <> 'TAKEN'
 """
 _DROP = """
@@ -32,7 +32,7 @@ UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state IN ('DONE', 'FAIL
 
 # a re-extraction moves its page between the two
 _SET_STEP_FAILED = """
-WITH e (id, reason) AS ({values}) UPDATE jobs SET state = 'FAILED', reason = e.reason
+WITH e (id, reason) AS ({values}) UPDATE jobs SET state = 'FAILED', reason = e.reason, reason_code = NULL
 FROM e WHERE jobs.id = e.id AND jobs.state IN ('DONE', 'FAILED')
 """
 _CLEAR_STEP_FAILED = """

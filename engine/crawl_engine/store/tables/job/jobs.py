@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import orjson
 
-from crawl_engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
+from crawl_engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob, ReasonCode
 from crawl_engine.store.db.connector import Database, id_list, source_states
 from crawl_engine.store.tables.job import extracts
 from crawl_engine.store.tables.outcome import Commit, Effect, JobOutcome
@@ -63,7 +63,8 @@ WHERE j.locator <> l.locator
 """
 _ADD_ROBOTS = """
 INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?, ?)
-ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', reason = NULL WHERE jobs.state = 'SKIPPED'
+ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', reason = NULL, reason_code = NULL
+WHERE jobs.state = 'SKIPPED'
 """
 _ADD_LOGIN = """
 INSERT INTO jobs (run, sequence, origin, url, identity, may_leave_host) VALUES (?, ?, 'link', ?, ?, 0)
@@ -80,11 +81,11 @@ SELECT json_group_array(jobs.id) FROM f CROSS JOIN jobs
 WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED_STATES}
 """
 _FINISH = f"""
-WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason, priority)
-AS ({{values}})
+WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason, priority,
+    reason_code) AS ({{values}})
 UPDATE jobs SET state = f.state, attempts = jobs.attempts + f.attempts, not_before = f.not_before, lease = NULL,
     hops = f.hops, target = f.target, document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason,
-    priority = coalesce(f.priority, jobs.priority), changed_at = {NOW}
+    reason_code = f.reason_code, priority = coalesce(f.priority, jobs.priority), changed_at = {NOW}
 FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED_STATES}
 """
 _MOVE = """
@@ -106,7 +107,7 @@ UPDATE jobs SET state = CASE WHEN crashes + {_CRASHED} >= {MAX_CRASHES} THEN 'FA
     crashes = crashes + {_CRASHED}, attempts = attempts + CASE WHEN :crashed = 1 AND {_IS_PARDONED} THEN 1 ELSE 0 END,
     reason = CASE WHEN crashes + {_CRASHED} >= {MAX_CRASHES}
         THEN '{MAX_CRASHES} nodes died while it ran, the last one: ' || :reason ELSE :reason END,
-    changed_at = {NOW}
+    reason_code = NULL, changed_at = {NOW}
 WHERE node = :node AND state = 'TAKEN' AND state IN {_states_before(JobState.READY, JobState.FAILED)} RETURNING id
 """
 # `+run` hides the column from the planner, which would read all jobs of the run instead of the index of TAKEN ones
@@ -121,7 +122,7 @@ RETURNING sequence
 _NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL"
 _REOPEN = f"""
 UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = NULL, not_before = NULL, reason = NULL,
-    fresh_since = NULL, asked_again = 0,
+    reason_code = NULL, fresh_since = NULL, asked_again = 0,
     priority = priority + {PRIORITY_RANGE} * (({PRIORITY_RANGE // 2} - priority) / {PRIORITY_RANGE}),
     changed_at = {NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.READY)} AND state <> 'TAKEN'
@@ -129,21 +130,23 @@ WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobSta
 _FIND_ENDED = "SELECT id FROM jobs WHERE run = ? AND identity = ? AND state IN ('DONE', 'FAILED', 'SKIPPED')"
 _RESUME = f"UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {NOW} WHERE run = ? AND state = 'INCOMPLETE'"
 _SKIP = f"""
-UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {NOW} WHERE id IN (
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, reason_code = ?, changed_at = {NOW} WHERE id IN (
     SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT +?
 ) AND state IN {_states_before(JobState.SKIPPED, JobState.TAKEN)}
 """
 _SKIP_DELAYED = """
-UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, reason_code = ? WHERE id IN (
     SELECT id FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL AND +sequence = ? LIMIT +?)
 """
+_PASSING = (ReasonCode.GROUP, ReasonCode.LIMIT, ReasonCode.ADDRESS, ReasonCode.ROBOTS)
+"""Reasons that a change of the defs or of a host may end."""
 # two parts, each with an index: a condition on both states would read all jobs
 _REQUEUE_SKIPPED = f"""
-UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
-    SELECT id FROM jobs WHERE sequence = :sequence AND state = 'SKIPPED' AND (
-        reason = :reason OR reason GLOB 'maxPages *' OR reason GLOB 'address *' OR reason GLOB 'robots.txt *')
+UPDATE jobs SET state = 'READY', reason = NULL, reason_code = NULL WHERE id IN (
+    SELECT id FROM jobs WHERE sequence = :sequence AND state = 'SKIPPED'
+        AND reason_code IN ('{"', '".join(_PASSING)}')
     UNION ALL
-    SELECT id FROM jobs WHERE sequence = :sequence AND state = 'FAILED' AND reason GLOB 'robots.txt *'
+    SELECT id FROM jobs WHERE sequence = :sequence AND state = 'FAILED' AND reason_code = '{ReasonCode.ROBOTS}'
     LIMIT +:limit
 ) AND state IN {_states_before(JobState.READY)}
 """
@@ -196,6 +199,7 @@ class JobUpdate(NamedTuple):
     reason: str | None = None
     priority: int | None = None
     """None: it stays."""
+    reason_code: ReasonCode | None = None
 
 
 def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
@@ -325,22 +329,19 @@ def find_ended(db: Database, run: int, identity: bytes) -> int | None:
     return db.value(_FIND_ENDED, (run, identity))
 
 
-def skip_ready(db: Database, sequence: int, reason: str, limit: int) -> int:
+def skip_ready(db: Database, sequence: int, reason: str, limit: int, code: ReasonCode | None = None) -> int:
     """Skip due jobs of a sequence, at most `limit`; returns how many."""
-    return int(db.execute(_SKIP, (reason, sequence, limit)).rowcount)
+    return int(db.execute(_SKIP, (reason, code, sequence, limit)).rowcount)
 
 
-def skip_delayed(db: Database, run: int, sequence: int, reason: str, limit: int) -> int:
+def skip_delayed(db: Database, run: int, sequence: int, reason: str, limit: int, code: ReasonCode | None = None) -> int:
     """Skip delayed jobs of a sequence, at most `limit`; returns how many."""
-    return int(db.execute(_SKIP_DELAYED, (reason, run, sequence, limit)).rowcount)
+    return int(db.execute(_SKIP_DELAYED, (reason, code, run, sequence, limit)).rowcount)
 
 
-def requeue_skipped(db: Database, sequence: int, reason: str, limit: int) -> int:
-    """Requeue at most `limit` jobs skipped for that reason, `maxPages` or an address, or ended by robots.txt.
-
-    Returns how many.
-    """
-    return int(db.execute(_REQUEUE_SKIPPED, {"sequence": sequence, "reason": reason, "limit": limit}).rowcount)
+def requeue_skipped(db: Database, sequence: int, limit: int) -> int:
+    """Requeue at most `limit` jobs whose reason may have ended; returns how many."""
+    return int(db.execute(_REQUEUE_SKIPPED, {"sequence": sequence, "limit": limit}).rowcount)
 
 
 def has_open_jobs(db: Database, run: int) -> bool:

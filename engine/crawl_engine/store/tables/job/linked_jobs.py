@@ -92,6 +92,7 @@ _KEEP_CANONICAL = f"""
 WITH k (run, key, parent, link_request) AS ({{values}})
 UPDATE jobs SET link_request = k.link_request,
     reason = CASE WHEN jobs.state = 'SKIPPED' THEN NULL ELSE jobs.reason END,
+    reason_code = CASE WHEN jobs.state = 'SKIPPED' THEN NULL ELSE jobs.reason_code END,
     hops = CASE WHEN jobs.state = 'SKIPPED' THEN 0 ELSE jobs.hops END,
     target = CASE WHEN jobs.state = 'SKIPPED' THEN NULL ELSE jobs.target END,
     state = CASE WHEN jobs.state = 'SKIPPED' THEN 'READY' ELSE jobs.state END
@@ -99,7 +100,7 @@ FROM k CROSS JOIN jobs p
 WHERE p.id = k.parent AND jobs.run = k.run AND (jobs.identity = k.key OR jobs.page_key = k.key)
     AND (jobs.link_request IS NULL OR (jobs.link_request ->> '{COOKIES_PATH}' IS NOT NULL
         AND jobs.link_request ->> '{RELATION_PATH}' = 'link'))
-    AND (jobs.state IN ('READY', 'TAKEN') OR (jobs.state = 'SKIPPED' AND jobs.reason GLOB 'its canonical URL is *'))
+    AND (jobs.state IN ('READY', 'TAKEN') OR (jobs.state = 'SKIPPED' AND jobs.reason_code = 'canonical'))
     AND (jobs.id <= p.id OR NOT EXISTS (
         SELECT 1 FROM k other WHERE other.parent = jobs.id AND (other.key = p.identity OR other.key = p.page_key)))
 """

@@ -47,9 +47,11 @@ LEFT JOIN documents d ON d.id = j.document
 """
 _NOT_KEPT = "UPDATE landings SET kept = 0 WHERE job IN (SELECT value FROM json_each(?))"
 # a done job leaves its state by READY alone
-_LEAVE = "UPDATE jobs SET state = 'READY', reason = NULL WHERE id = ? AND state IN ('DONE', 'FAILED')"
+_LEAVE = (
+    "UPDATE jobs SET state = 'READY', reason = NULL, reason_code = NULL WHERE id = ? AND state IN ('DONE', 'FAILED')"
+)
 _SKIP = f"UPDATE jobs SET state = 'SKIPPED', reason = ?, changed_at = {NOW} WHERE id = ? AND state = 'READY'"
-_REQUEUE = "UPDATE jobs SET state = 'READY', reason = NULL WHERE id = ? AND state = 'SKIPPED'"
+_REQUEUE = "UPDATE jobs SET state = 'READY', reason = NULL, reason_code = NULL WHERE id = ? AND state = 'SKIPPED'"
 _HEIRS = """
 SELECT (SELECT min(o.job) FROM landings o WHERE o.run = l.run AND o.key = l.key AND o.kept = 0
     AND o.job NOT IN (SELECT value FROM json_each(:ids)))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from crawl_engine.model.job import JobKind, JobState, link_key, locator_key
+from crawl_engine.model.job import JobKind, JobState, ReasonCode, link_key, locator_key
 from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.host.hosts import HostFailure, HostPolicy, StoredRobots
 from crawl_engine.store.tables.job import jobs, linked_jobs, locators
@@ -28,7 +28,7 @@ GUARDED = HostFailure(failed=False, guarded="x:80")
 def _skip_robots(store: StoreHarness) -> None:
     sequence = store.db.value("SELECT id FROM sequences WHERE kind = 'robots'")
     (robots,) = store.lease(sequence).jobs
-    store.commit(JobOutcome(job=robots, state=JobState.SKIPPED, reason=REASON))
+    store.commit(JobOutcome(job=robots, state=JobState.SKIPPED, reason=REASON, reason_code=ReasonCode.ADDRESS))
 
 
 def test_only_hosts_of_locators_are_named(store: StoreHarness) -> None:
@@ -129,8 +129,8 @@ def test_a_readmitted_host_is_asked_for_its_robots_txt_before_its_pages(
     _skip_robots(store)
     first, second = store.take("http://x/1")
     store.commit(
-        JobOutcome(job=first, state=JobState.SKIPPED, reason=REASON),
-        JobOutcome(job=second, state=JobState.SKIPPED, reason="not a page: image/png"),
+        JobOutcome(job=first, state=JobState.SKIPPED, reason=REASON, reason_code=ReasonCode.ADDRESS),
+        JobOutcome(job=second, state=JobState.SKIPPED, reason="not a page: image/png", reason_code=ReasonCode.NO_PAGE),
     )
     with store.db.transaction():
         placement.readmit_host(store.db, store.run, "x:80", replace(POLICY, robots=obeys_robots))
@@ -164,7 +164,7 @@ def test_a_refusal_on_its_way_while_its_host_is_named_is_taken_back(new_store: N
         linked_jobs.add_links(store.db, [NewLink(store.run, place.sequence, 0, 0, None, 0, "http://x/1", b"1")])
     (job,) = store.lease(store.db.value("SELECT id FROM sequences WHERE kind = ?", (kind,))).jobs
     refused = JobOutcome(
-        job=job, state=JobState.SKIPPED, reason=REASON,
+        job=job, state=JobState.SKIPPED, reason=REASON, reason_code=ReasonCode.ADDRESS,
         effects=(GUARDED, Event(0.0, "INFO", "n1", "page", REASON, job.id)),
     )  # fmt: skip
     with store.db.transaction():
@@ -179,5 +179,7 @@ def test_a_refusal_on_its_way_while_its_host_is_named_is_taken_back(new_store: N
 def test_a_refusal_of_a_host_that_is_not_named_stays(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/1")
-    store.commit(JobOutcome(job=job, state=JobState.SKIPPED, reason=REASON, effects=(GUARDED,)))
+    store.commit(
+        JobOutcome(job=job, state=JobState.SKIPPED, reason=REASON, reason_code=ReasonCode.ADDRESS, effects=(GUARDED,))
+    )
     assert store.state(job.id) == "SKIPPED"

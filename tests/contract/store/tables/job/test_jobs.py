@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawl_engine.errors import CrawlError, StorageError
-from crawl_engine.model.job import JOB_TRANSITIONS, JobKind, JobOrigin, JobState
+from crawl_engine.model.job import JOB_TRANSITIONS, JobKind, JobOrigin, JobState, ReasonCode
 from crawl_engine.model.node import (
     ALIVE_STATES,
     HEARTBEAT_TRANSITIONS,
@@ -24,6 +24,7 @@ from crawl_engine.runtime.beat_file import Beat
 from crawl_engine.store.db.connector import source_states
 from crawl_engine.store.tables.job import jobs
 from crawl_engine.store.tables.job.jobs import JobUpdate
+from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.run import nodes, runs
 from tests.contract.store.harness import StoreHarness
 
@@ -64,6 +65,19 @@ OPERATIONS: dict[str, tuple[JobState, set[JobState], Callable[[StoreHarness, int
         JobState.SKIPPED, {JobState.READY}, lambda h, j: jobs.skip_ready(h.db, 1, "x", 9),
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("code", ReasonCode)
+def test_a_code_stays_with_its_reason(store: StoreHarness, code: ReasonCode) -> None:
+    store.seed("http://a/1")
+    (job,) = store.take("http://a/")
+    store.commit(JobOutcome(job=job, state=JobState.SKIPPED, reason="x", reason_code=code))
+    assert store.db.value("SELECT reason_code FROM jobs WHERE id = ?", (job.id,)) == code
+    with store.db.transaction():
+        is_over = jobs.requeue_skipped(store.db, job.sequence, 9) == 1
+        assert is_over == (code not in (ReasonCode.CANONICAL, ReasonCode.NO_PAGE))
+        jobs.reopen(store.db, [job.id], [])
+    assert store.db.all("SELECT state, reason, reason_code FROM jobs") == [("READY", None, None)]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
