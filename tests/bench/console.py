@@ -60,7 +60,7 @@ def filled(folder: Path, count: int, hosts: int, node_count: int) -> tuple[int, 
         for node in epochs:
             nodes.register(db, node, "DONE", os.getpid(), identity_of(os.getpid()) or "")
         db.execute("UPDATE nodes SET heart = 'HEALTHY', state = 'READY'")
-    places = PlacementCache(run, lambda _: HostPolicy(0.5, 4, False), lambda _: None)
+    places = PlacementCache(run, lambda _: HostPolicy(0.5, 4, False))
     each = max(1, count // hosts)
     for host in range(hosts):
         with db.transaction():

@@ -76,7 +76,7 @@ def fill(filled: Filled, site: Site, upto: int) -> Filled:
 def spread(filled: Filled, hosts: int, each: int) -> Filled:
     """Add `each` jobs on each of `hosts` more hosts. The data dir cannot be run after that."""
     db = connect(filled.data / CRAWL, durable=False)
-    places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, 1, False), lambda _: None)
+    places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, 1, False))
     ready = filled.ready
     try:
         _, locator, root, id_ = db.all(_A_JOB, (filled.run,))[0]

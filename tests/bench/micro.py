@@ -91,7 +91,7 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
     committing = connect(filled.data / CRAWL)
     try:
         node = _node(committing, filled.run)
-        places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, CONCURRENCY, False), lambda _: None)
+        places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, CONCURRENCY, False))
         leased, leasing_s, committing_s = 0, 0.0, 0.0
         while leased < min(upto, filled.ready // 2):
             started = time.perf_counter()
@@ -130,7 +130,6 @@ def _node(db: Database, run_seq: int) -> int:
         epoch = supervisors.begin(db, identity, run_seq, time.time())
         node, _ = nodes.insert(db, run_seq, epoch, Role.RUNNER, None, time.time())
         nodes.register(db, node, "DONE", os.getpid(), identity)
-        runs.set_limits(db, run_seq, None, None)
         runs.set_slots(db, run_seq, 2 * Settings().concurrency)
         for state in (RunState.SEEDING, RunState.READY):
             runs.set_state(db, run_seq, state)

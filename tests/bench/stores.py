@@ -69,7 +69,7 @@ def work(folder: Path, node: int, batch: int, seconds: float, *, apart: bool) ->
 
     `apart`: the leases are transactions of their own; else a commit leases the next jobs, as in a crawl.
     """
-    places = PlacementCache(1, lambda _: _POLICY, lambda _: None)
+    places = PlacementCache(1, lambda _: _POLICY)
     done, leasing, committing, number = 0, 0.0, 0.0, node << 32 | int(time.monotonic() * 10) << 10
     with closing(connect(folder / CRAWL, durable=False)) as light, closing(connect(folder / CRAWL)) as durable:
         jobs: Sequence[LeasedJob] = ()

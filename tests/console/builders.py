@@ -26,7 +26,7 @@ def group(state, count, *names):
 def run(**changes):
     defaults = {
         "seq": 1, "id": "3f2a", "state": RunState.READY, "stage": Stage.RUNNING, "defs_version": 3, "seeded_version": 3,
-        "base_url": None, "paused": None, "seconds": 754.0, "reason": None, "max_pages": None, "created_at": AT,
+        "base_url": None, "paused": None, "seconds": 754.0, "reason": None, "created_at": AT,
         "judgement": Judgement(
             42.1, 118.0, share=0.66,
             hosts=(

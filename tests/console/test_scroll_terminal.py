@@ -33,7 +33,7 @@ def filled(data):
         for _ in range(4):
             node = nodes.insert(db, run, epoch, Role.RUNNER, None, 0.0)[0]
             nodes.register(db, node, "DONE", os.getpid(), identity)
-    places = PlacementCache(run, lambda _: HostPolicy(0.5, 4, False), lambda _: None)
+    places = PlacementCache(run, lambda _: HostPolicy(0.5, 4, False))
     with db.transaction():
         for host in range(60):
             place = places.find_or_create(db, "docs", f"host{host}.example:80", f"http://host{host}.example")

@@ -153,8 +153,8 @@ class HostTerms(NamedTuple):
     """Requests to the host at once, over all nodes."""
     throttled: bool = False
     """Whether the host's delay follows its latency."""
-    reserved: bool = False
-    """Whether a page limit applies, and its first request was counted when it was leased."""
+    limits: tuple[str, ...] = ()
+    """The codes of the page limits for which its first request was counted when it was leased."""
     login_number: int = 0
     """The login in force at its host, or for a login job the one before; 0: its pages need no login."""
     login_failed: bool = False

@@ -133,7 +133,7 @@ def build_node(
     committer = Committer(
         node,
         queue=commit_queue,
-        placements=PlacementCache(run, node.def_cache.host_policy, node.def_cache.max_pages),
+        placements=PlacementCache(run, node.def_cache.host_policy),
         seen_set=seen_set,
         ringer=ringer,
         capacity=capacity,

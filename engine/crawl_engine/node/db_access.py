@@ -20,7 +20,7 @@ from crawl_engine.store.tables.host.hosts import StoredRobots
 from crawl_engine.store.tables.job import jobs, linked_jobs, locators, step_values
 from crawl_engine.store.tables.row import files
 from crawl_engine.store.tables.row.files import EarlierFile
-from crawl_engine.store.transactions import page_limit
+from crawl_engine.store.tables.run import page_limits
 
 _BUSY_SECONDS, _BUSY_PAUSE = 5.0, 0.5
 
@@ -165,7 +165,7 @@ class DbAccess:
         """
         while True:
             try:
-                return await self._write(partial(page_limit.reserve_next, job=job))
+                return await self._write(partial(page_limits.reserve_next, job=job))
             except DatabaseBusy:
                 await asyncio.sleep(_BUSY_PAUSE)
 

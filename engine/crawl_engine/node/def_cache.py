@@ -198,11 +198,6 @@ class DefCache:
         """The policy for a host that appears for the first time."""
         return resolve_host_policy(self.current(), self._settings, host_key)
 
-    def max_pages(self, group: str) -> int | None:
-        """The page limit of a group."""
-        task_group = self.current().task_group(group)
-        return task_group.max_pages if task_group else None
-
     def _compile(self, version: DefsVersion, unit: ExtractionUnit) -> CompiledDataDef:
         data_def, stripper = version.definitions.data_def(unit.data_def), version.query_stripper
         assert data_def is not None, "checked when the defs were loaded"

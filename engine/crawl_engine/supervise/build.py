@@ -30,7 +30,7 @@ from crawl_engine.store.db.schema import CRAWL, PAGES, open_databases
 from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.job import jobs, rings, sequences
 from crawl_engine.store.tables.output import outputs
-from crawl_engine.store.tables.run import commands, events, machines, nodes, runs, supervisors
+from crawl_engine.store.tables.run import commands, events, machines, nodes, page_limits, runs, supervisors
 from crawl_engine.store.tables.run.runs import Run
 from crawl_engine.store.transactions import logins, placement, robots
 from crawl_engine.supervise.analysis.run_stats import RunStats
@@ -304,7 +304,8 @@ def _begin_run(
         supervisors.set_meta(db, supervisors.SETTINGS, stored.to_json())
         commands.expire(db, now)
         runs.begin(db, run.seq, now)
-        runs.set_limits(db, run.seq, options.settings.max_pages, options.settings.base_url)
+        if options.settings.base_url is not None:
+            runs.set_base_url(db, run.seq, options.settings.base_url)
         runs.hold_for_disk(db, run.seq, False)
         if lead is None:  # else nodes of other machines hold some, and rings are theirs, too
             jobs.release_all(db, run.seq, "its supervisor died")
@@ -335,8 +336,7 @@ def _begin_run(
             )
         robots.ask_stale_hosts(db, run.seq, now, product_token(options.settings.user_agent))
         logins.resume_run(db, run.seq, fetches=not options.extract_only)
-        for group in options.definitions.task_groups:
-            sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
+        page_limits.apply(db, run.seq, options.definitions, options.settings)
         store_problems(db, [])
         verb = "resumed" if resumed else "started"
         events.log(db, run.seq, "INFO", "run", f"run {run.id} {verb}, defs v{published.version}")

@@ -9,7 +9,7 @@ from crawl_engine.node import db_access
 from crawl_engine.node.db_access import DbAccess
 from crawl_engine.store.db.connector import connect
 from crawl_engine.store.db.schema import CRAWL
-from crawl_engine.store.tables.run import metrics
+from crawl_engine.store.tables.run import page_limits
 from tests.contract.store.harness import StoreHarness
 
 
@@ -34,5 +34,5 @@ def test_a_reservation_waits_for_a_busy_database_and_a_claim_does_not(
         assert not await access.reserve_request(job), "the limit is reached"
 
     asyncio.run(work())
-    assert metrics.count_requests(store.db, store.run, "g") == 2
+    assert [room.requests for room in page_limits.list_rooms(store.db, store.run)] == [2]
     other.close()

@@ -32,7 +32,7 @@ from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children
 from crawl_engine.store.tables.outcome import AttemptStats, Effect, JobOutcome, Placement
 from crawl_engine.store.tables.row import rows as row_table
 from crawl_engine.store.tables.row.rows import NewRows
-from crawl_engine.store.tables.run import events, machines, nodes, runs, supervisors, versions
+from crawl_engine.store.tables.run import events, machines, nodes, page_limits, runs, supervisors, versions
 from crawl_engine.store.tables.run.events import Event
 from crawl_engine.store.transactions.commit import CommitResult, commit
 from crawl_engine.store.transactions.lease import Lease, LeaseRequest, lease, lease_sequences
@@ -95,7 +95,14 @@ class StoreHarness:
             runs.set_slots(self.db, self.run, slots)
             self.book = versions.ensure_data_def(self.db, DEFS.data_defs[0].name, definition_hash(DEFS.data_defs[0]))
         self.nodes = [self.node() for _ in range(nodes_)]
-        self.places = self.new_places(policies, max_pages)
+        self.places = self.new_places(policies)
+        for group, most in (max_pages or {}).items():
+            self.limit("group", group, most)
+
+    def limit(self, code: str, name: str, most: int | None) -> None:
+        """Set a limit of the requests for pages."""
+        with self.db.transaction():
+            page_limits.set_most(self.db, self.run, code, name, most)
 
     def context(self, db: Database | None = None, **settings: Any) -> RunContext:
         """The run as the parts of a supervisor know it."""
@@ -103,11 +110,9 @@ class StoreHarness:
             db or self.db, self.folder, runs.get(self.db, self.run), replace(Settings(), **settings), self.supervisor
         )
 
-    def new_places(
-        self, policies: Mapping[str, HostPolicy] | None = None, max_pages: Mapping[str, int] | None = None
-    ) -> PlacementCache:
-        treated, limited = dict(policies or {}), dict(max_pages or {})
-        return PlacementCache(self.run, lambda key: treated.get(key, DEFAULT_POLICY), limited.get)
+    def new_places(self, policies: Mapping[str, HostPolicy] | None = None) -> PlacementCache:
+        treated = dict(policies or {})
+        return PlacementCache(self.run, lambda key: treated.get(key, DEFAULT_POLICY))
 
     def node(self, role: Role = Role.RUNNER) -> int:
         """Register a node; returns its epoch."""

@@ -127,7 +127,7 @@ class LeaseAgain(Struct, frozen=True):
     always: bool = False
 
     async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
-        is_limited = self.always or job.terms.delay > 0 or job.terms.reserved
+        is_limited = self.always or job.terms.delay > 0 or bool(job.terms.limits)
         if not hop.leaves_host and (not is_limited or hop.is_loaded or not hop.chain.request.is_plain_get):
             return None
         outcome = self.outcomes.given_back(job, hop.chain)

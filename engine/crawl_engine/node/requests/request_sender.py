@@ -73,7 +73,7 @@ class Attempt(Struct, eq=False):
 
     async def reserve(self, job: LeasedJob, db_access: DbAccess) -> bool:
         """Count a further request under a page limit before it is sent. False: the limit is reached."""
-        if not job.terms.reserved:
+        if not job.terms.limits:
             return True
         is_free = await db_access.reserve_request(job)
         self.reserved += is_free

@@ -26,7 +26,6 @@ CREATE TABLE runs (
     paused           TEXT,                         -- reason: 'operator', 'disk', 'operator, disk'; null: not paused
     slots            INTEGER NOT NULL DEFAULT 0,   -- concurrency of all runners together
     active_sequences INTEGER NOT NULL DEFAULT 0,   -- sequences with ready or taken jobs to fetch; a trigger counts them
-    max_pages        INTEGER,
     takeovers        INTEGER NOT NULL DEFAULT 0,   -- dead nodes whose jobs were requeued
     rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0,"queue_per_s":0.0}', -- JSON: with hosts and estimate, as the supervisor judged them last
     reextraction     TEXT,                         -- JSON: progress of the search for stale pages; null: none is in progress
@@ -194,7 +193,6 @@ CREATE TABLE sequences (
     paused     INTEGER NOT NULL DEFAULT 0,
     absent     INTEGER NOT NULL DEFAULT 0          -- 1: the defs lack its group; 2: it came back, jobs must be requeued
         CHECK (absent IN (0, 1, 2)),
-    max_pages  INTEGER,                            -- of the whole group
     ready      INTEGER NOT NULL DEFAULT 0,         -- due jobs only; those with not_before are 'delayed'
     delayed    INTEGER NOT NULL DEFAULT 0,
     taken      INTEGER NOT NULL DEFAULT 0,
@@ -210,6 +208,15 @@ CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready
 CREATE INDEX sequences_absent ON sequences(run) WHERE absent > 0;
 CREATE INDEX sequences_extract ON sequences(run) WHERE kind = 'extract';
 CREATE INDEX sequences_stopped ON sequences(run) WHERE paused = 2;
+
+CREATE TABLE page_limits (                          -- of the requests for pages; crawl_engine.store.tables.run.page_limits
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    code     TEXT NOT NULL,                        -- which limit it is
+    name     TEXT NOT NULL,                        -- of what, such as a group; empty: of the run
+    most     INTEGER,                              -- null: it was lifted
+    reserved INTEGER NOT NULL DEFAULT 0,           -- requests counted for leased jobs, not known to be sent
+    PRIMARY KEY (run, code, name)
+) WITHOUT ROWID;
 
 CREATE TABLE page_repeats (                         -- streaks of pages with the same text and fields
     sequence        INTEGER PRIMARY KEY REFERENCES sequences(id),

@@ -15,11 +15,11 @@ from crawl_engine.store.read.data_warnings import DataWarning, find_warnings
 from crawl_engine.store.read.snapshot import NodeRow, OutputRow
 from crawl_engine.store.tables.host import host_speeds, hosts
 from crawl_engine.store.tables.row import health, rows
-from crawl_engine.store.tables.run import metrics, supervisors
+from crawl_engine.store.tables.run import page_limits, supervisors
 from crawl_engine.store.tables.run.runs import Run
 
 _SEQUENCES = """
-SELECT id, host, grp AS "group", max_pages,
+SELECT id, host,
     paused <> 0 OR absent = 1 OR host IN (SELECT id FROM hosts WHERE run = :run AND paused <> 0) AS paused,
     ready + delayed + taken AS "left", done, failed, skipped + incomplete AS other
 FROM sequences WHERE run = :run AND kind = 'page'
@@ -115,8 +115,6 @@ class Situation(Struct, omit_defaults=True):
 class _SequencePages(NamedTuple):
     id: int
     host: int
-    group: str
-    max_pages: int | None
     paused: bool
     left: int
     done: int
@@ -142,7 +140,7 @@ def read(db: Database, run: Run, settled: Mapping[int, int] = MappingProxyType({
     `settled`: hosts without a page left, by id; one that still has so many ended pages is not read again.
     """
     situation = Situation(
-        store_time(), run.state, run.stage, run.paused, run.reason, run.max_pages,
+        store_time(), run.state, run.stage, run.paused, run.reason,
         nodes=snapshot.list_nodes(db, run.seq), outputs=snapshot.list_outputs(db, run.seq),
         newest_row=rows.last_id_of_all_runs(db), appender_lost=bool(db.value(_APPENDER_LOST, (run.seq,))),
         warnings=find_warnings(db, run, health.read(db, run.seq)),
@@ -155,8 +153,7 @@ def read(db: Database, run: Run, settled: Mapping[int, int] = MappingProxyType({
 
 
 def _count_pages(db: Database, run: Run, situation: Situation) -> None:
-    in_groups: dict[str, list[tuple[HostWork, int]]] = {}
-    limits: dict[str, int] = {}
+    open_parts: dict[int, tuple[HostWork, int]] = {}
     for pages in db.rows(_SequencePages, _SEQUENCES, {"run": run.seq}):
         of_host = situation.hosts.setdefault(pages.host, HostWork())
         of_host.ended += pages.done + pages.failed
@@ -171,18 +168,22 @@ def _count_pages(db: Database, run: Run, situation: Situation) -> None:
             situation.paused_pages += pages.left
             of_host.paused_pages += pages.left
             continue
-        in_groups.setdefault(pages.group, []).append((of_host, pages.left))
-        if pages.max_pages is not None:
-            limits[pages.group] = pages.max_pages
-    for group, parts in in_groups.items():
-        share = 1.0
-        waiting = sum(left for _, left in parts)
-        if group in limits and waiting:
-            share = min(1.0, max(0, limits[group] - metrics.count_requests(db, run.seq, group)) / waiting)
-        for of_host, left in parts:
-            of_host.left += left * share
-    if run.max_pages is not None:
-        situation.run_room = max(0, run.max_pages - metrics.count_requests(db, run.seq))
+        open_parts[pages.id] = of_host, pages.left
+    rooms = {(room.code, room.name): room for room in page_limits.list_rooms(db, run.seq)}
+    members: dict[tuple[str, str], list[int]] = {}
+    for sequence, code, name in page_limits.list_members(db, run.seq) if rooms else ():
+        if sequence in open_parts:
+            members.setdefault((code, name), []).append(sequence)
+    shares = dict.fromkeys(open_parts, 1.0)
+    for limit, ids in members.items():
+        waiting = sum(open_parts[id_][1] for id_ in ids)
+        for id_ in ids if waiting else ():
+            shares[id_] = min(shares[id_], rooms[limit].left / waiting)
+    for id_, (of_host, left) in open_parts.items():
+        of_host.left += left * shares[id_]
+    for room in rooms.values():
+        if room.limit.ends_run:
+            situation.max_pages, situation.run_room = room.most, room.left
 
 
 def _read_hosts(db: Database, situation: Situation, settled: Mapping[int, int]) -> None:

@@ -39,7 +39,7 @@ SELECT * FROM (
         AND (s.kind = 'extract' OR (({{wanted}}) AND (({_KEEPS})
         OR ((s.rung_at < :now - {_PATIENCE} OR ({_IS_OURS} AND NOT {_IS_LENT})) AND (h.machine IS NULL OR NOT EXISTS (
             SELECT 1 FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract' AND t.taken > 0))))))
-    ORDER BY s.rung_at, s.taken LIMIT +:limit
+    ORDER BY s.rung_at, s.taken, s.id LIMIT +:limit
 ) rung
 UNION ALL SELECT NULL, NULL, h.id
 FROM json_each(:held) i CROSS JOIN LATERAL (SELECT * FROM hosts WHERE id = i.value LIMIT 1) h

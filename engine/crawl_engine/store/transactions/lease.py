@@ -24,10 +24,8 @@ from crawl_engine.store.read.sent_request import SentRequest
 from crawl_engine.store.read.stale_pages import DueExtract
 from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.job import jobs, rings
-from crawl_engine.store.tables.run import nodes
-from crawl_engine.store.transactions import page_limit
+from crawl_engine.store.tables.run import nodes, page_limits
 from crawl_engine.store.transactions.claims import claim_rung
-from crawl_engine.store.transactions.page_limit import Room
 
 LEASING_STATES = ("SEEDING", "READY", "DRAINING")
 """The states of a run in which its jobs are leased."""
@@ -68,7 +66,6 @@ class SequenceState(Struct, frozen=True, array_like=True):
     ready: int
     taken: int
     suspended: bool
-    max_pages: int | None
     host: int
     delay: float
     longest_delay: float
@@ -83,7 +80,7 @@ class SequenceState(Struct, frozen=True, array_like=True):
     active: int
     slots: int
     defs_version: int
-    run_max_pages: int | None
+    limits: str
     relinking: bool
     others_waiting: bool
     login: str
@@ -104,7 +101,7 @@ class SequenceState(Struct, frozen=True, array_like=True):
     @property
     def is_limited(self) -> bool:
         """Whether a page limit of the group or the run applies."""
-        return self.kind == JobKind.PAGE and not (self.max_pages is None and self.run_max_pages is None)
+        return bool(self.limits)
 
     @property
     def is_plain(self) -> bool:
@@ -117,14 +114,15 @@ _STATES = f"""
 SELECT json_group_array({json_row(SequenceState)}) FROM (
     SELECT s.id, s.run, s.kind, s.grp AS "group", s.ready, s.taken,
         s.paused <> 0 OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only <> 0 OR h.paused <> 0)) AS suspended,
-        s.max_pages, h.id AS host,
+        h.id AS host,
         CASE WHEN (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
             AND (s.kind <> 'page' OR h.login <> 'FAILED') THEN {hosts.EFFECTIVE_DELAY} ELSE 0.0 END AS delay,
         {hosts.LONGEST_DELAY} AS longest_delay, h.throttle AS throttled,
         {hosts.EFFECTIVE_CONCURRENCY} AS host_concurrency, h.next_at, h.backoff_until, h.robots,
         (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract') AS host_taken,
         r.state AS run_state, r.paused AS run_paused, r.active_sequences AS active, r.slots,
-        coalesce(r.defs_version, 0) AS defs_version, r.max_pages AS run_max_pages, r.relinking,
+        coalesce(r.defs_version, 0) AS defs_version,
+        CASE WHEN s.kind = 'page' THEN {page_limits.CODES_OF_SEQUENCE} ELSE '' END AS limits, r.relinking,
         EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
             AND o.kind <> 'extract') AS others_waiting, h.login, h.login_number
     FROM json_each(?) i CROSS JOIN sequences s ON s.id = i.value CROSS JOIN hosts h ON h.id = s.host
@@ -253,7 +251,7 @@ def _lease_part(
     hosts.reserve(db, {state.host: got.due + rings.LOOKAHEAD for state, got in given if got.due is not None})
     for state, got in given:
         if state.is_limited:
-            page_limit.reserve(db, state.run, state.group, len(got.jobs))
+            page_limits.reserve(db, state.id, state.limits.split(), len(got.jobs))
     return leases
 
 
@@ -268,11 +266,11 @@ def _allow(db: Database, request: LeaseRequest, state: SequenceState, now: float
     allowed, fair = allowed_jobs(state, request), _fair_share(state, request)
     limit = min(allowed, fair)
     if state.is_limited:
-        room = _read_room(db, state)
-        limit = min(limit, room.requests)
-        if room.group_is_full:
-            reason = f"maxPages {state.max_pages} of {state.group} reached"
-            skipped = jobs.skip_ready(db, state.id, reason, _SKIP_BATCH, ReasonCode.LIMIT)
+        rooms = page_limits.read_rooms(db, state.id)
+        limit = min([limit, *(room.left for room in rooms)])
+        over = next((room for room in rooms if not room.limit.ends_run and page_limits.is_over(db, room)), None)
+        if over is not None:
+            skipped = jobs.skip_ready(db, state.id, f"{over} reached", _SKIP_BATCH, ReasonCode.LIMIT)
             return _Allowance(0, Lease(ring=skipped == _SKIP_BATCH))
     return _Allowance(limit, Lease(left_for_others=fair < min(allowed, state.ready)))
 
@@ -314,7 +312,7 @@ def to_leased_job(
         due.may_leave_host, due.carried, sent.link, sent.page_number, due.fresh_since, sent.cookies_along,
     )  # fmt: skip
     terms = HostTerms(
-        send_at, delay, state.host_concurrency, state.throttled, state.is_limited,
+        send_at, delay, state.host_concurrency, state.throttled, tuple(state.limits.split()),
         state.login_number if state.login != "OFF" else 0, state.login == "FAILED" and state.kind in AFTER_LOGIN,
     )  # fmt: skip
     return LeasedJob(
@@ -396,10 +394,6 @@ def allowed_jobs(state: SequenceState, request: LeaseRequest) -> int:
     return max(0, allowed)
 
 
-def _read_room(db: Database, state: SequenceState) -> Room:
-    return page_limit.read_room(db, state.run, state.group, group_limit=state.max_pages, run_limit=state.run_max_pages)
-
-
 def _fair_share(state: SequenceState, request: LeaseRequest) -> int:
     """The rest of the node's share of the host's concurrency: in proportion to its slots, rounded up."""
     if not request.slots:
@@ -434,4 +428,4 @@ def _is_leasable(db: Database, state: SequenceState, now: float) -> bool:
         return not is_suspended(state)
     if blocked_until(state, now) != 0 or not allowed_jobs(state, _ONE_JOB):
         return False
-    return not state.is_limited or _read_room(db, state).requests > 0
+    return not state.is_limited or all(room.left for room in page_limits.read_rooms(db, state.id))

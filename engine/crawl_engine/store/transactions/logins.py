@@ -21,7 +21,7 @@ _MAX_LOST_IN_ROW = 3
 
 def ensure_job(db: Database, run: int, host: int, host_key: str, origin: str, rule: LoginRule) -> None:
     """Create the job that logs in to a host, in the open transaction; nothing if it is there."""
-    sequence = sequences.ensure(db, run, "", host, JobKind.LOGIN, None)
+    sequence = sequences.ensure(db, run, "", host, JobKind.LOGIN)
     jobs.add_login(db, run, sequence, login_page_url(origin, rule), login_key(host_key))
 
 

@@ -52,13 +52,10 @@ WHERE h.run = ? AND h.key = ? AND h.robots <> 'WANTED'
 class PlacementCache:
     """Finds the placement of a job in one run, and caches those that were committed."""
 
-    def __init__(
-        self, run: int, host_policy: Callable[[str], HostPolicy], max_pages: Callable[[str], int | None]
-    ) -> None:
-        """`host_policy` is called with a host key (`name:port`), `max_pages` with a group."""
+    def __init__(self, run: int, host_policy: Callable[[str], HostPolicy]) -> None:
+        """`host_policy` is called with a host key (`name:port`)."""
         self._run = run
         self.host_policy = host_policy
-        self._max_pages = max_pages
         self._committed: dict[tuple[str, str, JobKind], Placement] = {}
         self._uncommitted: dict[tuple[str, str, JobKind], Placement] = {}
 
@@ -83,7 +80,7 @@ class PlacementCache:
             add_robots_job(db, self._run, host, host_key, origin)
         if policy.login is not None:
             logins.ensure_job(db, self._run, host, host_key, origin, policy.login)
-        return Placement(sequences.ensure(db, self._run, group, host, kind, self._max_pages(group)), host)
+        return Placement(sequences.ensure(db, self._run, group, host, kind), host)
 
     def commit_cache(self) -> None:
         """Keep the placements found in the transaction that was committed."""

@@ -34,7 +34,7 @@ class RobotsWanted(Effect):
 
 def add_robots_job(db: Database, run: int, host: int, host_key: str, origin: str) -> None:
     """Create the job that reads a host's robots.txt, in the open transaction; nothing if the host has one."""
-    sequence = sequences.ensure(db, run, "", host, JobKind.ROBOTS, None)
+    sequence = sequences.ensure(db, run, "", host, JobKind.ROBOTS)
     jobs.add_robots(db, run, sequence, f"{origin}/robots.txt", robots_key(host_key))
 
 
@@ -88,7 +88,7 @@ def _ask_again(db: Database, run: int, wanted: list[WantedRobots]) -> int:
     for host, key, origin in wanted:
         ended = jobs.find_ended(db, run, robots_key(key))
         if ended is not None:
-            jobs.reopen(db, [ended], [(ended, sequences.ensure(db, run, "", host, JobKind.ROBOTS, None))])
+            jobs.reopen(db, [ended], [(ended, sequences.ensure(db, run, "", host, JobKind.ROBOTS))])
         else:
             add_robots_job(db, run, host, key, origin)
     return len(wanted)

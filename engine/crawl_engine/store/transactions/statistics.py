@@ -16,7 +16,7 @@ from crawl_engine.store.tables.outcome import AttemptStats, Commit, Effect, JobO
 from crawl_engine.store.tables.row import content_sums, rows
 from crawl_engine.store.tables.row.content_sums import ContentSum
 from crawl_engine.store.tables.row.rows import NewRows
-from crawl_engine.store.tables.run import metrics
+from crawl_engine.store.tables.run import metrics, page_limits
 from crawl_engine.store.tables.run.metrics import FetchStats
 
 _ANSWERED = (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)
@@ -64,6 +64,7 @@ def write_contents(commit: Commit, made: Sequence[tuple[JobOutcome, ContentChang
 def write_stats(commit: Commit, made: Sequence[tuple[JobOutcome, AttemptStats]]) -> None:
     """Count requests and answers, return turns that were not used, have paces follow latencies, reset strikes."""
     _add_fetch_stats(commit, made)
+    page_limits.settle(commit.db, [outcome.job for outcome, _ in made if outcome.job.terms.limits])
     counts = Counter((outcome.job.host, status) for outcome, stats in made for status, _ in stats.answers)
     host_speeds.count_answers(commit.db, counts)
     for outcome, _ in made:
@@ -98,7 +99,7 @@ def _add_fetch_stats(commit: Commit, made: Sequence[tuple[JobOutcome, AttemptSta
     sums: dict[str, list[float]] = {}
     for outcome, stats in made:
         retried = outcome.state is JobState.READY and outcome.attempts > 0
-        requests = stats.requests - outcome.job.terms.reserved if outcome.job.kind is JobKind.PAGE else 0
+        requests = stats.requests if outcome.job.kind is JobKind.PAGE else 0
         if stats.responses or retried or requests or stats.noindex:
             ended = outcome.state is not JobState.READY
             new = (

@@ -9,10 +9,10 @@ from crawl_engine.runtime.clock import store_time
 from crawl_engine.store.db.connector import Database
 from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.job import jobs, sequences
-from crawl_engine.store.tables.run import events, machines, nodes, runs, supervisors
+from crawl_engine.store.tables.run import events, machines, nodes, page_limits, runs, supervisors
 from crawl_engine.store.tables.run.events import Event
 from crawl_engine.store.tables.run.machines import LeaderLease, SeenMachine
-from crawl_engine.store.transactions import claims, logins, page_limit
+from crawl_engine.store.transactions import claims, logins
 
 
 def requeue_jobs(db: Database, run: int, node: int, reason: str, *, crashed: bool) -> int:
@@ -21,7 +21,7 @@ def requeue_jobs(db: Database, run: int, node: int, reason: str, *, crashed: boo
     `crashed`: the node was not stopped on purpose, so one of its jobs may be the cause. A warning tells how much of a
     page limit is lost: which requests the node sent is unknown.
     """
-    unsettled = page_limit.count_unsettled(db, node)
+    unsettled = page_limits.count_unsettled(db, node)
     freed = jobs.release(db, node, reason, crashed=crashed)
     if unsettled:
         text = f"{reason}; the page limits count {plural(unsettled, 'request')} that it may not have sent"

@@ -7,8 +7,8 @@ from crawl_engine.model.job import JobKind, lease_limit, quota
 from crawl_engine.store.db.connector import Database
 from crawl_engine.store.tables.host import host_logins
 from crawl_engine.store.tables.job import rings
-from crawl_engine.store.transactions import page_limit
-from crawl_engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, SequenceState, read_sequences
+from crawl_engine.store.tables.run import page_limits
+from crawl_engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, read_sequences
 
 _SEQUENCE = """
 SELECT s.id, s.paused, h.paused AS host_paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
@@ -112,9 +112,9 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holde
         )
         return f"{place.host} rests for {state.backoff_until - now:.1f} s after {cause}"
     if state.is_limited:
-        full = _full_limit(db, state)
+        full = next((room for room in page_limits.read_rooms(db, state.id) if not room.left), None)
         if full is not None:
-            return full
+            return f"{full} is reached"
     if state.delay and state.next_at is not None and state.next_at > now + rings.LOOKAHEAD:
         cause = "Crawl-delay" if held.crawl_delay >= state.delay else "delay"
         return f"{cause} {state.delay:g} s of {place.host}: the next request in {state.next_at - now:.1f} s"
@@ -125,12 +125,3 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holde
     ):
         return f"the group has its quota of {quota(state.active, state.slots)} slots, others wait"
     return "it waits for a free slot"
-
-
-def _full_limit(db: Database, state: SequenceState) -> str | None:
-    room = page_limit.read_room(db, state.run, state.group, group_limit=state.max_pages, run_limit=None)
-    if not room.requests:
-        return f"maxPages {state.max_pages} of {state.group} is reached"
-    if not page_limit.read_room(db, state.run, state.group, group_limit=None, run_limit=state.run_max_pages).requests:
-        return f"--max-pages {state.run_max_pages} is reached"
-    return None

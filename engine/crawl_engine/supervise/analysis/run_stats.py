@@ -19,10 +19,9 @@ from crawl_engine.store.tables.host.host_speeds import HostNow
 from crawl_engine.store.tables.job import sequences
 from crawl_engine.store.tables.output import outputs
 from crawl_engine.store.tables.row import health, rows
-from crawl_engine.store.tables.run import metrics, nodes, runs, samples, supervisors
+from crawl_engine.store.tables.run import metrics, nodes, page_limits, runs, samples, supervisors
 from crawl_engine.store.tables.run.events import Level
 from crawl_engine.store.tables.run.samples import Sample
-from crawl_engine.store.transactions import page_limit
 from crawl_engine.supervise.analysis.alarm_keeper import AlarmKeeper
 from crawl_engine.supervise.analysis.expectations import gave_nothing
 from crawl_engine.supervise.analysis.health_watch import HealthWatch
@@ -210,9 +209,9 @@ class RunStats:
 
     def limit_reached(self) -> str | None:
         """The limit that ends the run now, as the user wrote it, or None."""
-        limit, seconds = self._run.settings.max_pages, self._run.settings.max_time
-        if limit is not None and page_limit.is_run_full(self._run.db, self._run.seq, limit):
-            return f"--max-pages {limit} reached"
+        if (room := page_limits.find_end(self._run.db, self._run.seq)) is not None:
+            return f"{room} reached"
+        seconds = self._run.settings.max_time
         if seconds is not None and time.monotonic() - self._started_at >= seconds:
             return f"--max-time {seconds:g} s reached"
         return None

@@ -20,7 +20,7 @@ from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.job import results, sequences
 from crawl_engine.store.tables.output import outputs
 from crawl_engine.store.tables.row import rows
-from crawl_engine.store.tables.run import events, runs, versions
+from crawl_engine.store.tables.run import events, page_limits, runs, versions
 from crawl_engine.store.tables.run.runs import Run, StaleSearch
 from crawl_engine.store.transactions import logins, placement, statistics
 from crawl_engine.supervise.checkpoints.step_graph import StepGraph
@@ -112,11 +112,7 @@ def _apply_limits(db: Database, run: int, old: Definitions, new: Definitions, se
                     logins.apply_rule(db, run, host, policy.login)
             if _allows_private(new, key) and not _allows_private(old, key):
                 placement.readmit_host(db, run, key, policy)
-    for group in new.task_groups:
-        before = old.task_group(group.name)
-        sequences.set_max_pages(db, run, group.name, group.max_pages)
-        if before is not None and before.max_pages != group.max_pages:
-            sequences.recheck_skipped(db, run, group.name)
+    page_limits.apply(db, run, new, settings)
 
 
 def _allows_private(definitions: Definitions, host_key: str) -> bool:

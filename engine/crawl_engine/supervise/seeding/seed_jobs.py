@@ -157,12 +157,8 @@ def _cookies_of(locator: Locator, request: str | None) -> Sequence[tuple[str, st
 
 
 def create_placements(run: int, definitions: Definitions, settings: Settings) -> PlacementCache:
-    """Places the jobs of a run on sequences, by the host policies and page limits of these defs."""
-    return PlacementCache(
-        run,
-        lambda key: resolve_host_policy(definitions, settings, key),
-        lambda name: group.max_pages if (group := definitions.task_group(name)) else None,
-    )
+    """Places the jobs of a run on sequences, by the host policies of these defs."""
+    return PlacementCache(run, lambda key: resolve_host_policy(definitions, settings, key))
 
 
 def encode_request(

@@ -292,8 +292,7 @@ def test_pages_beyond_the_limit_of_a_group_are_skipped_with_the_reason(new_store
 def test_a_run_starts_no_more_than_its_page_limit(store: StoreHarness) -> None:
     store.seed(*_pages("a", 6))
     store.seed(*_pages("b", 6))
-    with store.db.transaction():
-        runs.set_limits(store.db, store.run, 7, None)
+    store.limit("run", "", 7)
     assert [len(store.take(f"http://{h}/")) for h in "ab"] == [6, 1]
     assert store.take("http://b/") == ()
     assert store.db.value("SELECT count(*) FROM jobs WHERE state = 'READY'") == 5, "they stay for the next start"

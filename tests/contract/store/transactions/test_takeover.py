@@ -8,7 +8,7 @@ from crawl_engine.model.node import Role
 from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import jobs, sequences
-from crawl_engine.store.tables.run import nodes, runs, supervisors
+from crawl_engine.store.tables.run import nodes, supervisors
 from crawl_engine.store.transactions.takeover import requeue_jobs
 from tests.contract.store.harness import StoreHarness
 
@@ -60,8 +60,7 @@ def test_requests_that_may_be_lost_to_a_limit_are_told(new_store: NewStore, limi
     store = new_store(max_pages={"g": 5} if limit == "group" else {})
     store.seed(*[f"http://a/{n}" for n in range(9)])
     if limit == "run":
-        with store.db.transaction():
-            runs.set_limits(store.db, store.run, 5, None)
+        store.limit("run", "", 5)
     assert len(store.lease(1, free=3).jobs) == 3
     assert requeue(store) == ["n1 died; the page limits count 3 requests that it may not have sent"]
     assert sequences.count(store.db, store.run, "taken", kind=None) == 0

@@ -110,10 +110,10 @@ async def test_a_body_is_repeated_only_on_its_host_and_within_the_page_limit() -
     assert await judge(keep, hop_to("http://b/2")) is None
     failed = await judge(keep, hop_to("http://b/2", request=POST))
     assert (failed.state, "repeat the request's body" in failed.reason) == (JobState.FAILED, True)
-    assert await judge(keep, counted, change(JOB, reserved=True)) is None
+    assert await judge(keep, counted, change(JOB, limits=("group",))) is None
     assert counted.page.attempt.reserved == 1
     db_access.reserve_request.return_value = False
-    limited = await judge(keep, hop_to(request=POST), change(JOB, reserved=True))
+    limited = await judge(keep, hop_to(request=POST), change(JOB, limits=("group",)))
     assert (limited.state, limited.target) == (JobState.READY, None)
 
 
@@ -122,7 +122,7 @@ async def test_a_body_is_repeated_only_on_its_host_and_within_the_page_limit() -
     [
         ("http://a/2", {}, False, False),
         ("http://a/2", {"delay": 1.0}, False, True),
-        ("http://a/2", {"reserved": True}, False, True),
+        ("http://a/2", {"limits": ("run",)}, False, True),
         ("http://b/2", {}, False, True),
         ("http://b/2", {}, True, True),
         ("http://a/2", {"delay": 1.0}, True, False),

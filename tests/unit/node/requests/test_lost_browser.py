@@ -45,7 +45,7 @@ async def test_a_lost_page_needs_a_reservation_of_its_own_under_a_limit(*, is_fr
     )  # fmt: skip
     group = TaskGroup(name="g", loader=GroupLoading(browser=BrowserRule()))
     plan = HostPlan(host_key="a:80", group=group, has_loader=True)
-    job, attempt = change(leased(1), plan=plan, reserved=True, kind=JobKind.PAGE), visited().attempt
+    job, attempt = change(leased(1), plan=plan, limits=("group",), kind=JobKind.PAGE), visited().attempt
     sending = sender.send(job, attempt, job.url, job.request)
     if is_free:
         assert await sending is ANSWER

@@ -25,3 +25,16 @@ UPDATE jobs SET reason_code = CASE
     WHEN reason GLOB 'its canonical URL is *' THEN 'canonical'
     WHEN reason GLOB 'HTTP *' OR reason GLOB 'not a page: *' THEN 'no-page' END
 WHERE state = 'SKIPPED' OR (state = 'FAILED' AND reason GLOB 'robots.txt *');
+CREATE TABLE page_limits (                          -- of the requests for pages; crawl_engine.store.tables.run.page_limits
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    code     TEXT NOT NULL,                        -- which limit it is
+    name     TEXT NOT NULL,                        -- of what, such as a group; empty: of the run
+    most     INTEGER,                              -- null: it was lifted
+    reserved INTEGER NOT NULL DEFAULT 0,           -- requests counted for leased jobs, not known to be sent
+    PRIMARY KEY (run, code, name)
+) WITHOUT ROWID;
+INSERT INTO page_limits (run, code, name, most) SELECT seq, 'run', '', max_pages FROM runs WHERE max_pages IS NOT NULL;
+INSERT INTO page_limits (run, code, name, most)
+SELECT run, 'group', grp, max(max_pages) FROM sequences WHERE max_pages IS NOT NULL GROUP BY run, grp;
+ALTER TABLE runs DROP COLUMN max_pages;
+ALTER TABLE sequences DROP COLUMN max_pages;

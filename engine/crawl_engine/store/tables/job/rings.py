@@ -68,11 +68,11 @@ _RING_EXTRACTS = """
 UPDATE sequences SET rung_at = ?
 WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
 """
-_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL ORDER BY rung_at, taken LIMIT +?"
+_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL ORDER BY rung_at, taken, id LIMIT +?"
 _RUNG_WITHOUT_DELAY = f"""
 SELECT s.id FROM sequences s CROSS JOIN hosts h ON h.id = s.host
 WHERE s.run = ? AND s.rung_at IS NOT NULL AND (s.kind = 'extract' OR {EFFECTIVE_DELAY} = 0)
-ORDER BY s.rung_at, s.taken LIMIT +?
+ORDER BY s.rung_at, s.taken, s.id LIMIT +?
 """
 _END = "UPDATE sequences SET rung_at = NULL WHERE id IN (SELECT value FROM json_each(?))"
 _RENEW = "UPDATE sequences SET rung_at = ? WHERE id IN (SELECT value FROM json_each(?))"

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from crawl_engine.model.job import JobKind
-from crawl_engine.store.db.connector import Database
+from crawl_engine.store.db.connector import Database, id_list
 
 CounterName = Literal["ready", "delayed", "taken", "done", "failed", "skipped", "incomplete"]
 
@@ -18,8 +18,8 @@ SELECT s.grp, h.key FROM sequences s JOIN hosts h ON h.id = s.host
 WHERE s.run = ? AND s.paused = 1 AND s.kind <> 'extract' ORDER BY s.id LIMIT +?
 """
 _ENSURE = """
-INSERT INTO sequences (run, grp, host, kind, max_pages, paused)
-SELECT :run, :grp, :host, :kind, :max_pages, CASE WHEN :kind IN ('page', 'sitemap', 'file')
+INSERT INTO sequences (run, grp, host, kind, paused)
+SELECT :run, :grp, :host, :kind, CASE WHEN :kind IN ('page', 'sitemap', 'file')
     AND EXISTS (SELECT 1 FROM meta WHERE name = 'stopped:' || :run || ':' || :grp) THEN 2 ELSE 0 END
 WHERE true ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
 """
@@ -55,6 +55,9 @@ WHERE run = ? AND kind NOT IN ('robots', 'login') AND absent <> 1 AND grp NOT IN
 """
 _MARK_PRESENT = (
     "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?) texts)"
+)
+_RECHECK_SKIPPED = (
+    "UPDATE sequences SET absent = 2 WHERE id IN (SELECT value FROM json_each(?)) AND absent = 0 AND skipped > 0"
 )
 _RECHECK_SKIPPED_OF_HOST = (
     "UPDATE sequences SET absent = 2 WHERE host = ? AND kind IN ('page', 'sitemap', 'file') AND absent = 0 "
@@ -107,8 +110,8 @@ class GroupCounts(NamedTuple):
     done: int = 0
 
 
-def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
-    values = {"run": run, "grp": group, "host": host, "kind": kind, "max_pages": max_pages}
+def ensure(db: Database, run: int, group: str, host: int, kind: str) -> int:
+    values = {"run": run, "grp": group, "host": host, "kind": kind}
     created = db.value(_ENSURE, values)
     return int(created if created is not None else db.value(_FIND, (run, group, host, kind)))
 
@@ -146,14 +149,6 @@ def list_paused(db: Database, run: int, limit: int) -> list[str]:
     return [f"{group} on {host}" for group, host in db.all(_PAUSED, (run, limit))]
 
 
-def set_max_pages(db: Database, run: int, group: str, max_pages: int | None) -> None:
-    db.execute("UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?", (max_pages, run, group))
-
-
-def get_max_pages(db: Database, sequence: int) -> int | None:
-    return db.value("SELECT max_pages FROM sequences WHERE id = ?", (sequence,))
-
-
 def ensure_extracts(db: Database, jobs: str) -> None:
     """Create the re-extraction sequences of these pages; `jobs` is a JSON list of the pages' jobs."""
     db.execute(_ENSURE_EXTRACTS, (jobs,))
@@ -166,9 +161,9 @@ def set_groups(db: Database, run: int, present: Iterable[str]) -> None:
     db.execute(_MARK_PRESENT, (run, groups))
 
 
-def recheck_skipped(db: Database, run: int, group: str) -> None:
-    """Schedule a recheck of jobs skipped because of a group's limits."""
-    db.execute("UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0", (run, group))
+def recheck_skipped(db: Database, ids: Iterable[int]) -> None:
+    """Schedule a recheck of jobs skipped because of a limit of these sequences."""
+    db.execute(_RECHECK_SKIPPED, (id_list(ids),))
 
 
 def recheck_skipped_of_host(db: Database, host: int) -> None:

@@ -26,7 +26,6 @@ _ASKING_FIRST = """
 SELECT g.value ->> 'name' FROM def_versions v, json_each(v.definitions, '$.task_groups') g
 WHERE v.version = ? AND g.value ->> '$.loader.browser.when' IS NOT NULL
 """
-_COUNT_REQUESTS = "SELECT total(requests) FROM metrics WHERE run = ? AND (CAST(? AS TEXT) IS NULL OR grp = ?)"
 
 _NEARLY_ALL, _MIN_ADVISED = 0.9, 20
 """The share of rendered pages, of so many, from which asking for each without the browser first costs more."""
@@ -36,7 +35,7 @@ class FetchStats(NamedTuple):
     """Cost of a group's fetches: complete responses, their seconds, the bytes of their bodies as sent.
 
     `retries` counts the attempts that are repeated, `noindex` the pages that ask not to be indexed. The group of
-    robots.txt is the empty one. `requests` is for `count_requests` alone, and is not read back.
+    robots.txt is the empty one. `requests` is for the page limits alone, and is not read back.
     """
 
     group: str
@@ -46,7 +45,7 @@ class FetchStats(NamedTuple):
     retries: int
     noindex: int = 0
     requests: int = 0
-    """Requests sent for pages; negative: reserved ones that were not sent."""
+    """Requests sent for pages."""
     plain: int = 0
     """Of a group with a browser: pages that were got without it, and those that it loaded."""
     rendered: int = 0
@@ -78,14 +77,6 @@ def list_asking_first(db: Database, version: int | None) -> list[str]:
 
 def count_noindex(db: Database, run: int) -> int:
     return int(db.value("SELECT total(noindex) FROM metrics WHERE run = ?", (run,)))
-
-
-def count_requests(db: Database, run: int, group: str | None = None) -> int:
-    """Requests sent for the pages of a group, or of a run: retries and redirects too, robots.txt and sitemaps not.
-
-    Where a page limit applies, a leased job counts as one request until its outcome is known.
-    """
-    return int(db.value(_COUNT_REQUESTS, (run, group, group)))
 
 
 def build_metrics(

@@ -25,7 +25,7 @@ from crawl_engine.runtime.clock import store_time
 from crawl_engine.store.db.connector import Database, source_states
 
 _COLUMNS = """
-seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at,
+seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, created_at,
 takeovers, rates AS judgement, exit_code
 """
 _CREATE = """
@@ -70,7 +70,6 @@ UPDATE runs SET paused = CASE WHEN paused LIKE 'operator%' THEN
 WHERE seq = :seq
 """
 """Both may hold a run at once, and each lets go of its own hold alone."""
-_LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
 _ADD_REEXTRACTED = "UPDATE runs SET reextracted = CASE WHEN ? = 1 THEN 0 ELSE reextracted END + ? WHERE seq = ?"
 _IS_REEXTRACTING = """
 SELECT reextraction IS NOT NULL OR EXISTS (
@@ -127,7 +126,6 @@ class Run(Struct, frozen=True):
     paused: str | None
     seconds: float
     reason: str | None
-    max_pages: int | None
     created_at: float
     takeovers: int
     """How often the jobs of a dead node were requeued."""
@@ -453,9 +451,8 @@ def mark_seeded(db: Database, seq: int, version: int) -> None:
     db.execute("UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?", (version, seq, version))
 
 
-def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | None) -> None:
-    """Set the options of this start of the run."""
-    db.execute(_LIMITS, (max_pages, base_url, seq))
+def set_base_url(db: Database, seq: int, base_url: str) -> None:
+    db.execute("UPDATE runs SET base_url = ? WHERE seq = ?", (base_url, seq))
 
 
 def set_reextraction(db: Database, seq: int, search: StaleSearch | None) -> None:

@@ -9,8 +9,7 @@ from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
 from crawl_engine.store.tables.job import jobs, rings
 from crawl_engine.store.tables.outcome import JobOutcome
-from crawl_engine.store.tables.run import metrics, runs
-from crawl_engine.store.transactions import page_limit
+from crawl_engine.store.tables.run import page_limits
 from tests.contract.store.harness import StoreHarness, again, document, failed, sent
 
 NewStore = Callable[..., StoreHarness]
@@ -43,14 +42,14 @@ def test_retries_and_failures_count_and_the_rest_of_the_group_is_skipped(new_sto
     store.seed(*pages("a", 20))
     first = store.lease(1).jobs
     assert len(first) == 5
-    assert all(job.terms.reserved for job in first)
+    assert all(job.terms.limits for job in first)
     assert store.lease(1).jobs == ()
     store.commit(*map(failed, first[:3]), again(first[3]), JobOutcome(job=first[4], state=JobState.READY))
-    assert metrics.count_requests(store.db, store.run, "g") == 4, "one was given back unsent"
+    assert [room.requests for room in page_limits.list_rooms(store.db, store.run)] == [4], "one was given back unsent"
     (last,) = store.lease(1).jobs
     store.commit(again(last))
     assert store.lease(1).jobs == ()
-    assert metrics.count_requests(store.db, store.run, "g") == 5
+    assert [room.requests for room in page_limits.list_rooms(store.db, store.run)] == [5]
     assert store.stored_counters()[1]["skipped"] == 17
     store.check_counters()
 
@@ -80,22 +79,21 @@ def test_a_further_request_of_a_job_needs_room(new_store: NewStore) -> None:
     store.seed(*pages("a", 3))
     (job,) = store.lease(1, free=1).jobs
     with store.db.transaction():
-        assert page_limit.reserve_next(store.db, job)
-        assert not page_limit.reserve_next(store.db, job)
-        assert not page_limit.reserve_next(store.db, job._replace(lease=job.lease + 1)), "its lease is lost"
+        assert page_limits.reserve_next(store.db, job)
+        assert not page_limits.reserve_next(store.db, job)
+        assert not page_limits.reserve_next(store.db, job._replace(lease=job.lease + 1)), "its lease is lost"
     assert store.lease(1).jobs == ()
 
 
 def test_a_run_is_full_when_nothing_reserved_can_be_given_back(store: StoreHarness) -> None:
     store.seed(*pages("a", 6))
-    with store.db.transaction():
-        runs.set_limits(store.db, store.run, 2, None)
+    store.limit("run", "", 2)
     one, two = store.lease(1).jobs
-    assert not page_limit.is_run_full(store.db, store.run, 2)
+    assert page_limits.find_end(store.db, store.run) is None
     store.commit(store.done(one))
-    assert not page_limit.is_run_full(store.db, store.run, 2)
+    assert page_limits.find_end(store.db, store.run) is None
     store.commit(failed(two))
-    assert page_limit.is_run_full(store.db, store.run, 2)
+    assert str(page_limits.find_end(store.db, store.run)) == "--max-pages 2"
 
 
 def test_robots_txt_and_sitemaps_do_not_count(new_store: NewStore) -> None:
@@ -103,9 +101,9 @@ def test_robots_txt_and_sitemaps_do_not_count(new_store: NewStore) -> None:
     store.seed(*pages("a", 2))
     robots = store.db.value("SELECT id FROM sequences WHERE kind = 'robots'")
     (job,) = store.lease(int(robots)).jobs
-    assert not job.terms.reserved
+    assert not job.terms.limits
     store.commit(store.done(job))
-    assert metrics.count_requests(store.db, store.run) == 0
+    assert [room.requests for room in page_limits.list_rooms(store.db, store.run)] == [0]
 
 
 def test_a_burst_strikes_once(store: StoreHarness) -> None:
