@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from crawl_engine.errors import UsageError, one_line, quote_text
 from crawl_engine.extract.fields.step_values import text_of
-from crawl_engine.extract.page.budget import Budget
-from crawl_engine.extract.select.scope import Scope
-from crawl_engine.extract.select.selector import Selector
 from crawl_engine.model.definition import Field
 from crawl_engine.model.field_type import FIELD_TYPES, is_built_in
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `check` reads no page
+    from crawl_engine.extract.page.budget import Budget
     from crawl_engine.extract.select.node_value import SelectedNode
+    from crawl_engine.extract.select.scope import Scope
+    from crawl_engine.extract.select.selector import Selector
 
 _READERS = "crawl_engine.extract.fields.types"
 
 Converter = Callable[[str, str], Any]
 """Takes a text and the page's base URL, returns the value. Raises `ValueError` with the reason."""
-Edit = Callable[[str, Budget], str]
+Edit = Callable[[str, "Budget"], str]
 """Returns the edited text; an empty one is missing."""
-Conversion = Callable[[str, Budget], Any]
+Conversion = Callable[[str, "Budget"], Any]
 """Takes a text that is not empty; returns a JSON type or `Decimal`."""
 NodeReader = Callable[["SelectedNode"], str | None]
 Digits = Literal["none", "text", "number", "amount"]
@@ -74,7 +74,7 @@ class TypeReader:
         if not self.uses_base:
             return lambda text, _budget: convert(text, "")
 
-        def convert_in_page(text: str, budget: Budget) -> Any:
+        def convert_in_page(text: str, budget: "Budget") -> Any:
             value = convert(text, budget.page.base)
             if isinstance(value, str):
                 budget.charge(value)  # a relative URL repeats the base of the page
@@ -88,7 +88,7 @@ class TypeReader:
     def last_edit(self, field: Field, path: str) -> Edit | None:
         """The last edit of a text before it is converted."""
 
-    def read_elements(self, field: Field, selector: Selector, scope: Scope, budget: Budget) -> Any:
+    def read_elements(self, field: Field, selector: "Selector", scope: "Scope", budget: "Budget") -> Any:
         """The value of what the selector finds."""
         raise NotImplementedError
 
@@ -158,6 +158,6 @@ def _import_reader(place: str) -> TypeReader:
     return reader
 
 
-def keep_text(text: str, _budget: Budget) -> str:
+def keep_text(text: str, _budget: "Budget") -> str:
     """The text itself."""
     return text
