@@ -72,6 +72,10 @@ class NameTable(Mapping[str, Entry]):
         """The names of packages; none is imported."""
         return [InstalledName(name, _origins_of(entries)) for name, entries in self._entry_points.items()]
 
+    def origin_of(self, name: str) -> str:
+        """The package and its version that add a name; empty if it is built in, or nothing adds it."""
+        return "" if name in self._built_in else _origins_of(self._entry_points.get(name, []))
+
     def conflicts(self) -> list[str]:
         """Why names of packages have no effect: they are taken, or two packages add them."""
         taken = [

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from crawl_engine.errors import UsageError
 from crawl_engine.installed import FIELD_TYPES as GROUP
@@ -60,7 +61,7 @@ class FieldType(Struct, frozen=True, kw_only=True):
     extra: str = ""
     """The extra of the package that its reader needs."""
     is_slow: bool = False
-    """Whether its pages are extracted in a process of their own in any case."""
+    """Whether its pages are extracted in a process of their own in any case, as those of packages are."""
     reader: str = ""
     """`module:name` of its `TypeReader`; empty: `READER` of the built-in module that has its name."""
 
@@ -129,7 +130,8 @@ STEP_KEYS = tuple(dict.fromkeys(key.name for type_ in _BUILT_IN.values() for key
 def find_field_type(name: str) -> FieldType:
     """The type of that name; one that is not installed is a text, and told where it is read."""
     with suppress(KeyError, UsageError):
-        return FIELD_TYPES[name]
+        type_ = FIELD_TYPES[name]
+        return type_ if type_.name == name else replace(type_, name=name)
     return FieldType(name=name)
 
 

@@ -43,13 +43,13 @@ class Catalog(Struct, frozen=True, dict=True):
         """The names of the classes that may be used as a kind."""
         return [plugin_class.name for plugin_class in self.all() if kind in plugin_class.kinds]
 
-    def code_hash(self, names: Iterable[str], files: Iterable[str] = ()) -> str:
-        """A hash of the code behind these classes, and of these files: by content, not by time.
+    def code_hash(self, names: Iterable[str], files: Iterable[str] = (), packages: Iterable[str] = ()) -> str:
+        """A hash of the code behind these classes, of these files, and of packages with their versions.
 
-        For a project's class: its file, those it imports, and all files that are not Python. For an installed one: the
-        name and version of its package. Empty without names and files.
+        It counts by content, not by time. For a project's class: its file, those it imports, and all files that are not
+        Python. For an installed one: the name and version of its package. Empty without any of them.
         """
-        parts: set[tuple[str, str]] = set()
+        parts = {("", package) for package in packages}
         texts = {file.path: file.text for file in self.files}
         for path in files:
             parts.add((path, texts.get(path, "")))

@@ -30,7 +30,7 @@ from crawl_engine.defs.yaml.sources import resolve_beside
 from crawl_engine.model.axis import AxisTable
 from crawl_engine.model.declaration import TypeHint
 from crawl_engine.model.definition import DataDef, Definitions, Expectation, Field, HostRule, Task, TaskGroup
-from crawl_engine.model.field_type import find_field_type
+from crawl_engine.model.field_type import FIELD_TYPES, find_field_type
 from crawl_engine.model.file import add_rendered_fields
 from crawl_engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
 from crawl_engine.model.link import Link, NextPage, RequestTemplate, TextSource
@@ -175,7 +175,7 @@ class _Builder(Struct):
                 next=term.next,
                 key=term.key,
                 unique=term.unique,
-                code=self.sources.catalog.code_hash(_converters(term.fields)),
+                code=self.sources.catalog.code_hash(_converters(term.fields), packages=_packages(term.fields)),
                 place=part.place,
                 block_place=_place_of_records(part),
             )
@@ -256,6 +256,14 @@ def _converters(fields: tuple[Field, ...]) -> Iterator[str]:
     for part in fields:
         yield from part.convert
         yield from _converters(part.fields)
+
+
+def _packages(fields: tuple[Field, ...]) -> Iterator[str]:
+    """The packages that add the types of fields, each with the name of the type and its version."""
+    for part in fields:
+        if origin := FIELD_TYPES.origin_of(part.type):
+            yield f"{part.type} {origin}"
+        yield from _packages(part.fields)
 
 
 def _request(term: RequestTerm, _part: DefPart) -> RequestTemplate | None:

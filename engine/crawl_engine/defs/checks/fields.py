@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 
 from crawl_engine.defs.language.keys import NESTING_EXCLUDES, TEXT_KEYS
 from crawl_engine.defs.problems import Problems
@@ -169,10 +170,17 @@ def _check_installed(node: YamlNode, type_: FieldType, problems: Problems) -> No
     if extra is not None and not has_extra(extra):
         message = f"`type: {type_.name}` needs a library that is not installed; install it: {install_hint(extra)}"
         problems.add(node.entries["type"].node.place, "missing-library", message)
+    if type_.name not in FIELD_TYPES or is_built_in(type_.name):
+        return
     try:
-        FIELD_TYPES.get(type_.name)
+        module = FIELD_TYPES[type_.name].reader.partition(":")[0]
+        if not module or find_spec(module) is None:
+            raise ModuleNotFoundError(f"no module {quote_text(module)}")
     except UsageError as error:
         problems.add(node.entries["type"].node.place, "bad-type", str(error))
+    except ImportError as error:
+        message = f"`type: {type_.name}` of {FIELD_TYPES.origin_of(type_.name)} has no reader: {error}"
+        problems.add(node.entries["type"].node.place, "bad-type", message)
 
 
 def check_candidates(node: YamlNode, problems: Problems) -> None:

@@ -115,16 +115,17 @@ class Reader:
             return INVALID if least is INVALID else hint.base(min=least)
         return self._read_struct(hint.base, part)
 
-    def _read_choice(self, choices: Collection[str], part: DefPart) -> Any:
+    def _read_choice(self, choices: Collection[str], part: DefPart, other: str = "") -> Any:
         value = part.node.value()
         if isinstance(value, str) and value in choices:
             return value
-        message = f"`{part.name}` cannot be {part.node.describe()}{suggest(part.node.text, list(choices))}"
+        message = f"`{part.name}` cannot be {part.node.describe()}"
+        message += suggest(part.node.text, list(choices)) or other
         return self._add(part.node.place, "unknown-value", message)
 
     def _read_kind(self, kind: ValueKind, part: DefPart) -> Any:
         if kind.choices is not None:
-            return self._read_choice(kind.choices, part)
+            return self._read_choice(kind.choices, part, "; no installed package adds it")
         value = part.node.value()
         if kind.accepts == "any":
             text = part.node.text

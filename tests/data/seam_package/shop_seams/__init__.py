@@ -1,4 +1,4 @@
-"""An output type with tabs between the values, a document type of cards, a command that greets."""
+"""An output type with tabs between values, a document type of cards, a type of phone numbers, a command."""
 
 import json
 
@@ -7,6 +7,7 @@ import click
 from crawl_engine.append.formats.file_writer import FileFormat
 from crawl_engine.append.formats.writer import RowEncoder
 from crawl_engine.extract.documents.document_types import DocumentType, DocumentUnreadable
+from crawl_engine.model.field_type import FieldType
 from crawl_engine.model.output_type import OutputType
 
 
@@ -43,3 +44,4 @@ TSV = OutputType(name="tsv", suffixes=("tsv",), summary="Tabs between values.", 
 CARD = DocumentType(
     content_types=("application/vnd.shop-card",), starts=(b"\0CARD ",), suffix="card", reader="shop_seams:read_card"
 )
+PHONE = FieldType(name="phone", reader="shop_seams.phone:READER")

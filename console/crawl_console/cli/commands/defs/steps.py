@@ -33,6 +33,7 @@ from crawl_engine.extract.documents.document_types import DOCUMENT_TYPES
 from crawl_engine.installed import SCREENS, list_installed
 from crawl_engine.model.axis import AxisTable
 from crawl_engine.model.definition import Definitions, Task
+from crawl_engine.model.field_type import FIELD_TYPES
 from crawl_engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 from crawl_engine.model.step import ChainStep
 from crawl_engine.plugins.catalog import Catalog, build_catalog
@@ -149,7 +150,8 @@ def _list_classes(catalog: Catalog) -> list[_ListedClass]:
         _ListedClass(name, _BUILT_IN, _BUILT_IN, _ANY if name == COMMAND else _PYTHON, summary)
         for name, summary in SUMMARIES.items()
     ]
-    write_stderr(*OUTPUT_TYPES.conflicts(), *DOCUMENT_TYPES.conflicts(), *INSTALLED_COMMANDS.conflicts())
+    for table in (OUTPUT_TYPES, DOCUMENT_TYPES, FIELD_TYPES, INSTALLED_COMMANDS):
+        write_stderr(*table.conflicts())
     origins = dict(OUTPUT_TYPES.installed())
     outputs = [
         *(_output_entry(name, origins.get(name, _BUILT_IN)) for name in OUTPUT_TYPES),
@@ -159,6 +161,7 @@ def _list_classes(catalog: Catalog) -> list[_ListedClass]:
         _ListedClass(name, kind, origin, _PYTHON, "")
         for kind, names in (
             ("document", DOCUMENT_TYPES.installed()),
+            ("type", FIELD_TYPES.installed()),
             ("command", INSTALLED_COMMANDS.installed()),
             ("screen", list_installed(SCREENS)),
         )
