@@ -34,6 +34,8 @@ _SIGNAL = 0
 """The order of SIGHUP, which has no command."""
 _Outcome = tuple[bool, str]
 """Whether it was done, and a sentence for the operator."""
+_NewDefs = tuple[Definitions, int]
+"""Published defs, and their version."""
 
 
 class _Order(Struct):
@@ -81,31 +83,40 @@ class Reloader(Struct, kw_only=True):
         """Whether the defs on disk are in force, wait for an operator, or were rejected."""
         return self._loaded is None and self.watcher.settled()
 
-    def tick(self) -> tuple[Definitions, int] | None:
+    def tick(self) -> _NewDefs | None:
         """Publish loaded defs, if any; returns new defs and their version, for the caller to seed.
 
         Raises DatabaseBusy; the next tick retries.
         """
-        newer, waiting = self.watcher.take_result(), self._loaded
-        if newer is not None and waiting is not None:
-            newer = replace(newer, ticket=max(newer.ticket, waiting.ticket))  # it also answers the older request
-        result = self._loaded = newer or waiting
+        result = self._loaded = self._take_loaded()
         if result is None:
             return None
-        new = None
-        defs, run = result.edition, runs.get(self.run.db, self.run.seq)
-        problems = result.problems if defs is None else self._find_unseedable(defs.definitions, run)
         orders = [order for order in self._orders.values() if order.outcome is None and order.ticket <= result.ticket]
-        if defs is None or result.prepared is None or problems:
-            outcome = self._reject(problems)
-        elif self._must_ask(defs, orders):
-            outcome = self._hold(defs)
-        else:
-            outcome, new = self._publish(run, defs, result.prepared, result.problems)
+        outcome, new = self._decide(result, orders)
         self._loaded = None
         for order in orders:
             order.outcome = outcome
         return new
+
+    def _take_loaded(self) -> LoadResult[StepGraph] | None:
+        """The defs loaded last; they also answer the orders for those that a busy database kept."""
+        newer, kept = self.watcher.take_result(), self._loaded
+        if newer is None or kept is None:
+            return newer or kept
+        return replace(newer, ticket=max(newer.ticket, kept.ticket))
+
+    def _decide(self, result: LoadResult[StepGraph], orders: Sequence[_Order]) -> tuple[_Outcome, _NewDefs | None]:
+        """Reject, hold or publish loaded defs."""
+        defs, steps = result.edition, result.prepared
+        if defs is None or steps is None:
+            return self._reject(result.problems), None
+        run = runs.get(self.run.db, self.run.seq)
+        unseedable = self._find_unseedable(defs.definitions, run)
+        if unseedable:
+            return self._reject(unseedable), None
+        if self._must_ask(defs, orders):
+            return self._hold(defs), None
+        return self._publish(run, defs, steps, result.problems)
 
     def _find_unseedable(self, definitions: Definitions, run: Run) -> tuple[Problem, ...]:
         settings = self.run.settings
@@ -143,7 +154,7 @@ class Reloader(Struct, kw_only=True):
 
     def _publish(
         self, run: Run, defs: PreparedDefs, steps: StepGraph, warnings: Sequence[Problem]
-    ) -> tuple[_Outcome, tuple[Definitions, int] | None]:
+    ) -> tuple[_Outcome, _NewDefs | None]:
         db = self.run.db
         with db.transaction():
             had_problems = supervisors.get_meta(db, PROBLEMS_KEY) not in (None, "[]")
