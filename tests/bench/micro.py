@@ -23,7 +23,7 @@ from crawl_engine.store.read import snapshot
 from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.row.rows import NewRows
-from crawl_engine.store.tables.run import nodes, runs, supervisors
+from crawl_engine.store.tables.run import nodes, page_limits, runs, supervisors
 from crawl_engine.store.tables.run.events import Event
 from crawl_engine.store.transactions.commit import commit
 from crawl_engine.store.transactions.lease import LeaseRequest, lease
@@ -130,6 +130,7 @@ def _node(db: Database, run_seq: int) -> int:
         epoch = supervisors.begin(db, identity, run_seq, time.time())
         node, _ = nodes.insert(db, run_seq, epoch, Role.RUNNER, None, time.time())
         nodes.register(db, node, "DONE", os.getpid(), identity)
+        page_limits.set_most(db, run_seq, "run", "", None)
         runs.set_slots(db, run_seq, 2 * Settings().concurrency)
         for state in (RunState.SEEDING, RunState.READY):
             runs.set_state(db, run_seq, state)
