@@ -24,19 +24,16 @@ from crawl_engine.store.read.sent_request import SentRequest
 from crawl_engine.store.read.stale_pages import DueExtract
 from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.job import jobs, rings
+from crawl_engine.store.tables.job.holds import AFTER_LOGIN, FIRST_HOLD, TAKEN
 from crawl_engine.store.tables.run import nodes, page_limits
 from crawl_engine.store.transactions.claims import claim_rung
 
-LEASING_STATES = ("SEEDING", "READY", "DRAINING")
-"""The states of a run in which its jobs are leased."""
 _RESERVED_SECONDS = 1.0
 """How far ahead a lease reserves the send times of a host with a delay."""
 _SKIP_BATCH = 1_000
 """Jobs skipped at once: SQLite keeps their old rows in memory until the savepoint is released."""
 _FETCHING_DIVISOR, _WAITING_DIVISOR = 2, 8
 """Divisors of the slots that re-extraction takes while pages are fetched, and while fetches wait for a slot."""
-AFTER_LOGIN = ("page", "file")
-"""The kinds of jobs that wait for the login to their host."""
 _FEW_SEQUENCES = 4
 """So few are leased from one by one: once the others are answered, the last one may take all slots."""
 
@@ -65,7 +62,8 @@ class SequenceState(Struct, frozen=True, array_like=True):
     group: str
     ready: int
     taken: int
-    suspended: bool
+    hold: str | None
+    """What keeps all its jobs from being sent (`holds.HOLDS`); None: nothing does."""
     host: int
     delay: float
     longest_delay: float
@@ -73,10 +71,7 @@ class SequenceState(Struct, frozen=True, array_like=True):
     host_concurrency: int
     next_at: float | None
     backoff_until: float | None
-    robots: str
     host_taken: int
-    run_state: str
-    run_paused: str | None
     active: int
     slots: int
     defs_version: int
@@ -113,19 +108,18 @@ class SequenceState(Struct, frozen=True, array_like=True):
 _STATES = f"""
 SELECT json_group_array({json_row(SequenceState)}) FROM (
     SELECT s.id, s.run, s.kind, s.grp AS "group", s.ready, s.taken,
-        s.paused <> 0 OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only <> 0 OR h.paused <> 0)) AS suspended,
+        {FIRST_HOLD} AS hold,
         h.id AS host,
         CASE WHEN (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
             AND (s.kind <> 'page' OR h.login <> 'FAILED') THEN {hosts.EFFECTIVE_DELAY} ELSE 0.0 END AS delay,
         {hosts.LONGEST_DELAY} AS longest_delay, h.throttle AS throttled,
-        {hosts.EFFECTIVE_CONCURRENCY} AS host_concurrency, h.next_at, h.backoff_until, h.robots,
-        (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract') AS host_taken,
-        r.state AS run_state, r.paused AS run_paused, r.active_sequences AS active, r.slots,
+        {hosts.EFFECTIVE_CONCURRENCY} AS host_concurrency, h.next_at, h.backoff_until,
+        {TAKEN} AS host_taken, r.active_sequences AS active, r.slots,
         coalesce(r.defs_version, 0) AS defs_version,
         CASE WHEN s.kind = 'page' THEN {page_limits.CODES_OF_SEQUENCE} ELSE '' END AS limits, r.relinking,
         EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
             AND o.kind <> 'extract') AS others_waiting, h.login, h.login_number
-    FROM json_each(?) i CROSS JOIN sequences s ON s.id = i.value CROSS JOIN hosts h ON h.id = s.host
+    FROM json_each(:ids) i CROSS JOIN sequences s ON s.id = i.value CROSS JOIN hosts h ON h.id = s.host
     CROSS JOIN runs r ON r.seq = s.run) one
 """
 _state_decoder = json.Decoder(list[SequenceState], strict=False)
@@ -174,10 +168,10 @@ def lease_sequences(
     """
     leases: list[Lease] = []
     suspects = not request.held_jobs and candidates.has_suspect(db, sequences)
-    for part in _split(read_sequences(db, sequences), one_by_one=suspects or len(sequences) <= _FEW_SEQUENCES):
+    for part in _split(read_sequences(db, sequences, now), one_by_one=suspects or len(sequences) <= _FEW_SEQUENCES):
         states = part
         if leases and request.free_slots > 0:  # earlier parts have changed what is read of hosts and limits
-            states = read_sequences(db, [state.id for state in part])
+            states = read_sequences(db, [state.id for state in part], now)
         given = _lease_part(db, request, states, now, suspects=suspects and not request.held_jobs)
         leases += given
         request = _remaining_request(request, [job for got in given for job in got.jobs])
@@ -214,9 +208,11 @@ def _remaining_request(request: LeaseRequest, taken: Sequence[LeasedJob]) -> Lea
     )
 
 
-def read_sequences(db: Database, sequences: Sequence[int]) -> list[SequenceState]:
-    """The states of sequences, in their order. One JSON value: each row would release the interpreter lock."""
-    states = {state.id: state for state in _state_decoder.decode(db.value(_STATES, (id_list(sequences),)))}
+def read_sequences(db: Database, sequences: Sequence[int], now: float) -> list[SequenceState]:
+    """The states of sequences now, in their order. One JSON value: each row would release the interpreter lock."""
+    states = {
+        state.id: state for state in _state_decoder.decode(db.value(_STATES, {"ids": id_list(sequences), "now": now}))
+    }
     return [states[sequence] for sequence in sequences if sequence in states]
 
 
@@ -291,8 +287,8 @@ def _give(request: LeaseRequest, state: SequenceState, otherwise: Lease, due: Se
     return replace(otherwise, jobs=tuple(leased), ring=again)
 
 
-def read_sequence(db: Database, sequence: int) -> SequenceState | None:
-    return next(iter(read_sequences(db, [sequence])), None)
+def read_sequence(db: Database, sequence: int, now: float) -> SequenceState | None:
+    return next(iter(read_sequences(db, [sequence], now)), None)
 
 
 def may_take_new_job(state: SequenceState, request: LeaseRequest, now: float) -> bool:
@@ -344,7 +340,7 @@ def _to_leased_extract(state: SequenceState, request: LeaseRequest, due: DueExtr
 
 def _lease_extracts(db: Database, request: LeaseRequest, state: SequenceState) -> Lease:
     """Lease re-extractions: they need no host and no delay; fetches come first."""
-    limit = 0 if is_suspended(state) else min(request.free_slots, request.batch)
+    limit = 0 if state.hold else min(request.free_slots, request.batch)
     if state.active:
         # at least one, else re-extractions would wait for the end of the crawl
         limit = min(limit, max(1, limit // (_WAITING_DIVISOR if state.others_waiting else _FETCHING_DIVISOR)))
@@ -359,23 +355,10 @@ def _lease_extracts(db: Database, request: LeaseRequest, state: SequenceState) -
     return Lease(taken, ring=bool(taken) and state.ready > len(taken))
 
 
-def is_suspended(state: SequenceState) -> bool:
-    """Whether an operator, the disk, the defs or the state of the run keeps all its jobs from being leased."""
-    return bool(state.run_paused or state.suspended) or state.run_state not in LEASING_STATES
-
-
 def blocked_until(state: SequenceState, now: float) -> float | None:
     """When leases are possible. 0: now; a boot-time second: not before it; None: after some other event."""
-    if is_suspended(state):
-        return None
-    if state.kind != "robots" and state.robots == "WANTED":
-        return None
-    if state.login == "WANTED" and state.kind in AFTER_LOGIN:
-        return None
-    if state.kind == JobKind.LOGIN and state.host_taken:
-        return None  # their answers may end the session; the commit of the last one rings
-    if state.backoff_until is not None and state.backoff_until > now:
-        return state.backoff_until
+    if state.hold is not None:
+        return state.backoff_until if state.hold == "backoff" else None
     if state.delay and state.next_at is not None and state.next_at > now + rings.LOOKAHEAD:
         return state.next_at - rings.LOOKAHEAD
     return 0
@@ -416,7 +399,7 @@ def has_leasable_jobs(db: Database, run: int, now: float, *, more_slots: int, sh
     `now`: boot-time seconds. Quotas count its slots. `shared`: or as soon as a node has worked one of its jobs, since
     nodes share the concurrency of a host. Costs an indexed query, and a read for each candidate.
     """
-    for state in read_sequences(db, rings.list_sendable(db, run, now, _SENDABLE, shared=shared)):
+    for state in read_sequences(db, rings.list_sendable(db, run, now, _SENDABLE, shared=shared), now):
         taken = 0 if shared else state.host_taken
         if _is_leasable(db, replace(state, slots=state.slots + more_slots, host_taken=taken), now):
             return True
@@ -425,7 +408,7 @@ def has_leasable_jobs(db: Database, run: int, now: float, *, more_slots: int, sh
 
 def _is_leasable(db: Database, state: SequenceState, now: float) -> bool:
     if state.kind == JobKind.EXTRACT:
-        return not is_suspended(state)
+        return state.hold is None
     if blocked_until(state, now) != 0 or not allowed_jobs(state, _ONE_JOB):
         return False
     return not state.is_limited or all(room.left for room in page_limits.read_rooms(db, state.id))

@@ -115,7 +115,7 @@ def _create_taken(
         return None  # an existing job of that page has to change
     db = commit.db
     place = commit.places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
-    state = None if _is_elsewhere(db, outcome, place) else read_sequence(db, place.sequence)
+    state = None if _is_elsewhere(db, outcome, place) else read_sequence(db, place.sequence, commit.now)
     if state is None or not may_take_new_job(state, request, commit.now):
         return None
     page = children.to_link(commit.run, outcome.job, child, place.sequence)

@@ -8,10 +8,10 @@ from crawl_engine.store.db.connector import Database
 from crawl_engine.store.tables.host import host_logins
 from crawl_engine.store.tables.job import rings
 from crawl_engine.store.tables.run import page_limits
-from crawl_engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, read_sequences
+from crawl_engine.store.transactions.lease import SequenceState, read_sequences
 
 _SEQUENCE = """
-SELECT s.id, s.paused, h.paused AS host_paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
+SELECT s.id, s.paused, h.paused AS host_paused, r.paused AS run_paused, h.crawl_delay, h.throttled, h.blocked
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run
 WHERE s.run = ? AND s.kind = ? AND s.grp = ? AND h.key = ?
 """
@@ -19,6 +19,10 @@ _PLACES = """
 SELECT s.kind, s.grp, h.key, s.ready > 0 FROM hosts h CROSS JOIN sequences s ON s.host = h.id
 WHERE h.run = ? AND h.key = ? AND s.ready + s.delayed > 0 ORDER BY s.ready DESC, s.id LIMIT +?
 """
+
+
+_WITHOUT_PLACE = ("run-paused", "paused", "host-paused", "absent", "extract-only", "no-run")
+"""What holds a sequence whether or not its host has a place."""
 
 
 class WaitingPlace(NamedTuple):
@@ -36,8 +40,7 @@ class _Sequence(NamedTuple):
     id: int
     paused: int
     host_paused: int
-    absent: int
-    extract_only: bool
+    run_paused: str | None
     crawl_delay: float
     throttled: int
     blocked: int
@@ -74,43 +77,15 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holde
     held = db.row(_Sequence, _SEQUENCE, (run, place.kind, place.group, place.host))
     if held is None:
         return "its sequence is being created"
-    (state,) = read_sequences(db, [held.id])
-    if state.run_paused:
-        causes = {"operator": "by an operator", "disk": "until the disk has room"}
-        return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in state.run_paused.split(", "))
-    if held.paused:
-        return f"its sequence is {'paused' if held.paused == 1 else 'stopped'} by an operator"
-    if held.host_paused and place.kind != JobKind.EXTRACT:
-        lost = held.host_paused == host_logins.LOST_PAUSE
-        return f"{place.host} is paused {'since its login was lost' if lost else 'by an operator'}"
-    if held.absent == 1:
-        return f"the defs lack the group {place.group}"
-    if held.extract_only and place.kind != JobKind.EXTRACT:
-        return "this run fetches nothing"
-    if state.run_state not in LEASING_STATES:
-        return "no run is in progress"
-    if place.kind == JobKind.EXTRACT:
+    (state,) = read_sequences(db, [held.id], now)
+    if place.kind == JobKind.EXTRACT and state.hold is None:
         return "it waits for a free slot; fetches come first"
-    reads_robots = state.kind != JobKind.ROBOTS and state.robots == "WANTED"
-    if reads_robots or state.host_taken >= state.host_concurrency:
+    if state.hold == "robots" or (state.hold not in _WITHOUT_PLACE and state.host_taken >= state.host_concurrency):
         holder = find_holder(place.host, state.host_concurrency)
         if holder is not None:
             return f"another crawl, {holder}, holds the places of {place.host}"
-    if reads_robots:
-        return f"the robots.txt of {place.host} is being read"
-    if state.kind in AFTER_LOGIN and state.login == "WANTED":
-        return f"the login at {place.host} is in progress"
-    if state.kind == JobKind.LOGIN and state.host_taken:
-        return f"the login at {place.host} waits for the pages in progress"
-    if state.backoff_until is not None and state.backoff_until > now:
-        cause = (
-            "429 or 503"
-            if held.throttled
-            else "it refused the crawler"
-            if held.blocked
-            else "an answer, or by its `hours`"
-        )
-        return f"{place.host} rests for {state.backoff_until - now:.1f} s after {cause}"
+    if state.hold is not None:
+        return _describe_hold(state, held, place, now)
     if state.is_limited:
         full = next((room for room in page_limits.read_rooms(db, state.id) if not room.left), None)
         if full is not None:
@@ -125,3 +100,32 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holde
     ):
         return f"the group has its quota of {quota(state.active, state.slots)} slots, others wait"
     return "it waits for a free slot"
+
+
+def _describe_hold(state: SequenceState, held: _Sequence, place: WaitingPlace, now: float) -> str:
+    match state.hold:
+        case "run-paused":
+            causes = {"operator": "by an operator", "disk": "until the disk has room"}
+            named = [causes.get(cause, cause) for cause in (held.run_paused or "").split(", ")]
+            return "the run is paused " + " and ".join(named)
+        case "paused":
+            return f"its sequence is {'paused' if held.paused == 1 else 'stopped'} by an operator"
+        case "host-paused":
+            lost = held.host_paused == host_logins.LOST_PAUSE
+            return f"{place.host} is paused {'since its login was lost' if lost else 'by an operator'}"
+        case "absent":
+            return f"the defs lack the group {place.group}"
+        case "extract-only":
+            return "this run fetches nothing"
+        case "robots":
+            return f"the robots.txt of {place.host} is being read"
+        case "login":
+            return f"the login at {place.host} is in progress"
+        case "login-pages":
+            return f"the login at {place.host} waits for the pages in progress"
+        case "backoff":
+            cause = "it refused the crawler" if held.blocked else "an answer, or by its `hours`"
+            rest = (state.backoff_until or now) - now
+            return f"{place.host} rests for {rest:.1f} s after {'429 or 503' if held.throttled else cause}"
+        case _:
+            return "no run is in progress"

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from crawl_engine.store.db.connector import Database, id_list
 from crawl_engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY
+from crawl_engine.store.tables.job.holds import PLACES, TAKEN, free_of
 
 LOOKAHEAD = 0.1
 """Seconds by which a lease may come before the host's next send time."""
@@ -12,28 +13,24 @@ _LEAST_RUNG = 16
 
 _SPARE_JOBS = 4
 """For each place of a host: while many wait for one commit, others are sent."""
-_TAKEN = "(SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')"
 _SPARE = f"""
 (SELECT max(0, min({_SPARE_JOBS} * {EFFECTIVE_CONCURRENCY},
         r.slots / max(1, r.active_sequences) - {EFFECTIVE_CONCURRENCY})) FROM runs r WHERE r.seq = h.run)
 """
-_WAITS = "{s}ready > 0 AND {s}paused = 0 AND {s}absent <> 1"
-_NOT_RUNG, _IS_RUNG = "rung_at IS NULL AND " + _WAITS.format(s=""), "rung_at IS NOT NULL AND " + _WAITS.format(s="")
+_WAITS = f"ready > 0 AND {free_of(PLACES, s='')}"
+_NOT_RUNG, _IS_RUNG = f"rung_at IS NULL AND {_WAITS}", f"rung_at IS NOT NULL AND {_WAITS}"
 _HOSTS_NOT_RUNG = f"SELECT host FROM sequences WHERE run = :run AND {_NOT_RUNG}"
 _ELIGIBLE = f"""
 WITH room AS MATERIALIZED (
-    SELECT h.id AS host, h.robots, h.login, {{most}} AS most, {_TAKEN} AS taken FROM hosts h
-    WHERE h.id IN ({{hosts}}) AND h.paused = 0
+    SELECT h.id AS host, h.robots, h.login, {{most}} AS most, {TAKEN} AS taken FROM hosts h
+    WHERE h.id IN ({{hosts}}) AND {free_of(("host-paused", "backoff"))}
         AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
-        AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
 ),
 eligible AS (
     SELECT s.id, s.host, s.taken, s.rung_at, room.most - room.taken AS places
     FROM room CROSS JOIN sequences s ON s.host = room.host
-    WHERE room.taken < room.most AND s.kind <> 'extract' AND {_WAITS.format(s="s.")}
-        AND (room.robots <> 'WANTED' OR s.kind = 'robots')
-        AND (room.login <> 'WANTED' OR s.kind NOT IN ('page', 'file'))
-        AND (s.kind <> 'login' OR room.taken = 0)
+    WHERE room.taken < room.most AND s.kind <> 'extract' AND s.ready > 0 AND {free_of(PLACES)}
+        AND {free_of(("robots", "login", "login-pages"), h="room.", taken="room.taken")}
 )
 """
 _LIST_SENDABLE = f"""
@@ -43,7 +40,7 @@ _LIST_SENDABLE = f"""
         most=f"CASE WHEN :shared = 1 AND {EFFECTIVE_CONCURRENCY} > 1 THEN 1000000000 ELSE {EFFECTIVE_CONCURRENCY} END",
     )
 }
-SELECT id FROM sequences WHERE run = :run AND kind = 'extract' AND {_WAITS.format(s="")}
+SELECT id FROM sequences WHERE run = :run AND kind = 'extract' AND {_WAITS}
 UNION ALL SELECT id FROM eligible LIMIT +:limit
 """
 _RING = f"""
@@ -64,10 +61,7 @@ _RING_HOSTS = _RING.format(
     most=_PLACES,
 )
 _RING_ALL = _RING.format(hosts=_HOSTS_NOT_RUNG, which="run = :run", most=_PLACES)
-_RING_EXTRACTS = """
-UPDATE sequences SET rung_at = ?
-WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
-"""
+_RING_EXTRACTS = f"UPDATE sequences SET rung_at = ? WHERE run = ? AND kind = 'extract' AND {_NOT_RUNG} RETURNING id"
 _RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL ORDER BY rung_at, taken, id LIMIT +?"
 _RUNG_WITHOUT_DELAY = f"""
 SELECT s.id FROM sequences s CROSS JOIN hosts h ON h.id = s.host
