@@ -100,7 +100,7 @@ def apply_data_defs(
     stop_at = None if patience is None else time.monotonic() + patience
     parts, judged = RuleParts(), JudgedPage(page, context, [extractor for extractor, _ in data_defs], stop_at)
     if judge_page(judged, parts, reads_rows=False):
-        return _end_page(page, parts)
+        return _to_result(page, parts)
     if data_defs:
         _warn_of_reading(page, data_defs[0][0].name)
     for index, (extractor, wants_rows) in enumerate(data_defs):
@@ -114,30 +114,36 @@ def apply_data_defs(
             )
         judged.found.append(extraction)
     judged.links, dropped = limit_links([extraction.links for extraction in judged.found], max_links)
-    if judge_page(judged, parts, reads_rows=True):
-        return _end_page(page, parts)
-    result = PageResult(
-        page_kind=page.kind, damaged=page.damaged, links=tuple(judged.links), faults=tuple(page.faults),
-        dropped_links=dropped + sum([extraction.dropped_links for extraction in judged.found]),
-        warnings=tuple(page.warnings.values()), signs=tuple(page.signs.values()), parts=parts,
-    )  # fmt: skip
-    wanted = [(index, one, judged.found[index]) for index, (one, wants_rows) in enumerate(data_defs) if wants_rows]
-    failures = [(index, extraction.failure) for index, _, extraction in wanted if extraction.failure]
-    result.results = tuple([(index, failed_parser(failure)) for index, failure in failures])
-    result.filtered = sum([extraction.counts.filtered for _, _, extraction in wanted])
-    if parts.keeps_rows:
-        result.rows = tuple([(index, tuple(map(encode_row, extraction.rows))) for index, _, extraction in wanted])
-        result.rejected = tuple(chain.from_iterable([extraction.rejected for _, _, extraction in wanted]))
-        result.rejected_counts = count_rejections(result.rejected)
-        result.counts = tuple([(index, extraction.counts) for index, one, extraction in wanted if one.has_fields])
+    is_ended = judge_page(judged, parts, reads_rows=True)
+    result = _to_result(page, parts)
+    if not is_ended:
+        result.links, result.faults, result.signs = tuple(judged.links), tuple(page.faults), tuple(page.signs.values())
+        result.dropped_links = dropped + sum([extraction.dropped_links for extraction in judged.found])
+        _add_records(result, data_defs, judged.found)
     return result
 
 
-def _end_page(page: Page, parts: RuleParts) -> PageResult:
-    """The result of a page of which a rule leaves nothing."""
+def _to_result(page: Page, parts: RuleParts) -> PageResult:
+    """What is said of a page even if a rule leaves nothing of it."""
     return PageResult(
         page_kind=page.kind, damaged=page.damaged, warnings=tuple(page.warnings.values()), parts=parts
     )  # fmt: skip
+
+
+def _add_records(
+    result: PageResult, data_defs: Sequence[tuple[RecordExtractor, bool]], found: Sequence[Extraction]
+) -> None:  # fmt: skip
+    """Add the records of the dataDefs whose rows are wanted, unless a rule leaves the links alone."""
+    wanted = [(index, one, found[index]) for index, (one, wants_rows) in enumerate(data_defs) if wants_rows]
+    failures = [(index, extraction.failure) for index, _, extraction in wanted if extraction.failure]
+    result.results = tuple([(index, failed_parser(failure)) for index, failure in failures])
+    result.filtered = sum([extraction.counts.filtered for _, _, extraction in wanted])
+    if not result.parts.keeps_rows:
+        return
+    result.rows = tuple([(index, tuple(map(encode_row, extraction.rows))) for index, _, extraction in wanted])
+    result.rejected = tuple(chain.from_iterable([extraction.rejected for _, _, extraction in wanted]))
+    result.rejected_counts = count_rejections(result.rejected)
+    result.counts = tuple([(index, extraction.counts) for index, one, extraction in wanted if one.has_fields])
 
 
 def _warn_of_reading(page: Page, data_def: str) -> None:

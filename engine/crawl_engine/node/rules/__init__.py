@@ -19,9 +19,17 @@ from crawl_engine.node.rules.script_redirect import ScriptedRule
 from crawl_engine.settings import Settings
 
 RULES: tuple[PageRule, ...] = (
-    RefreshRule(), LostLoginRule(), UnrenderedRule(), IncompleteRule(), CanonicalRule(), FormPageRule(),
-    ScriptedRule(), NoindexRule(), SeriesRule(), RepeatRule(),
-)  # fmt: skip
+    RefreshRule(),
+    LostLoginRule(),
+    UnrenderedRule(),
+    IncompleteRule(),
+    CanonicalRule(),
+    FormPageRule(),
+    ScriptedRule(),
+    NoindexRule(),
+    SeriesRule(),
+    RepeatRule(),
+)
 """They judge and decide in this order: first those that need no rows."""
 _BY_NAME = {rule.name: rule for rule in RULES}
 _MAX_PLANS = 10_000
