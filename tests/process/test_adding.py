@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.changes import CHANGES, Change, Edit
+from tests.process import changes
+from tests.process.changes import Change, Edit
+from tests.process.changes_of_pages import CHANGES_OF_PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDING = (ROOT / "docs/develop/adding.md").read_text("utf-8")
 COPIED = ("engine", "console", "defs", "docs", "tests", "pyproject.toml", "README.md", "CONTRIBUTING.md")
+CHANGES = {**changes.CHANGES, **CHANGES_OF_PAGES}
 PLACEHOLDER = r"[\\w-]+"
 
 
