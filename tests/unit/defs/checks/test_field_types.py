@@ -8,6 +8,7 @@ import pytest
 from crawl_engine.defs.language.keys import keys_of
 from crawl_engine.defs.language.schema import build_json_schema
 from crawl_engine.defs.loader import load
+from crawl_engine.installed import NameTable
 from crawl_engine.model.definition import Field
 from crawl_engine.model.field_type import FIELD_TYPES, OWN_KEYS, FieldType
 from crawl_engine.runtime.extras import find_extra
@@ -69,3 +70,19 @@ def test_a_default_of_a_text_stays_as_it_is_written(written: str, tmp_path: Path
     assert data_def is not None
     assert {field.default for field in data_def.fields} == {written}
     assert len(types) >= 7
+
+
+def test_the_package_of_a_type_is_part_of_the_code_of_its_data_def(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_code() -> str:
+        data_def = load(write_defs(tmp_path, defs_of("selector: b"))).definitions.data_def("item")
+        assert data_def is not None
+        return data_def.code
+
+    codes = [load_code()]
+    for origin in ("shop 1.0", "shop 1.1"):
+        monkeypatch.setattr(NameTable, "origin_of", lambda _table, _name, origin=origin: origin)
+        codes.append(load_code())
+    assert codes[0] == ""
+    assert len(set(codes)) == 3
