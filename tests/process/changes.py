@@ -63,6 +63,85 @@ assert "7" in [cell.text for cell in shown.lines[0].cells]
     tests=["tests/unit/console/test_columns.py"],
 )
 
+PHONE_READER = r'''"""Reads the type `phone`: digits, behind an optional `+`."""
+
+import re
+
+from crawl_engine.errors import quote_text
+from crawl_engine.extract.fields.convert import Converter, TypeReader
+from crawl_engine.model.definition import Field
+
+
+class PhoneReader(TypeReader):
+    """Reads phone numbers."""
+
+    def converter(self, _field: Field) -> Converter:
+        """Digits, behind an optional `+`."""
+        return _read
+
+
+def _read(text: str, _base: str) -> str:
+    number = re.sub(r"[ ()/.-]", "", text)
+    if re.fullmatch(r"\+?[0-9]+", number) is None:
+        raise ValueError(f"{quote_text(text)} is not a phone number")
+    return number
+
+
+READER = PhoneReader()
+'''
+FIELD_TYPE = Change(
+    section="a type of field",
+    code={
+        "engine/crawl_engine/model/field_type.py": [
+            before('            FieldType(name="bool"', '            FieldType(name="phone"),\n')
+        ],
+        "engine/crawl_engine/extract/fields/types/phone.py": [Edit(PHONE_READER)],
+    },
+    check='''
+from pathlib import Path
+
+from crawl_engine.append.formats.column_types import column_types
+from crawl_engine.defs.language.schema import build_json_schema
+from crawl_engine.defs.loader import load
+from crawl_engine.errors import CrawlError
+from tests.unit.extract.pages import extract
+
+DEFS = """
+locatorGroups: {g: {locators: [{url: "https://a.example/"}]}}
+taskGroups: {g: {list: {dataDef: entry}}}
+dataDefs:
+  entry: {query: {block: li}, fields: {phone: {selector: b, type: phone, default: DEFAULT}}}
+"""
+
+def loaded(default):
+    Path("defs.yml").write_text(DEFS.replace("DEFAULT", default))
+    return load(Path("defs.yml")).definitions.data_def("entry")
+
+found = extract(loaded("+49301"), "<li><b>+49 30 123</b></li><li></li><li><b>none</b></li>")
+assert [row["phone"] for row in found.rows] == ["+4930123", "+49301"]
+assert "not a phone number" in found.rejected[0].reason
+assert column_types({"phone": loaded("+49301").fields[0]}) == {"phone": "str"}
+assert "phone" in str(build_json_schema())
+try:
+    loaded("none")
+except CrawlError as error:
+    assert "valid for `type: phone`" in str(vars(error))
+else:
+    raise AssertionError
+''',
+    beside={
+        "docs/defs/records.md": [
+            before("| `markdown` |", "| `phone` | digits, spaces | digits behind an optional `+` |\n")
+        ]
+    },
+    tests=[
+        "tests/unit/defs/checks/test_field_types.py",
+        "tests/unit/extract/fields/test_type_readers.py",
+        "tests/unit/append/formats/test_type_columns.py",
+        "tests/unit/test_docs.py::test_every_type_and_method_is_documented",
+    ],
+)
+
 DEF_KEY = Change(
     section="a key of the def language",
     code={
@@ -494,5 +573,6 @@ assert lines == [f"GET {url} 404"], lines
 )
 
 CHANGES = {
-    change.section: change for change in (COLUMN, DEF_KEY, COMMAND, SETTING, OUTPUT_TYPE, DOCUMENT_TYPE, TRANSPORT)
+    change.section: change
+    for change in (COLUMN, FIELD_TYPE, DEF_KEY, COMMAND, SETTING, OUTPUT_TYPE, DOCUMENT_TYPE, TRANSPORT)
 }
