@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawl_engine.model.job import JobState
+from crawl_engine.model.job import JobState, LeasedJob
 from crawl_engine.store.read import situation
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.run import page_limits, runs
@@ -23,10 +23,17 @@ def requests(store: StoreHarness) -> list[int]:
     return [room.requests for room in page_limits.list_rooms(store.db, store.run)]
 
 
+def answered(store: StoreHarness, job: LeasedJob) -> JobOutcome:
+    """Done, with one request and its answer."""
+    outcome = store.done(job)
+    outcome.stats.answers = ((200, 0.01),)
+    return outcome
+
+
 @EACH
 def test_a_limit_counts_what_was_sent_and_what_is_leased(store: StoreHarness, limit: PageLimit) -> None:
     store.seed(*[f"http://a/{number}" for number in range(9)])
-    store.commit(store.done(store.lease(1, free=1).jobs[0]))
+    store.commit(answered(store, store.lease(1, free=1).jobs[0]))
     name = name_of(store, limit)
     store.limit(limit.code, name, 4)
     assert requests(store) == [1], "pages of before count"
@@ -39,11 +46,11 @@ def test_a_limit_counts_what_was_sent_and_what_is_leased(store: StoreHarness, li
     ).values()
     assert wait == f"{limit.text.format(most=4, name=name)} is reached"
     assert not page_limits.is_over(store.db, page_limits.read_rooms(store.db, 1)[0])
-    store.commit(*map(store.done, leased[1:]), JobOutcome(job=leased[0], state=JobState.READY))
+    store.commit(*[answered(store, job) for job in leased[1:]], JobOutcome(job=leased[0], state=JobState.READY))
     assert requests(store) == [3], "one was not sent"
     assert situation.read(store.db, runs.get(store.db, store.run)).total == 9
     (last,) = store.lease(1).jobs
-    store.commit(store.done(last))
+    store.commit(answered(store, last))
     (room,) = page_limits.read_rooms(store.db, 1)
     assert page_limits.is_over(store.db, room)
     assert (page_limits.find_end(store.db, store.run) is not None) == limit.ends_run
@@ -64,8 +71,8 @@ def test_jobs_of_a_limit_that_is_lifted_and_set_again_stay_reserved(store: Store
     assert [job.terms.limits for job in free] == [()] * 2
     store.limit(limit.code, name, 6)
     assert requests(store) == [3]
-    store.commit(*map(store.done, free))
+    store.commit(*[answered(store, job) for job in free])
     assert requests(store) == [5]
-    store.commit(*map(store.done, held))
+    store.commit(*[answered(store, job) for job in held])
     assert requests(store) == [5], "what was reserved is what was sent"
     assert len(store.lease(1).jobs) == 1
