@@ -6,7 +6,7 @@
     token_file.py  the file with the token
     watch.py       `Watch`: one data dir, read once a second at most; `CrawlView`: what was read; `Crawls`: all of them
     feed.py        `/events`: what changed, to all who listen
-    answers.py     `/health`, `/status.json`, `/login`
+    api.py         `/health`, `/status.json`, `/login`
     metrics.py     `/metrics`
     given.py       orders of browsers: each form counts once, and a page says what came of it
     control.py     `POST /commands/NAME`, with `--control`

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from crawl_console.web import answers, control, metrics
+from crawl_console.web import api, control, metrics
 from crawl_console.web.access import NO_TOKEN, Access, Gate, login_path, own_path, refuse
 from crawl_console.web.pages import failed, forms, log, views
 from crawl_console.web.render import FOLDER, render
@@ -24,12 +24,12 @@ async def login_page(request: Request) -> Response:
 
 
 ROUTES = [
-    Route("/health", answers.health),
-    Route("/status.json", answers.status),
+    Route("/health", api.health),
+    Route("/status.json", api.status),
     Route("/metrics", metrics.metrics),
-    Route("/events", answers.events),
+    Route("/events", api.events),
     Route("/login", login_page),
-    Route("/login", answers.login, methods=["POST"]),
+    Route("/login", api.login, methods=["POST"]),
     Route("/", views.crawl_list),
     Route("/crawl", views.overview),
     Route("/crawl/jobs", views.jobs),

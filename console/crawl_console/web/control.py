@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from crawl_console.client import open_latest_run, send_command
 from crawl_console.crawl import orders
 from crawl_console.web.access import refuse, who_asks
-from crawl_console.web.answers import crawls_of
+from crawl_console.web.api import crawls_of
 from crawl_console.web.watch import Watch
 from crawl_engine.errors import UsageError, suggest
 

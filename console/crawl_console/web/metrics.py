@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from crawl_console.client import list_alarms
-from crawl_console.web.answers import crawls_of
+from crawl_console.web.api import crawls_of
 from crawl_console.web.watch import CrawlView
 from crawl_engine.store.read.host_rows import HostRow
 

@@ -55,7 +55,7 @@ class DefFilesTable(LineTable):
     COLUMNS: Sequence[Column[_ShownFile]] = (
         Column("FILE", 0, lambda file: (file.name, "text"), lambda file: file.name, "its name"),
         Column(
-            "BYTES", 7, lambda file: (format_size(file.size), "dim"), lambda file: file.size, "its size", right=True
+            "SIZE", 7, lambda file: (format_size(file.size), "dim"), lambda file: file.size, "its size", right=True
         ),
         Column("CHANGED", 8, _changed_span, lambda file: file.changed, "when it was saved last"),
         Column(

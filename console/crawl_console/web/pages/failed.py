@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from crawl_console.filter_syntax import parse
 from crawl_console.format import format_date_time
-from crawl_console.web.answers import crawls_of
+from crawl_console.web.api import crawls_of
 from crawl_console.web.pages.grids import Button, grid
 from crawl_console.web.pages.views import find_view, frame_of, jobs_link, page
 from crawl_console.web.render import render

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from crawl_console.filter_syntax import job_filter, parse
 from crawl_console.format import plural
 from crawl_console.web.access import own_path, who_asks
-from crawl_console.web.answers import crawls_of, read_form
+from crawl_console.web.api import crawls_of, read_form
 from crawl_console.web.control import ORDERS, give
 from crawl_console.web.given import GivenOrder, UndoForm
 from crawl_console.web.pages.frame import SAID, frame

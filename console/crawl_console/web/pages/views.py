@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from crawl_console.crawl.source import DataSource, LogLines
 from crawl_console.filter_syntax import parse, parse_hosts, quote_value
 from crawl_console.format import Span, format_count
-from crawl_console.web.answers import crawls_of
+from crawl_console.web.api import crawls_of
 from crawl_console.web.pages.charts import draw_charts
 from crawl_console.web.pages.events import SEARCH_SECONDS, log_lines
 from crawl_console.web.pages.frame import TABS, PageHead, frame

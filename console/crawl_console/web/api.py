@@ -1,4 +1,4 @@
-"""The answers of the API: health, status, events, and the login of browsers."""
+"""The API: health, status, events, and the login of browsers."""
 
 from urllib.parse import parse_qs
 
