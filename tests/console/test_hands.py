@@ -165,6 +165,13 @@ async def test_a_click_on_a_heading_sorts_by_it(tmp_path):
         await console.until(lambda: "BLOCKE↑" in console.text()[4] and " 31 " in console.text()[7])
 
 
+async def test_the_list_of_columns_says_what_each_shows(tmp_path):
+    async with open_console(tmp_path, screen="hosts", size=(80, 40)) as console:
+        await console.press("vertical_line")
+        await console.until(lambda: "answers that refused the crawler (from 92 cells on)" in console.screen())
+        assert "the share of bad answers" in console.screen()
+
+
 def shown_column(title, width, **more):
     return Column(title, width, lambda item: (item[title], "text"), lambda item: item[title], "a test", **more)
 
