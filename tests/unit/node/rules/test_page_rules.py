@@ -9,7 +9,7 @@ from crawl_engine.extract.page.page import PageKind
 from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.model.definition import DataDef, Field, HostRule, TaskGroup
 from crawl_engine.model.host import LoginRule, RetryRule
-from crawl_engine.model.job import HostPlan, JobKind, LeasedJob, Request
+from crawl_engine.model.job import HostPlan, JobKind, JobState, LeasedJob, Request
 from crawl_engine.model.link import Carried, NextPage, RequestTemplate
 from crawl_engine.model.step import BrowserRule, GroupLoading, RenderWhen
 from crawl_engine.node.rules import RULES, RuleParts, RulesOfPlans, judge_headers, judge_lack, judge_page, prepare_alone
@@ -133,7 +133,7 @@ def test_noindex_is_noted_and_may_cost_the_rows() -> None:
     tagged = judge_headers({"noindex": "", "refresh": ""}, [("x-robots-tag", "bot: noindex")], "bot")
     assert tagged == {"noindex": NoindexPart(drops_rows=False)}
     for job, counted in ((JOB, True), (EXTRACT, False)):
-        outcome = JobOutcome(job=job, state="DONE")  # type: ignore[arg-type]
+        outcome = JobOutcome(job=job, state=JobState.DONE)
         kept.add_to(outcome, Settings())
         assert outcome.stats.noindex is counted
 
@@ -144,7 +144,7 @@ def test_what_a_page_shows_is_digested_unless_its_request_has_a_body() -> None:
     assert prepare(rule, JOB._replace(request=Request(method="POST", body="a"))) is None
     part = find(rule, "", "<b>x</b>")
     assert part == find(rule, "", "<b class=y>x</b>") != find(rule, "", "<b>y</b>")
-    outcome = JobOutcome(job=JOB, state="DONE")  # type: ignore[arg-type]
+    outcome = JobOutcome(job=JOB, state=JobState.DONE)
     part.add_to(outcome, Settings(max_repeats=5))
     assert outcome.effects == (PageSeen(part.digest, 5),)
     assert isinstance(part, RepeatPart)
