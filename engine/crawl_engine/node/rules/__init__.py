@@ -63,8 +63,12 @@ class RulesOfPlans:
                 self._by_plan.clear()
             rules = tuple([rule for rule in RULES if rule.applies(job.plan, self._settings)])
             self._by_plan[job.plan] = rules
-        prepared = [(rule.name, rule.prepare(job, arrival, self._settings)) for rule in rules]
-        return {name: known for name, known in prepared if known is not None}
+        prepared: dict[str, str] = {}
+        for rule in rules:
+            known = rule.prepare(job, arrival, self._settings)
+            if known is not None:
+                prepared[rule.name] = known
+        return prepared
 
 
 def prepare_alone(settings: Settings) -> dict[str, str]:
@@ -106,8 +110,7 @@ def judge_lack(rules: Mapping[str, str], parts: RuleParts) -> RuleParts:
 
 def list_selectors(rules: Mapping[str, str]) -> list[str]:
     """The selectors with which rules search a page."""
-    known = [known for name, known in rules.items() if _BY_NAME[name].knows_selector]
-    return [selector for selector in known if selector != REQUIRED_FIELDS]
+    return [known for name, known in rules.items() if _BY_NAME[name].knows_selector and known != REQUIRED_FIELDS]
 
 
 def decode_parts(kind: type, value: object) -> RuleParts:
