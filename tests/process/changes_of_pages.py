@@ -1,6 +1,6 @@
 """Changes of what a node does with a page, as in `changes.py`: a rule that skips pages which say `noarchive`."""
 
-from tests.process.changes import Change, Edit, before
+from tests.process.change import Change, Edit, before
 
 RULE = Change(
     section="a rule of the page",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.process import changes
-from tests.process.changes import Change, Edit
+from tests.process.change import Change, Edit
 from tests.process.changes_of_pages import CHANGES_OF_PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
