@@ -62,7 +62,7 @@ class TwoRuns:
 
     def page(
         self, path: str, data: Sequence[Mapping[str, Any] | str] = (), *, group: str = "list", host: str = HOST,
-        state: str = "DONE", reason: str | None = None, kind: str = "page", data_def: str = "", located: bool = False,
+        state: str = "DONE", code: str | None = None, kind: str = "page", data_def: str = "", located: bool = False,
         rejected: int = 0, document: int | None = None, digests: bool = True,
     ) -> int:  # fmt: skip
         """A job with its rows."""
@@ -73,9 +73,9 @@ class TwoRuns:
             identity, page_key = locator_key(group, "l", url, "GET", None), identity
         with self.db.transaction():
             job = self.db.value(
-                "INSERT INTO jobs (run, sequence, state, origin, url, identity, page_key, defs, reason, document)"
+                "INSERT INTO jobs (run, sequence, state, origin, url, identity, page_key, defs, reason_code, document)"
                 " VALUES (?, ?, 'READY', 'link', ?, ?, ?, ?, ?, ?) RETURNING id",
-                (self.run, self._sequence(group, host, kind), url, identity, page_key, self.version, reason, document),
+                (self.run, self._sequence(group, host, kind), url, identity, page_key, self.version, code, document),
             )
             if state != "READY":
                 leased = "lease = 1," if state == "TAKEN" else ""
@@ -205,17 +205,16 @@ def test_csv_escapes_formulas_and_names_columns_once(two: TwoRuns) -> None:
     [
         ({"state": "DONE"}, True),
         ({"state": "DONE", "located": True}, True),
-        ({"state": "SKIPPED", "reason": "HTTP 404 (gone)"}, True),
-        ({"state": "SKIPPED", "reason": "HTTP 410 (gone)"}, True),
-        ({"state": "SKIPPED", "reason": "not a page: image/png", "document": 3}, True),
-        ({"state": "SKIPPED", "reason": "its canonical URL is /2", "document": 1}, True),
+        ({"state": "SKIPPED", "code": "no-page"}, True),
+        ({"state": "SKIPPED", "code": "no-page", "document": 3}, True),
+        ({"state": "SKIPPED", "code": "canonical", "document": 1}, True),
         ({"state": "DONE", "rejected": 1}, False),
-        ({"state": "SKIPPED", "reason": "robots.txt line 2"}, False),
-        ({"state": "SKIPPED", "reason": "maxPages 1 of the group"}, False),
-        ({"state": "SKIPPED", "reason": "excluded by an operator: x", "document": 2}, False),
-        ({"state": "SKIPPED", "reason": "stopped by an operator"}, False),
-        ({"state": "FAILED", "reason": "HTTP 404 (gone)"}, False),
-        ({"state": "FAILED", "reason": "HTTP 500"}, False),
+        ({"state": "SKIPPED", "code": "robots"}, False),
+        ({"state": "SKIPPED", "code": "limit"}, False),
+        ({"state": "SKIPPED", "code": None, "document": 2}, False),
+        ({"state": "SKIPPED", "code": "group"}, False),
+        ({"state": "FAILED", "code": "no-page"}, False),
+        ({"state": "FAILED", "code": None}, False),
         ({"state": "INCOMPLETE"}, False),
         ({"state": "TAKEN"}, False),
         ({"state": "READY"}, False),
@@ -240,10 +239,10 @@ def test_a_row_vanished_if_its_page_was_read_or_is_gone(
     [
         ({"state": "FAILED"}, False, False),
         ({"state": "READY"}, False, False),
-        ({"state": "SKIPPED", "reason": "maxPages 5 of the group"}, False, False),
-        ({"state": "SKIPPED", "reason": "robots.txt line 2"}, False, False),
-        ({"state": "SKIPPED", "reason": "not a page: image/png", "document": 3}, True, True),
-        ({"state": "SKIPPED", "reason": "HTTP 404 (gone)"}, True, True),
+        ({"state": "SKIPPED", "code": "limit"}, False, False),
+        ({"state": "SKIPPED", "code": "robots"}, False, False),
+        ({"state": "SKIPPED", "code": "no-page", "document": 3}, True, True),
+        ({"state": "SKIPPED", "code": "no-page"}, True, True),
         ({"state": "FAILED", "host": "other.example:443"}, False, False),
         ({"state": "FAILED", "kind": "sitemap"}, False, False),
         ({"state": "FAILED", "kind": "sitemap", "group": "notes"}, False, False),
