@@ -23,16 +23,16 @@ dead:
 
 # unit, contract and console tests, and a process test for each promise and command
 test *ARGS:
-    # one worker more than CPUs, because many tests wait
-    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'not sweep and not extended and not browser' {{ARGS}}
+    # two workers a CPU, because most tests wait
+    pytest -n $(({{num_cpus()}} * 2)) --durations=25 -m 'not sweep and not extended and not browser' {{ARGS}}
 
 # the other process tests, with a sample of those of browsers
 extended *ARGS:
-    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'extended and not sweep' {{ if ARGS == '' { 'tests/contract tests/console tests/process' } else { ARGS } }}
+    pytest -n $(({{num_cpus()}} * 2)) --durations=25 -m 'extended and not sweep' {{ if ARGS == '' { 'tests/contract tests/console tests/process' } else { ARGS } }}
 
 # all tests of pages in a browser; they need Chromium
 browsers *ARGS:
-    pytest -n $(({{num_cpus()}} + 1)) --durations=25 -m 'browser and not sweep' {{ARGS}}
+    pytest -n $(({{num_cpus()}} * 2)) --durations=25 -m 'browser and not sweep' {{ARGS}}
 
 # tests with real processes and signals
 test-process *ARGS:
