@@ -249,7 +249,8 @@ class Watch:
         last = self._source.last_event_id()
         if before is None or before.error is not None or not before.last_event or before.last_event >= last:
             return last, ()
-        return last, self._source.events(run, max(before.last_event, last - _MAX_LINES), _MAX_LINES)
+        lines = self._source.events(run, max(before.last_event, last - _MAX_LINES), _MAX_LINES)
+        return max([last, *[id_ for id_, _ in lines[-1:]]]), lines  # some came since `last` was read
 
     def _unreadable(self, number: int, before: CrawlView | None, error: Exception) -> CrawlView:
         text = describe_unreadable(self.data, error if isinstance(error, CrawlError | OSError) else _fault(error))
