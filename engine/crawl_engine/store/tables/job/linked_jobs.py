@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from crawl_engine.model.job import JobKind, JobOrigin
+from crawl_engine.model.job import JobKind, JobOrigin, ReasonCode
 from crawl_engine.model.link import BODY_PATH, COOKIES_PATH, RELATION_PATH
 from crawl_engine.store.db.connector import Database, id_list
 from crawl_engine.store.tables.job.jobs import NOW
@@ -100,7 +100,7 @@ FROM k CROSS JOIN jobs p
 WHERE p.id = k.parent AND jobs.run = k.run AND (jobs.identity = k.key OR jobs.page_key = k.key)
     AND (jobs.link_request IS NULL OR (jobs.link_request ->> '{COOKIES_PATH}' IS NOT NULL
         AND jobs.link_request ->> '{RELATION_PATH}' = 'link'))
-    AND (jobs.state IN ('READY', 'TAKEN') OR (jobs.state = 'SKIPPED' AND jobs.reason_code = 'canonical'))
+    AND (jobs.state IN ('READY', 'TAKEN') OR (jobs.state = 'SKIPPED' AND jobs.reason_code = '{ReasonCode.CANONICAL}'))
     AND (jobs.id <= p.id OR NOT EXISTS (
         SELECT 1 FROM k other WHERE other.parent = jobs.id AND (other.key = p.identity OR other.key = p.page_key)))
 """

@@ -24,8 +24,6 @@ class PageLimit(Struct, frozen=True, kw_only=True):
     """What the defs and the settings allow, by name."""
     name: str
     """SQL: the name that sequences under one limit share."""
-    members: str
-    """SQL: whether `s` is under the limit of `l`."""
     sent: str
     """SQL: the requests that were sent under the limit of `l`."""
     ends_run: bool = False
@@ -46,7 +44,6 @@ LIMITS = (
         text="maxPages {most} of {name}",
         find=_find_of_groups,
         name="s.grp",
-        members="s.grp = l.name",
         sent="SELECT sum(requests) FROM metrics WHERE run = l.run AND grp = l.name",
     ),
     PageLimit(
@@ -54,7 +51,6 @@ LIMITS = (
         text="--max-pages {most}",
         find=_find_of_run,
         name="''",
-        members="1 = 1",
         sent="SELECT sum(requests) FROM metrics WHERE run = l.run",
         ends_run=True,
     ),
@@ -85,18 +81,18 @@ def _compose(source: str) -> str:
 
 _ROOMS_OF_SEQUENCE, _ROOMS_OF_RUN = _compose(_OF_SEQUENCE), _compose(_OF_RUN)
 _MEMBERS = " UNION ALL ".join(
-    f"SELECT s.id, l.code, l.name FROM page_limits l CROSS JOIN sequences s ON s.run = l.run AND {limit.members} "
+    f"SELECT s.id, l.code, l.name FROM page_limits l CROSS JOIN sequences s ON s.run = l.run AND l.name = {limit.name} "
     f"CROSS JOIN hosts h ON h.id = s.host "
     f"WHERE l.run = :run AND l.code = '{limit.code}' AND l.most IS NOT NULL AND s.kind = 'page'"
     for limit in LIMITS
     if not limit.ends_run
 )
 _HELD = """
-SELECT coalesce(sum(s.taken), 0) FROM page_limits l CROSS JOIN sequences s ON s.run = l.run AND {members}
+SELECT coalesce(sum(s.taken), 0) FROM page_limits l CROSS JOIN sequences s ON s.run = l.run AND l.name = {name}
 CROSS JOIN hosts h ON h.id = s.host WHERE l.run = ? AND l.code = ? AND l.name = ? AND s.kind = 'page'
 """
 _CHANGED = """
-SELECT s.id FROM page_limits l CROSS JOIN sequences s ON s.run = l.run AND {members}
+SELECT s.id FROM page_limits l CROSS JOIN sequences s ON s.run = l.run AND l.name = {name}
 CROSS JOIN hosts h ON h.id = s.host WHERE l.run = ? AND l.code = ? AND l.name = ?
 """
 _SET = """
@@ -150,7 +146,7 @@ def apply(db: Database, run: int, definitions: Definitions, settings: Settings) 
     for code, name in changed:
         set_most(db, run, code, name, now.get((code, name)))
         if not _BY_CODE[code].ends_run:
-            found = db.column(_CHANGED.format(members=_BY_CODE[code].members), (run, code, name))
+            found = db.column(_CHANGED.format(name=_BY_CODE[code].name), (run, code, name))
             sequences.recheck_skipped(db, found)
 
 
@@ -178,7 +174,7 @@ def is_over(db: Database, room: Room) -> bool:
     """Whether all requests of a limit have been sent: none that is reserved can be given back."""
     if room.left:
         return False
-    held = db.value(_HELD.format(members=room.limit.members), (room.run, room.code, room.name))
+    held = db.value(_HELD.format(name=room.limit.name), (room.run, room.code, room.name))
     return room.requests - int(held) >= room.most
 
 
