@@ -39,10 +39,10 @@ class CanonicalRule(PageRule, frozen=True):
     name: ClassVar[str] = "canonical"
     part: ClassVar[type[RulePart]] = CanonicalPart
 
-    def applies(self, plan: HostPlan, settings: Settings) -> bool:  # noqa: ARG002
+    def applies(self, plan: HostPlan, _settings: Settings) -> bool:
         return plan.group.canonical
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
+    def prepare(self, job: LeasedJob, _arrival: Arrival, _settings: Settings) -> str | None:
         return None if job.lineage.link.relation == "canonical" else job.url
 
     def judge(self, known: str, judged: JudgedPage) -> CanonicalPart | None:

@@ -14,7 +14,7 @@ class FormPageRule(PageRule, frozen=True):
 
     name: ClassVar[str] = "form_page"
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
+    def prepare(self, job: LeasedJob, _arrival: Arrival, _settings: Settings) -> str | None:
         return None if job.lineage.carried is None else Carried.from_json(job.lineage.carried).form_page or None
 
     def judge(self, known: str, judged: JudgedPage) -> None:

@@ -39,10 +39,10 @@ class UnrenderedRule(_LackRule, frozen=True):
     name: ClassVar[str] = "unrendered"
     part: ClassVar[type[RulePart]] = UnrenderedPart
 
-    def applies(self, plan: HostPlan, settings: Settings) -> bool:  # noqa: ARG002
+    def applies(self, plan: HostPlan, _settings: Settings) -> bool:
         return plan.group.loader is not None and plan.group.loader.browser.when is not None
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
+    def prepare(self, job: LeasedJob, arrival: Arrival, _settings: Settings) -> str | None:
         loading = job.plan.group.loader
         if loading is None or loading.browser.when is None or not arrival.is_fetched or arrival.is_rendered:
             return None
@@ -58,10 +58,10 @@ class IncompleteRule(_LackRule, frozen=True):
     name: ClassVar[str] = "incomplete"
     part: ClassVar[type[RulePart]] = IncompletePart
 
-    def applies(self, plan: HostPlan, settings: Settings) -> bool:  # noqa: ARG002
+    def applies(self, plan: HostPlan, _settings: Settings) -> bool:
         return plan.retry.missing is not None
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
+    def prepare(self, job: LeasedJob, arrival: Arrival, _settings: Settings) -> str | None:
         return job.plan.retry.missing if arrival.is_fetched else None
 
     def judge_lack(self, known: str, *, is_ended: bool) -> IncompletePart | None:

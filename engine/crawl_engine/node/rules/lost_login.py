@@ -11,7 +11,7 @@ from crawl_engine.settings import Settings
 class LostLoginPart(RulePart, frozen=True):
     """The page lacks `check`: it is what visitors see."""
 
-    def decide(self, job: LeasedJob) -> LogInAgain:  # noqa: ARG002
+    def decide(self, _job: LeasedJob) -> LogInAgain:
         return LogInAgain(reason="the page lacks `check`")
 
 
@@ -22,10 +22,10 @@ class LostLoginRule(PageRule, frozen=True):
     part: ClassVar[type[RulePart]] = LostLoginPart
     knows_selector: ClassVar[bool] = True
 
-    def applies(self, plan: HostPlan, settings: Settings) -> bool:  # noqa: ARG002
+    def applies(self, plan: HostPlan, _settings: Settings) -> bool:
         return plan.rule.login is not None
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
+    def prepare(self, _job: LeasedJob, arrival: Arrival, _settings: Settings) -> str | None:
         return (arrival.login.check or None) if arrival.login is not None else None
 
     def judge(self, known: str, judged: JudgedPage) -> LostLoginPart | None:

@@ -25,7 +25,7 @@ class NoindexPart(RulePart, frozen=True):
     def note(self) -> str:
         return "noindex"
 
-    def add_to(self, outcome: JobOutcome, settings: Settings) -> None:  # noqa: ARG002
+    def add_to(self, outcome: JobOutcome, _settings: Settings) -> None:
         outcome.stats.noindex = outcome.job.extraction.page_job is None  # a re-extraction is not counted again
 
 
@@ -36,7 +36,7 @@ class NoindexRule(PageRule, frozen=True):
     part: ClassVar[type[RulePart]] = NoindexPart
     reads_rows: ClassVar[bool] = True
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str:  # noqa: ARG002
+    def prepare(self, _job: LeasedJob, _arrival: Arrival, settings: Settings) -> str:
         return self.prepare_alone(settings)
 
     def prepare_alone(self, settings: Settings) -> str:

@@ -32,10 +32,10 @@ class RepeatRule(PageRule, frozen=True):
     part: ClassVar[type[RulePart]] = RepeatPart
     reads_rows: ClassVar[bool] = True
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
+    def prepare(self, job: LeasedJob, _arrival: Arrival, _settings: Settings) -> str | None:
         return "" if job.kind is JobKind.PAGE and job.request.body is None else None
 
-    def judge(self, known: str, judged: JudgedPage) -> RepeatPart:  # noqa: ARG002
+    def judge(self, _known: str, judged: JudgedPage) -> RepeatPart:
         found = zip(judged.extractors, judged.found, strict=True)
         values = [[row.get(name) for name in one.read_fields] for one, extraction in found for row in extraction.rows]
         return RepeatPart(read_digest(judged.page, values))

@@ -28,7 +28,7 @@ class SeriesPart(RulePart, frozen=True):
     def keeps(self) -> Literal["all", "nothing"]:
         return "nothing" if self.is_repeated else "all"
 
-    def decide(self, job: LeasedJob) -> Decision | None:  # noqa: ARG002
+    def decide(self, _job: LeasedJob) -> Decision | None:
         confirm = NOTHING_SHOWN if self.shows_nothing else ""
         if self.is_repeated:
             return EndPage(text="the same records as on the page before: the last page", confirm=confirm)
@@ -42,11 +42,11 @@ class SeriesRule(PageRule, frozen=True):
     part: ClassVar[type[RulePart]] = SeriesPart
     reads_rows: ClassVar[bool] = True
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str:  # noqa: ARG002
+    def prepare(self, job: LeasedJob, _arrival: Arrival, _settings: Settings) -> str:
         blocks = Carried.from_json(job.lineage.carried).blocks
         return blocks if job.lineage.page_number is None else _IN_SERIES + blocks
 
-    def prepare_alone(self, settings: Settings) -> str:  # noqa: ARG002
+    def prepare_alone(self, _settings: Settings) -> str:
         return ""
 
     def judge(self, known: str, judged: JudgedPage) -> SeriesPart | None:

@@ -51,13 +51,13 @@ class RefreshRule(PageRule, frozen=True):
     name: ClassVar[str] = "refresh"
     part: ClassVar[type[RulePart]] = RefreshPart
 
-    def applies(self, plan: HostPlan, settings: Settings) -> bool:  # noqa: ARG002
+    def applies(self, _plan: HostPlan, settings: Settings) -> bool:
         return settings.meta_refresh
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
+    def prepare(self, job: LeasedJob, _arrival: Arrival, _settings: Settings) -> str | None:
         return "" if job.kind is JobKind.PAGE else None
 
-    def judge(self, known: str, judged: JudgedPage) -> RefreshPart | None:  # noqa: ARG002
+    def judge(self, _known: str, judged: JudgedPage) -> RefreshPart | None:
         target = find_refresh(judged.page)
         return RefreshPart(target, target == urls.normalize(judged.page.url)) if target else None
 

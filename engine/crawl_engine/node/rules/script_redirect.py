@@ -52,7 +52,7 @@ class ScriptedPart(RulePart, frozen=True):
     leads_on: bool
     """Whether another page might have followed it."""
 
-    def decide(self, job: LeasedJob) -> SkipPage:  # noqa: ARG002
+    def decide(self, _job: LeasedJob) -> SkipPage:
         reason = "only a script leaves the page (see the warning script-redirect)"
         return SkipPage(reason=reason, confirm=NOTHING_SHOWN if self.leads_on else "")
 
@@ -64,10 +64,10 @@ class ScriptedRule(PageRule, frozen=True):
     part: ClassVar[type[RulePart]] = ScriptedPart
     reads_rows: ClassVar[bool] = True
 
-    def applies(self, plan: HostPlan, settings: Settings) -> bool:  # noqa: ARG002
+    def applies(self, plan: HostPlan, _settings: Settings) -> bool:
         return not plan.has_loader
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str | None:  # noqa: ARG002
+    def prepare(self, job: LeasedJob, _arrival: Arrival, _settings: Settings) -> str | None:
         if job.kind is not JobKind.PAGE:
             return None
         return "" if job.lineage.page_number is None else _IN_SERIES
