@@ -250,7 +250,7 @@ class Watch:
         if before is None or before.error is not None or not before.last_event or before.last_event >= last:
             return last, ()
         lines = self._source.events(run, max(before.last_event, last - _MAX_LINES), _MAX_LINES)
-        return max([last, *[id_ for id_, _ in lines[-1:]]]), lines  # some came since `last` was read
+        return max(last, lines[-1][0]) if lines else last, lines  # some came since `last` was read
 
     def _unreadable(self, number: int, before: CrawlView | None, error: Exception) -> CrawlView:
         text = describe_unreadable(self.data, error if isinstance(error, CrawlError | OSError) else _fault(error))

@@ -1,7 +1,7 @@
 """Checks combinations of the keys of a field: those that exclude or require each other."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 
 from crawl_engine.defs.language.keys import NESTING_EXCLUDES, TEXT_KEYS
@@ -107,7 +107,7 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     if "fields" in node.entries:
         _check_nested(node, place, depth, problems)
         return
-    for key in TEXT_KEYS if not type_.has_text else () if type_.has_map else ("map",):
+    for key in _idle_keys(type_):
         if key in node.entries:
             message = f"`{key}` has no effect with `type: {type_.name}`; keep one"
             problems.add(node.key_place(key), "conflict", message)
@@ -117,6 +117,13 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     _check_marks(node, type_, problems)
     if node.get("default") is not None:
         _check_default(node, type_, problems)
+
+
+def _idle_keys(type_: FieldType) -> Collection[str]:
+    """The keys of any field that have no effect on those of that type."""
+    if not type_.has_text:
+        return TEXT_KEYS
+    return () if type_.has_map else ("map",)
 
 
 def _may_have(node: YamlNode, type_: FieldType, key: str) -> bool:

@@ -176,7 +176,7 @@ def _place_front(defs: Path, front: str, *, skipped: bool) -> None:
 
 
 def demo_defs() -> Path:
-    """The folder of the demo's defs: packaged in `console`, or `defs` of a clone. Raises CrawlError."""
+    """The folder of the demo's defs: packaged in `crawl_console`, or `defs` of a clone. Raises CrawlError."""
     here = Path(__file__).resolve().parents[3]
     for folder in (here / "demo_defs", here.parents[1] / "defs"):
         if (folder / "shop.yml").is_file():
