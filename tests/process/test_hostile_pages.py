@@ -79,10 +79,7 @@ def test_an_xpath_that_walks_the_page_for_each_block_meets_the_time_limit(projec
 
 
 @linux
-@pytest.mark.parametrize(
-    "most", [pytest.param(4, marks=pytest.mark.extended), pytest.param(20, marks=pytest.mark.sweep)]
-)
-def test_extraction_processes_killed_at_random_cost_no_row(project: Project, site: Site, most: int) -> None:
+def test_extraction_processes_killed_at_random_cost_no_row(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=30, delay=0.2)
     for path in library.pages:
         page = site.pages[path]
@@ -90,11 +87,11 @@ def test_extraction_processes_killed_at_random_cost_no_row(project: Project, sit
         site[path] = replace(page, body=page.content + b"<p>text</p>" * 7_000)  # too many tags for the node itself
     project.write(library.defs(concurrency=8))
     running = project.start("--set", "parse_limit=20")
-    rng, kills, killed_at = random.Random(11), 0, -5
-    while not running.exited and kills < most:
+    rng, kills, killed_at = random.Random(11), 0, -16
+    while not running.exited and kills < 20:
         [(pages,)] = project.query("SELECT count(*) FROM jobs WHERE state = 'DONE'") if kills else [(0,)]
         victims = project.extraction_processes()
-        if victims and pages >= killed_at + 5:  # a page whose processes always die fails, as it must
+        if victims and pages >= killed_at + 16:  # a page whose processes always die fails, as it must
             with contextlib.suppress(ProcessLookupError):
                 os.kill(rng.choice(victims), signal.SIGKILL)
                 kills, killed_at = kills + 1, pages
