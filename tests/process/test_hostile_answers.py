@@ -13,7 +13,7 @@ from tests.hostile.transports import open_transport
 from tests.process.project import Project
 from tests.process.site import Site
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 
 LINKS = page("links", lambda: "".join(f"<a href=/n/{n}></a>" for n in range(60_000)), links="[{selector: a}]",
              settings={"max_links": "5000"})  # fmt: skip
@@ -48,7 +48,7 @@ def harms(measured: Measured) -> list[str]:
 
 
 def test_a_sample_of_hostile_answers_hurts_no_good_page(tmp_path: Path, good: Site, server: HostileServer) -> None:
-    results = crawl(tmp_path, good, server, *(ANSWERS[name] for name in SAMPLE))
+    results = crawl(tmp_path, good, server, *(ANSWERS[name] for name in SAMPLE), seconds=240)
     assert [harm for measured in results for harm in harms(measured)] == []
     states = {measured.name: measured.state for measured in results}
     assert states["table-60000-first"] == "DONE"
@@ -63,7 +63,7 @@ def test_a_sample_of_hostile_answers_hurts_no_good_page(tmp_path: Path, good: Si
 def test_a_sample_over_each_transport_hurts_no_good_page(tmp_path: Path, good: Site, name: str) -> None:
     (tmp_path / "files").mkdir()
     with open_transport(name, tmp_path / "files") as transport, serve_hostile(ANSWERS, transport) as server:
-        results = crawl(tmp_path, good, server, *(ANSWERS[name] for name in TRANSPORT_SAMPLE))
+        results = crawl(tmp_path, good, server, *(ANSWERS[name] for name in TRANSPORT_SAMPLE), seconds=240)
     assert [harm for measured in results for harm in harms(measured)] == []
     states = {measured.name: measured.state for measured in results}
     assert states["links-odd"] == states["cookies-many"] == "DONE"

@@ -8,7 +8,10 @@ _STARTING_SECONDS, _MAX_START_SECONDS = 0.02, 20.0
 
 
 class QuestionClock:
-    """The clock of one question. Time in which the event loop stood still counts little: the answer may be waiting."""
+    """The clock of one question. Time in which the event loop stood still counts little: the answer may be waiting.
+
+    Time in which the process waited for a processor does not count: a page is not to blame for a loaded machine.
+    """
 
     def __init__(
         self,
@@ -17,16 +20,23 @@ class QuestionClock:
         *,
         has_begun: Callable[[], bool],
         received: Callable[[], int],
+        run_delay: Callable[[], float],
         on_expired: Callable[[], None],
     ) -> None:
-        """`has_begun`: whether the process ever began a question. `received`: bytes of answers so far."""
+        """`has_begun`: whether the process ever began a question. `received`: bytes of answers so far.
+
+        `run_delay`: seconds so far in which the process waited for a processor.
+        """
         self._loop = loop
         self._limit = seconds
         self._has_begun = has_begun
         self._received = received
+        self._run_delay = run_delay
         self._on_expired = on_expired
         self._timer: asyncio.TimerHandle | None = None
         self._paused = False
+        self._known_delay: float | None = None
+        """None: the first tick has not ended; most questions are answered within it."""
         self.began_at = 0.0
         """When the question was begun, by the clock of the loop."""
 
@@ -63,8 +73,13 @@ class QuestionClock:
         late = self._loop.time() - due > _TICK_SECONDS
         arriving = self._received() > received
         if not self._paused:
-            left -= tick
+            left -= tick - self._new_delay()
         if self._paused or left > 0 or ((late or arriving) and left > -self._limit):
             self._watch_next(left)
         else:
             self._on_expired()
+
+    def _new_delay(self) -> float:
+        """Seconds of waiting for a processor that were added since the tick before."""
+        known, self._known_delay = self._known_delay, self._run_delay()
+        return 0.0 if known is None else self._known_delay - known

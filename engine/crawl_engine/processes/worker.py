@@ -13,7 +13,7 @@ from crawl_engine.processes.clock import QuestionClock
 from crawl_engine.processes.frames import PREFIX, Encodable, InvalidAnswer, encode_frame
 from crawl_engine.processes.launcher import LOST, Launcher, TemplateLost
 from crawl_engine.processes.orders import Ended, ProcessKind
-from crawl_engine.runtime.beat_file import resident_bytes
+from crawl_engine.runtime.beat_file import resident_bytes, run_delay
 
 _KILL_SECONDS = 2.0
 """A killed process must end within them; else the template is stuck."""
@@ -315,6 +315,7 @@ class Worker(LaunchedProcess):
     def _start_time(self, question: Question[Any]) -> None:
         question.clock = QuestionClock(
             self._loop, question.seconds, has_begun=self._has_begun, received=lambda: self.received,
+            run_delay=lambda: 0.0 if self.pid is None else run_delay(self.pid),
             on_expired=lambda: self._on_late(question),
         )  # fmt: skip
         question.clock.start()

@@ -213,3 +213,14 @@ def cpu_seconds(pid: int | None = None) -> float:
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError):
         return 0.0
+
+
+def run_delay(pid: int) -> float:
+    """Seconds in which a process could have run, but others had the processors: the second number of its `schedstat`.
+
+    0 if it has ended, or the system does not say.
+    """
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0

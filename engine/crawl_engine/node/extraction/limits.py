@@ -8,7 +8,7 @@ from crawl_engine.extract.links.links import MAX_PAGE_URL_CHARACTERS
 from crawl_engine.settings import Settings
 
 WALL_FACTOR = 3
-"""The wall time of a document may be so many times its CPU seconds: the machine may be loaded."""
+"""The wall time of a document may be so many times its CPU seconds: it may wait for a disk, or a lock."""
 _ANSWER_FACTOR = 1.5
 """An answer may be so many times as large as the largest body."""
 _LEAST_ROWS_BYTES = 8_000_000

@@ -6,6 +6,7 @@ import gzip
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from unittest.mock import Mock
@@ -103,7 +104,10 @@ class FakeLoop:
 
 def test_a_clock_counts_neither_a_stall_nor_a_pause() -> None:
     loop, expired, received = FakeLoop(), Mock(), Mock(return_value=0)
-    clock = QuestionClock(loop, 0.95, has_begun=lambda: True, received=received, on_expired=expired)  # type: ignore[arg-type]
+    clock = QuestionClock(
+        loop, 0.95, has_begun=lambda: True, received=received, on_expired=expired,  # type: ignore[arg-type]
+        run_delay=lambda: 0.0,
+    )  # fmt: skip
     clock.start()
     for _ in range(8):
         loop.tick()
@@ -119,6 +123,28 @@ def test_a_clock_counts_neither_a_stall_nor_a_pause() -> None:
     assert not expired.called, "its answer arrives"
     loop.tick()
     assert expired.call_count == 1
+
+
+@linux
+async def test_a_page_that_waits_for_a_processor_is_not_late() -> None:
+    slow = b"<b>title</b>" + b"<p>x" * 8_000
+    async with extraction_pool(limits(seconds=0.3), children=1) as pool:
+        await pool.work(request())
+        cpu = {min(os.sched_getaffinity(0))}
+        os.sched_setaffinity(pool.pids[0], cpu)
+        spin = ["sh", "-c", "while :; do :; done"]
+        others = [subprocess.Popen(spin, start_new_session=True) for _ in range(12)]  # a session is scheduled as one
+        try:
+            for other in others:
+                os.sched_setaffinity(other.pid, cpu)
+            began = time.monotonic()
+            assert title(await pool.work(request(slow))).startswith('{"title":"title"')
+            assert time.monotonic() - began > 0.9, "it had less than its share"
+            assert pool.started == 1
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
 
 
 @linux
