@@ -182,6 +182,8 @@ class HostPlan(Struct, eq=False):
     """Those with files that a browser made of the page."""
     has_loader: bool = False
     """Whether a plugin loads its pages."""
+    leads_on: bool = False
+    """Whether a dataDef of its group finds the page that follows one."""
     loading: str = ""
     """A hash of what its group has pages loaded by, a browser or a plugin; empty: by a plain request."""
     plain_hosts: frozenset[str] = frozenset()

@@ -90,6 +90,11 @@ class DefsVersion:
         """The fields with files of rendered pages, by dataDef."""
         return {one.name: names for one in self.definitions.data_defs if (names := list_rendered_fields(one))}
 
+    def leads_on(self, data_def: str) -> bool:
+        """Whether a dataDef finds the page that follows one."""
+        found = self.definitions.data_def(data_def)
+        return found is not None and found.next is not None
+
     @cached_property
     def priorities(self) -> dict[str, int]:
         """The priority of each group."""
@@ -178,6 +183,7 @@ class DefCache:
             rendered_fields=version.rendered_fields,
             has_loader=job.kind is JobKind.PAGE
             and (group.loader is not None or any(step.kind == "loader" for task in group.tasks for step in task.chain)),
+            leads_on=any(version.leads_on(task.data_def) for task in group.tasks),
             plain_hosts=version.plain_hosts,
             loading=describe_loading(group),
         )

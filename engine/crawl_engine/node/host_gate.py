@@ -217,7 +217,7 @@ class HostGate:
             freed = self._freed.pop()
             if freed in share and freed not in self._held and self._lock(freed):
                 return self._hold(freed)
-        if all(slot in self._held for slot in share):
+        if self._held.keys() >= {*share}:
             return None
         first = random.randrange(len(share))
         for slot in chain(share[first:], share[:first]):

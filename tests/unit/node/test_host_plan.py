@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from crawl_engine.http.byte_budget import ByteBudget
-from crawl_engine.model.definition import DataDef, Definitions, Field, HostRule
+from crawl_engine.model.definition import DataDef, Definitions, Field, HostRule, Task, TaskGroup
 from crawl_engine.model.host import LoginRule
 from crawl_engine.model.job import JobKind, LeasedJob, StoredPage
+from crawl_engine.model.link import NextPage, RequestTemplate
 from crawl_engine.node.def_cache import DefCache
 from crawl_engine.node.handlers.visited_page import PageStage
 from crawl_engine.node.pipeline import Pipeline
@@ -55,6 +56,19 @@ def test_jobs_of_a_sequence_share_a_plan_for_each_host_until_the_defs_change(cac
     newer = change(cache.give_plan(change(leased(1), defs_version=2)), login_number=1)
     assert newer.login is RICH.hosts[0].login
     assert cache.give_plan(leased(1)).plan is first.plan
+
+
+def test_a_plan_says_whether_pages_of_its_group_lead_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    following = NextPage(request=RequestTemplate(url="/?n=%{n}"), variables=(("n", "i"),))
+    data_defs = (DataDef(name="list", next=following), DataDef(name="item"))
+    groups = tuple(
+        TaskGroup(name=name, tasks=(Task(name="t", data_def=data_def),))
+        for name, data_def in (("g", "list"), ("h", "item"), ("other", "none"))
+    )
+    monkeypatch.setattr(versions, "read", lambda *_: Definitions(data_defs=data_defs, task_groups=groups))
+    cache = DefCache(cast(Any, None), Settings(), run=1)
+    plans = [cache.plan(leased(1)._replace(group=group.name), "a:80") for group in groups]
+    assert [plan.leads_on for plan in plans] == [True, False, False]
 
 
 def test_what_a_command_to_a_host_changes_comes_with_each_lease(cache: DefCache) -> None:

@@ -4,7 +4,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from itertools import chain
 from typing import Any, Protocol
 
 import orjson
@@ -134,16 +133,20 @@ def _add_records(
     result: PageResult, data_defs: Sequence[tuple[RecordExtractor, bool]], found: Sequence[Extraction]
 ) -> None:  # fmt: skip
     """Add the records of the dataDefs whose rows are wanted, unless a rule leaves the links alone."""
-    wanted = [(index, one, found[index]) for index, (one, wants_rows) in enumerate(data_defs) if wants_rows]
-    failures = [(index, extraction.failure) for index, _, extraction in wanted if extraction.failure]
-    result.results = tuple([(index, failed_parser(failure)) for index, failure in failures])
-    result.filtered = sum([extraction.counts.filtered for _, _, extraction in wanted])
-    if not result.parts.keeps_rows:
-        return
-    result.rows = tuple([(index, tuple(map(encode_row, extraction.rows))) for index, _, extraction in wanted])
-    result.rejected = tuple(chain.from_iterable([extraction.rejected for _, _, extraction in wanted]))
+    keeps_rows = result.parts.keeps_rows
+    for index, (extractor, wants_rows) in enumerate(data_defs):
+        if not wants_rows:
+            continue
+        extraction = found[index]
+        result.filtered += extraction.counts.filtered
+        if extraction.failure:
+            result.results += ((index, failed_parser(extraction.failure)),)
+        if keeps_rows:
+            result.rows += ((index, tuple(map(encode_row, extraction.rows))),)
+            result.rejected += tuple(extraction.rejected)
+            if extractor.has_fields:
+                result.counts += ((index, extraction.counts),)
     result.rejected_counts = count_rejections(result.rejected)
-    result.counts = tuple([(index, extraction.counts) for index, one, extraction in wanted if one.has_fields])
 
 
 def _warn_of_reading(page: Page, data_def: str) -> None:

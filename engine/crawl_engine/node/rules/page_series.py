@@ -42,9 +42,11 @@ class SeriesRule(PageRule, frozen=True):
     part: ClassVar[type[RulePart]] = SeriesPart
     reads_rows: ClassVar[bool] = True
 
-    def prepare(self, job: LeasedJob, _arrival: Arrival, _settings: Settings) -> str:
-        blocks = Carried.from_json(job.lineage.carried).blocks
-        return blocks if job.lineage.page_number is None else _IN_SERIES + blocks
+    def prepare(self, job: LeasedJob, _arrival: Arrival, _settings: Settings) -> str | None:
+        in_series = job.lineage.page_number is not None
+        if not (in_series or job.plan.leads_on):
+            return None
+        return (_IN_SERIES if in_series else "") + Carried.from_json(job.lineage.carried).blocks
 
     def prepare_alone(self, _settings: Settings) -> str:
         return ""

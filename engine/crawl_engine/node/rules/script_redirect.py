@@ -74,7 +74,7 @@ class ScriptedRule(PageRule, frozen=True):
 
     def judge(self, known: str, judged: JudgedPage) -> ScriptedPart | None:
         page = judged.page
-        if not judged.extractors or not may_be_script_redirect(page) or judged.links or _has_values(judged):
+        if judged.links or not judged.extractors or not may_be_script_redirect(page) or _has_values(judged):
             return None
         scripted = find_script_redirect(page)
         if scripted is None:
@@ -87,7 +87,7 @@ class ScriptedRule(PageRule, frozen=True):
 
 def may_be_script_redirect(page: Page) -> bool:
     """Whether a page is small, and has the word by which a script leaves it: fast, for each page."""
-    return page.kind == "html" and len(page.utf8) <= _MAX_BYTES and b"location" in page.utf8
+    return page.kind == "html" and len(text := page.utf8) <= _MAX_BYTES and b"location" in text
 
 
 def find_script_redirect(page: Page) -> ScriptRedirect | None:

@@ -1,6 +1,6 @@
 """Reads what a job sends: from its own row, and from that of its locator."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -77,5 +77,5 @@ class SentRequest(Struct, frozen=True):
         )
 
 
-def _pairs(stored: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
-    return tuple([(str(name), str(value)) for name, value in stored])
+def _pairs(stored: Sequence[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
+    return tuple([(str(name), str(value)) for name, value in stored]) if stored else ()

@@ -69,8 +69,10 @@ def test_a_plan_leaves_out_the_rules_that_do_not_concern_it(rule: PageRule) -> N
 
 def test_a_plain_page_is_judged_by_few_rules_and_a_preview_by_fewer() -> None:
     rules = RulesOfPlans(Settings())
-    assert list(rules.prepare(JOB, visited())) == ["refresh", "scripted", "noindex", "series", "repeats"]
-    assert list(rules.prepare(EXTRACT, visited())) == ["noindex", "series"]
+    assert list(rules.prepare(JOB, visited())) == ["refresh", "scripted", "noindex", "repeats"]
+    assert list(rules.prepare(EXTRACT, visited())) == ["noindex"]
+    in_chain = JOB._replace(plan=HostPlan(leads_on=True))
+    assert list(rules.prepare(in_chain, visited())) == ["refresh", "scripted", "noindex", "series", "repeats"]
     assert list(prepare_alone(Settings())) == ["noindex", "series"]
 
 
@@ -178,9 +180,9 @@ def test_a_page_that_only_a_script_leaves_is_skipped() -> None:
 def test_an_empty_page_ends_its_chain_and_a_repeated_one_gives_nothing() -> None:
     rule, next_page = SeriesRule(), NextPage(request=RequestTemplate(url="/x?n=%{n}"), variables=(("n", "i"),))
     carried = change(JOB, carried=Carried(blocks="ab").to_json())
-    assert (prepare(rule), prepare(rule, carried), prepare(rule, change(carried, page_number=2))) == (
-        "", "ab", "in series ab",
-    )  # fmt: skip
+    in_chain = carried._replace(plan=HostPlan(leads_on=True))
+    prepared = [prepare(rule, job) for job in (carried, in_chain, change(carried, page_number=2))]
+    assert prepared == [None, "ab", "in series ab"]
     assert find(rule, "", "<b>x</b>") is None
     empty = find(rule, "", "<p>", block="b", next=next_page)
     assert (empty, empty.decide(JOB)) == (SeriesPart(shows_nothing=True), Decision(confirm="nothing on the page"))
