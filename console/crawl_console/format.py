@@ -15,7 +15,7 @@ from crawl_engine.model.run import Eta, HostGroup, SeedingProgress
 from crawl_engine.runtime.beat_file import NodeBrowsers
 
 if TYPE_CHECKING:
-    from crawl_engine.preview.plan import Plan
+    from crawl_engine.preview.plan import PlannedChanges
 
 Span = tuple[str, str]
 """A text and its role, by which a console chooses its style: `text dim good warn bad accent title strong`."""
@@ -336,7 +336,7 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def plan_lines(plan: "Plan") -> Iterator[tuple[str, str]]:
+def plan_lines(plan: "PlannedChanges") -> Iterator[tuple[str, str]]:
     """The effects of publishing the defs on disk: lines, each with a role of the console's themes."""
     from crawl_engine.preview.stored_pages import keeps_none_message
 
@@ -365,7 +365,7 @@ def plan_lines(plan: "Plan") -> Iterator[tuple[str, str]]:
         yield f"{plural(others, 'page')} cannot be extracted and would keep their rows", "warn"
 
 
-def _scope(plan: "Plan") -> str:
+def _scope(plan: "PlannedChanges") -> str:
     if plan.exact and not plan.unreadable:
         return f"all {plan.compared:,} pages"
     return f"{plan.compared:,} of {plan.pages:,} pages{'' if plan.exact else ' (`plan --full` compares all)'}"

@@ -95,7 +95,7 @@ DEF_KEY = Change(
         "engine/crawl_engine/extract/links/links.py": [
             before(
                 "        if self._allow and not any(",
-                '        if self.link.same_scheme and url.partition(":")[0] != budget.page.url.partition(":")[0]:\n'
+                '        if self.link.same_scheme and url.partition(":")[0] != reading.page.url.partition(":")[0]:\n'
                 '            return "another scheme"\n',
             )
         ],

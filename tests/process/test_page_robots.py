@@ -1,10 +1,13 @@
 """What pages ask of robots, in `<meta>` and in X-Robots-Tag: `nofollow` and `noindex`, and the settings for them."""
 
+import signal
+import threading
+
 import pytest
 
 from crawl_engine.store.tables.run.events import TEXT
 
-from .project import Project
+from .project import Project, until
 from .site import Page, Request, Site, html
 from .test_politeness import defs
 
@@ -105,3 +108,35 @@ def test_try_shows_what_a_crawl_would_make_of_the_page(project: Project, site: S
     assert "/a" not in shown
     assert "/a" in project.run_command(*arguments, "--set", "meta_nofollow=false").out
     assert "url" not in project.run_command(*arguments, "--set", "meta_noindex=true").out.partition('"links"')[0]
+
+
+TWO_DATA_DEFS = """\
+locatorGroups: {{pages: {{locators: [{{urls: [{urls}]}}]}}}}
+taskGroups: {{pages: {{first: {{dataDef: first}}, second: {{dataDef: second}}}}}}
+dataDefs:
+  first: {{fields: {{url: {{value: "%{{document.url}}"}}}}}}
+  second: {{fields: {{{more}url: {{value: "%{{document.url}}"}}}}}}
+hosts: {{"127.0.0.1": {{private: true, robots: false}}}}
+"""
+
+
+@pytest.mark.extended
+def test_a_re_extraction_deletes_all_rows_of_a_stored_page_that_says_noindex(project: Project, site: Site) -> None:
+    hold = threading.Event()
+    site["/said"] = tagged("<b>x</b>", X_Robots_Tag="noindex")
+    site["/plain"] = html("<b>x</b>")
+    site["/gate"] = Page(html("<b>x</b>"), hold=hold)
+    urls = ", ".join(f'"{site.url(path)}"' for path in ("/said", "/plain", "/gate"))
+    project.write(TWO_DATA_DEFS.format(urls=urls, more=""))
+    running = project.start("--grace", "0")
+    assert until(lambda: len(site.paths) == 3)
+    assert until(lambda: project.query("SELECT total(done) FROM sequences WHERE kind = 'page'") == [(2,)])
+    running.send(signal.SIGTERM)
+    running.wait()
+    hold.set()
+    assert [len(project.rows(name)) for name in ("first", "second")] == [2, 2]
+    project.write(TWO_DATA_DEFS.format(urls=urls, more='added: {value: "1"}, '))
+    project.crawl("--set", "meta_noindex=true")
+    for name in ("first", "second"):
+        assert sorted(row["url"] for row in project.rows(name)) == [site.url("/gate"), site.url("/plain")]
+    assert site.count("/said") == site.count("/plain") == 1, "they were not asked for again"

@@ -31,7 +31,7 @@ from crawl_engine.browser.messages import (
 from crawl_engine.model.step import RENDERED_FILES
 from crawl_engine.processes.launcher import Launcher, TemplateLink, TemplateLost
 from crawl_engine.processes.orders import ProcessKind
-from crawl_engine.processes.pool import Claim, Pool
+from crawl_engine.processes.pool import Need, Pool
 from crawl_engine.processes.worker import Question, Worker, WorkerEnded
 from crawl_engine.runtime.beat_file import BrowserState, NodeBrowsers
 from crawl_engine.runtime.file_folder import BROWSERS
@@ -144,8 +144,8 @@ class BrowserProcess(Worker):
             return NotRendered(text="its browser sent an invalid answer"), question.waited
         self.memory = answer.memory or self.memory
         if isinstance(answer, NotRendered) and answer.is_at_fault:
-            for claim in self.claims:
-                claim.is_disturbed = True
+            for need in self.serves:
+                need.is_disturbed = True
         if isinstance(answer, NotRendered) and answer.is_broken:
             self.failure = answer.text
             self.kill("is replaced")
@@ -219,7 +219,7 @@ class _VisitQuestion(Question[Answer]):
             self._browser.pause(self, paused=self._waiting > 0)
 
 
-class PageClaim(Claim):
+class PageNeed(Need):
     """Who needs a place for a page."""
 
     is_alone: bool = False
@@ -239,10 +239,10 @@ class PageClaim(Claim):
         return self.is_suspect and (answer.is_broken or (answer.retryable and self.is_disturbed))
 
 
-class _BrowserPages(Pool[BrowserProcess, PageClaim]):
+class _BrowserPages(Pool[BrowserProcess, PageNeed]):
     """A browser has places for several pages."""
 
-    def __init__(self, start: Callable[[PageClaim], BrowserProcess], settings: Settings) -> None:
+    def __init__(self, start: Callable[[PageNeed], BrowserProcess], settings: Settings) -> None:
         super().__init__(start, is_reusable=lambda _: True)
         self._places = settings.browser_pages
         self.starts_at = 0.0
@@ -251,15 +251,15 @@ class _BrowserPages(Pool[BrowserProcess, PageClaim]):
         self.past = NodeBrowsers()
         """Of those that ended."""
 
-    def choose(self, claim: PageClaim) -> BrowserProcess | Literal["start"] | None:
+    def choose(self, need: PageNeed) -> BrowserProcess | Literal["start"] | None:
         """The browser with the fewest pages; a new one while there may be more."""
         open_ = [one for one in self.processes if one.is_open and not one.is_worn]
-        places = 1 if claim.is_alone else self._places
-        free = [one for one in open_ if len(one.claims) < places and not any(other.is_alone for other in one.claims)]
+        places = 1 if need.is_alone else self._places
+        free = [one for one in open_ if len(one.serves) < places and not any(other.is_alone for other in one.serves)]
         if free:
-            return min(free, key=lambda one: len(one.claims))
+            return min(free, key=lambda one: len(one.serves))
         may_start = asyncio.get_running_loop().time() >= self.starts_at
-        return "start" if may_start and len(open_) < claim.size else None
+        return "start" if may_start and len(open_) < need.size else None
 
     def _on_end(self, process: BrowserProcess) -> None:
         super()._on_end(process)
@@ -293,7 +293,7 @@ class BrowserPool:
         return self._pool.pids
 
     def has_free(self) -> bool:
-        return self._pool.has_free(self.claim())
+        return self._pool.has_free(self.need())
 
     def describe(self) -> NodeBrowsers | None:
         """The browsers and those before them; None: none was started. Callable from any thread."""
@@ -315,16 +315,16 @@ class BrowserPool:
         )  # fmt: skip
 
     @asynccontextmanager
-    async def reserve(self, claim: PageClaim, url: str) -> AsyncIterator[BrowserProcess]:
+    async def reserve(self, need: PageNeed, url: str) -> AsyncIterator[BrowserProcess]:
         """A browser with a place for one page; waits until one has it. Raises BrowserUnavailable, UsageError.
 
         `url`: without secrets.
         """
         if self._failure and not any(one.is_open for one in self._pool.processes):
             self._check_pause()
-        async with self._pool.reserve(claim) as browser:
-            if len(browser.claims) > 1:
-                for one in browser.claims:
+        async with self._pool.reserve(need) as browser:
+            if len(browser.serves) > 1:
+                for one in browser.serves:
                     one.had_company = True
             if browser.launched is None:
                 browser.launched = asyncio.create_task(self._launch(browser))
@@ -336,7 +336,7 @@ class BrowserPool:
                 yield browser
             finally:
                 browser.urls.remove(url)
-                if browser.is_worn and len(browser.claims) == 1:
+                if browser.is_worn and len(browser.serves) == 1:
                     self._endings.start(browser.quit())
 
     async def aclose(self) -> None:
@@ -350,8 +350,8 @@ class BrowserPool:
         self._launcher.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def claim(self) -> PageClaim:
-        return PageClaim(BROWSERS, size=self._settings.browsers)
+    def need(self) -> PageNeed:
+        return PageNeed(BROWSERS, size=self._settings.browsers)
 
     def _check_pause(self) -> None:
         """Raise BrowserUnavailable if no browser may be started yet."""
@@ -361,7 +361,7 @@ class BrowserPool:
                 f"the next browser is started in {left:.0f} s, as the last one failed: {self._failure}"
             )
 
-    def _start(self, _: PageClaim) -> BrowserProcess:
+    def _start(self, _: PageNeed) -> BrowserProcess:
         executable = find_browser(self._settings, shows=self._shows)
         self._sweep()
         self._started += 1

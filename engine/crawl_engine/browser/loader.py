@@ -73,7 +73,7 @@ class BrowserLoader:
             raise _fail(f"it sends no {request.method}; give the page a group without `loader: browser`")
         page = ProxyPass(self._settings.max_body * _WIRE_BODIES, rules.find_access)
         response: RenderedResponse | None = None
-        claim, began = self._pool.claim(), time.perf_counter()
+        need, began = self._pool.need(), time.perf_counter()
 
         async def begin() -> None:
             nonlocal began
@@ -81,10 +81,10 @@ class BrowserLoader:
             began = time.perf_counter()
 
         async def render() -> RenderedResponse:
-            async with self._pool.reserve(claim, urls.without_credentials(url)) as browser:
+            async with self._pool.reserve(need, urls.without_credentials(url)) as browser:
                 visit = await self._describe(rule, request, page, sends_cookies)
                 answer, waited = await browser.load(visit, rules, begin)
-                if isinstance(answer, NotRendered) and claim.may_blame(answer):
+                if isinstance(answer, NotRendered) and need.may_blame(answer):
                     raise _BrowserLost
                 if page.is_used_up or isinstance(answer, NotRendered):
                     raise self._explain(answer, request, page)
@@ -99,9 +99,9 @@ class BrowserLoader:
             try:
                 response = await render()
             except (WorkerEnded, _BrowserLost) as death:
-                if not claim.is_suspect or (isinstance(death, WorkerEnded) and death.is_late):
+                if not need.is_suspect or (isinstance(death, WorkerEnded) and death.is_late):
                     raise
-                claim.is_alone = True  # whether this page or another one ended the browser: alone it costs itself
+                need.is_alone = True  # whether this page or another one ended the browser: alone it costs itself
                 response = await render()
             return response
         except BrowserUnavailable as error:

@@ -1,4 +1,4 @@
-"""Loads defs: files → YAML trees → terms → `Definitions`. Reports all problems at once."""
+"""Loads defs: files → YAML trees → written forms → `Definitions`. Reports all problems at once."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.scope import Scope
 from crawl_engine.extract.select.selectors import compile_selector
 from crawl_engine.extract.select.slips import Slip, explain_column, explain_selector, explain_values
@@ -48,7 +48,7 @@ class PartWatch:
         """By part that is not counted: how often it may still be noted that it gave nothing."""
 
     def note_records(
-        self, budget: Budget, scopes: Iterable[Scope], rows: Sequence[Mapping[str, Any]],
+        self, reading: PageReading, scopes: Iterable[Scope], rows: Sequence[Mapping[str, Any]],
         rejected: Sequence[Rejection], counts: tuple[int, int, Mapping[str, int]],
     ) -> None:  # fmt: skip
         """After a page: `counts` are its records, those that were filtered, and the missing values by field."""
@@ -57,55 +57,55 @@ class PartWatch:
             if records or filtered:
                 del self.open[BLOCK]
             elif self._data_def.block is not None and not self._data_def.sources:
-                self._explain(budget, BLOCK, explain_selector(self._data_def.block, Scope(budget.page)))
+                self._explain(reading, BLOCK, explain_selector(self._data_def.block, Scope(reading.page)))
         for one in rejected[:1]:
-            budget.note_sign(one.field, REFUSED, f"{one.reason} ({one.place})")
+            reading.note_sign(one.field, REFUSED, f"{one.reason} ({one.place})")
         absent = [name for name in self._fields if name in self.open and records and missing.get(name, 0) >= records]
         for name in [name for name in self._fields if name in self.open and records and name not in absent]:
             del self.open[name]
         scope = next(iter(scopes), None) if absent else None
         for name in absent:
-            self._explain(budget, name, _UNKNOWN if scope is None else _explain_field(self._fields[name], scope))
-        self._note_nested(budget, rows)
+            self._explain(reading, name, _UNKNOWN if scope is None else _explain_field(self._fields[name], scope))
+        self._note_nested(reading, rows)
 
-    def note_links(self, budget: Budget, found: Mapping[int, int]) -> None:
+    def note_links(self, reading: PageReading, found: Mapping[int, int]) -> None:
         """After a page: by number of a link that applied, how many links it gave."""
         for part, (number, link) in self._links.items():
             if part in self.open and number in found:
                 if found[number]:
-                    self._note_work(budget, part)
+                    self._note_work(reading, part)
                 elif self._may_miss(part):
-                    self._note_idle(budget, part, _explain_link(link, Scope(budget.page)))
+                    self._note_idle(reading, part, _explain_link(link, Scope(reading.page)))
 
-    def note_next(self, budget: Budget, *, found: bool) -> None:
+    def note_next(self, reading: PageReading, *, found: bool) -> None:
         """After a page: whether a next one follows."""
         if NEXT not in self.open or self._data_def.next is None:
             return
         if found:
-            self._note_work(budget, NEXT)
+            self._note_work(reading, NEXT)
         elif self._may_miss(NEXT):
             texts = [text for _, text in self._data_def.next.variables if not text.isdecimal()]
-            slips = [explain_selector(text, Scope(budget.page)) for text in texts]
+            slips = [explain_selector(text, Scope(reading.page)) for text in texts]
             miss = next((slip for slip in slips if slip.is_sure), slips[0] if slips else _UNKNOWN)
             if miss.text:  # a cursor that is null is there
-                self._note_idle(budget, NEXT, miss)
+                self._note_idle(reading, NEXT, miss)
 
-    def _note_nested(self, budget: Budget, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _note_nested(self, reading: PageReading, rows: Sequence[Mapping[str, Any]]) -> None:
         for part, (outer, inner) in self._nested.items():
             objects = [one for row in rows for one in row.get(outer.name) or ()] if part in self.open else []
             if not objects:
                 continue
             if any(one.get(inner.name) not in (None, "", []) for one in objects):
-                self._note_work(budget, part)
+                self._note_work(reading, part)
             elif self._may_miss(part):
-                _note_miss(budget, part, _UNKNOWN)
+                _note_miss(reading, part, _UNKNOWN)
 
-    def _note_work(self, budget: Budget, part: str) -> None:
-        budget.note_sign(part, WORKED, "")
+    def _note_work(self, reading: PageReading, part: str) -> None:
+        reading.note_sign(part, WORKED, "")
         self._count_down(part)
 
-    def _explain(self, budget: Budget, part: str, miss: Slip) -> None:
-        _note_miss(budget, part, miss)
+    def _explain(self, reading: PageReading, part: str, miss: Slip) -> None:
+        _note_miss(reading, part, miss)
         self._count_down(part)
 
     def _count_down(self, part: str) -> None:
@@ -113,18 +113,18 @@ class PartWatch:
         if not self.open[part]:
             del self.open[part]
 
-    def _note_idle(self, budget: Budget, part: str, miss: Slip) -> None:
+    def _note_idle(self, reading: PageReading, part: str, miss: Slip) -> None:
         """Note that a part leads nowhere. The only page of a list has no next one, unless it shows a nearer name."""
         if miss.is_sure or self._misses[part] < _NOTES - 1:
-            _note_miss(budget, part, miss)
+            _note_miss(reading, part, miss)
 
     def _may_miss(self, part: str) -> bool:
         self._misses[part] -= 1
         return self._misses[part] >= 0
 
 
-def _note_miss(budget: Budget, part: str, miss: Slip) -> None:
-    budget.note_sign(part, SLIP if miss.is_sure else MISS, miss.text)
+def _note_miss(reading: PageReading, part: str, miss: Slip) -> None:
+    reading.note_sign(part, SLIP if miss.is_sure else MISS, miss.text)
 
 
 def _explain_field(field: Field, scope: Scope) -> Slip:

@@ -19,10 +19,10 @@ from crawl_engine.extract.links.link_explanations import explain_links
 from crawl_engine.extract.links.links import LinkExtractor, limit_links
 from crawl_engine.extract.links.next_page import NextPageFinder
 from crawl_engine.extract.links.record_links import PageRecordLinks, RecordLinks
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.page import Page
 from crawl_engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.part_watch import PartWatch
 from crawl_engine.extract.select.css import Speed
 from crawl_engine.extract.select.embedded import EmbeddedSelector
@@ -78,7 +78,7 @@ class RecordProgress(Protocol):
     def enter_links(self) -> None: ...
 
 
-_Read = Callable[[Scope, Budget], Any]
+_Read = Callable[[Scope, PageReading], Any]
 
 
 def _track(reads: Iterable[tuple[str, _Read]], progress: RecordProgress) -> Iterator[tuple[str, _Read]]:
@@ -154,7 +154,7 @@ class RecordExtractor:
                     names |= list_names(text.strip().removeprefix(JMESPATH_PREFIX).strip())
         return frozenset(name for name in names if not _NUMBERED_COLUMN.fullmatch(name))
 
-    def _read_csv(self, page: Page, budget: Budget) -> None:
+    def _read_csv(self, page: Page, reading: PageReading) -> None:
         """Find the header of a CSV document by the columns that its parts name."""
         line, wanted = self._data_def.header_line, self._csv_columns
         table = page.read_csv(line, wanted)
@@ -169,7 +169,7 @@ class RecordExtractor:
             has = "it is empty" if line is None else f"{begins} is blank"
         lacks = f"none of the columns that the fields name ({', '.join(sorted(wanted)[:_SHOWN_COLUMNS])})"
         text = f"{self.name}: the CSV has {lacks if wanted else 'no columns'}: {has}"
-        budget.warn("", "no-columns", f"{text}; `header: N` in `query` gives its line")
+        reading.warn("", "no-columns", f"{text}; `header: N` in `query` gives its line")
 
     @property
     def has_fields(self) -> bool:
@@ -204,26 +204,26 @@ class RecordExtractor:
         Without `block` the page is one record, even if all fields are missing. Raises `PageTooCostly`. `progress` is
         told about each field, and about the links. After `patience` seconds raises `OutOfTime`.
         """
-        budget = Budget(page, context, patience, self._data_def.name)
+        reading = PageReading(page, context, patience, self._data_def.name)
         if self._table is not None:
-            return self._read_table(budget, links_only=links_only)
+            return self._read_table(reading, links_only=links_only)
         if page.states is not None:
-            return self._collect(budget, progress, links_only=links_only)
+            return self._collect(reading, progress, links_only=links_only)
         if page.kind == "csv":
-            self._read_csv(page, budget)
-        return self._extract(budget, progress, links_only=links_only)
+            self._read_csv(page, reading)
+        return self._extract(reading, progress, links_only=links_only)
 
-    def _collect(self, budget: Budget, progress: RecordProgress | None, *, links_only: bool) -> Extraction:
+    def _collect(self, reading: PageReading, progress: RecordProgress | None, *, links_only: bool) -> Extraction:
         """The records and links of all states of a page: each record and each link once."""
-        page, patience = budget.page, budget.time_budget
+        page, patience = reading.page, reading.time_budget
         collected = CollectedRecords(self._data_def.key)
-        last = self._extract(budget, progress, links_only=links_only, collected=collected)
+        last = self._extract(reading, progress, links_only=links_only, collected=collected)
         found = [last]
-        context = replace(budget.context, explains_links=False)
+        context = replace(reading.context, explains_links=False)
         for state in iter_earlier(page):
             patience.check_patience()
             collected.end_state()
-            earlier = Budget(state, context, patience.patience_left, self._data_def.name)
+            earlier = PageReading(state, context, patience.patience_left, self._data_def.name)
             found.append(self._extract(earlier, progress, links_only=links_only, collected=collected))
         by_key = {link.key: link for extraction in reversed(found) for link in extraction.links}
         kept, more = limit_links([by_key.values()], self._max_links)
@@ -240,25 +240,25 @@ class RecordExtractor:
         )
 
     def _extract(
-        self, budget: Budget, progress: RecordProgress | None, *, links_only: bool,
+        self, reading: PageReading, progress: RecordProgress | None, *, links_only: bool,
         collected: CollectedRecords | None = None,
     ) -> Extraction:  # fmt: skip
         """The records and links of one document. `collected`: gets the records, too, with their keys."""
-        page, context = budget.page, budget.context
+        page, context = reading.page, reading.context
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
         missing = dict.fromkeys(self._counted, 0)
         filtered = 0
-        record_links = self._record_links.begin(budget) if self._record_links else None
+        record_links = self._record_links.begin(reading) if self._record_links else None
         if self._compile_error:
             rejected.append(self._rejection("", self._compile_error, str(self._data_def.place)))
-        for scope in self._scopes(budget) if record_links is not None or not links_only else ():
-            budget.time_budget.check_patience()
-            budget.missing.clear()
+        for scope in self._scopes(reading) if record_links is not None or not links_only else ():
+            reading.time_budget.check_patience()
+            reading.missing.clear()
             unread = iter(self._reads) if progress is None else _track(self._reads, progress)
             try:
-                row = self._read_row(unread, scope, budget)
-                if self._filters and any(rule.drops(row, budget.time_budget) for rule in self._filters):
+                row = self._read_row(unread, scope, reading)
+                if self._filters and any(rule.drops(row, reading.time_budget) for rule in self._filters):
                     filtered += 1
                     if collected is not None:
                         collected.add_filtered(row)
@@ -266,7 +266,7 @@ class RecordExtractor:
                 if row:
                     rows.append(row)
                 if collected is not None:
-                    collected.add_row(row, budget.missing)
+                    collected.add_row(row, reading.missing)
                 if record_links is not None:
                     if progress is not None:
                         progress.enter_links()
@@ -275,23 +275,23 @@ class RecordExtractor:
                 rejected.append(self._rejection(error.field, error.reason, str(error.place)))
                 for _, read in unread:  # also counts missing ones
                     with suppress(RecordRejected):
-                        read(scope, budget)
+                        read(scope, reading)
                 if collected is not None:
-                    absent = [*budget.missing]
-                    collected.add_rejected(self._read_key(scope, budget), rejected[-1], absent)
-                    budget.missing[:] = absent
-            for name in budget.missing:
+                    absent = [*reading.missing]
+                    collected.add_rejected(self._read_key(scope, reading), rejected[-1], absent)
+                    reading.missing[:] = absent
+            for name in reading.missing:
                 missing[name] += 1
         if progress is not None:
             progress.enter_links()
-        links, rejected_links, dropped_links = self._find_links(budget, record_links)
+        links, rejected_links, dropped_links = self._find_links(reading, record_links)
         if context.explains_links:
-            explain_links(self._link_extractor.finders, Scope(page), budget)
+            explain_links(self._link_extractor.finders, Scope(page), reading)
         if self._sources:
             for code, text in dict(chain.from_iterable(source.problems(page) for source in self._sources)).items():
-                budget.warn("", code, f"{self.name}: {text}")
+                reading.warn("", code, f"{self.name}: {text}")
         if self._watch.open:
-            self._watch_parts(budget, rows, rejected, filtered, missing, links_only=links_only)
+            self._watch_parts(reading, rows, rejected, filtered, missing, links_only=links_only)
         if links_only:
             rows, rejected, filtered, missing = [], [], 0, {}
         return Extraction(
@@ -304,45 +304,45 @@ class RecordExtractor:
         )
 
     def _watch_parts(
-        self, budget: Budget, rows: Sequence[Mapping[str, Any]], rejected: Sequence[Rejection], filtered: int,
+        self, reading: PageReading, rows: Sequence[Mapping[str, Any]], rejected: Sequence[Rejection], filtered: int,
         missing: Mapping[str, int], *, links_only: bool,
     ) -> None:  # fmt: skip
         """Note for the end of the run which parts gave something on this page. A doubt must not cost its rows."""
-        watch, page = self._watch, budget.page
-        spare = Budget(page, budget.context, budget.time_budget.patience_left, self.name)
+        watch, page = self._watch, reading.page
+        spare = PageReading(page, reading.context, reading.time_budget.patience_left, self.name)
         with suppress(ValueError, PatternTimeout):
-            watch.note_links(spare, budget.link_counts)
+            watch.note_links(spare, reading.link_counts)
             if not links_only and not self._compile_error:
                 counts = len(rows) + len(rejected), filtered, missing
                 watch.note_records(spare, self._scopes(spare), rows, rejected, counts)
 
-    def _read_row(self, unread: Iterable[tuple[str, _Read]], scope: Scope, budget: Budget) -> dict[str, Any]:
+    def _read_row(self, unread: Iterable[tuple[str, _Read]], scope: Scope, reading: PageReading) -> dict[str, Any]:
         """The values of a record. Raises `RecordRejected`."""
         if not self._reads_values:
-            return {name: read(scope, budget) for name, read in unread}
+            return {name: read(scope, reading) for name, read in unread}
         row: dict[str, Any] = {}
-        budget.row = row
+        reading.row = row
         for name, read in unread:
-            row[name] = read(scope, budget)
+            row[name] = read(scope, reading)
         return row
 
-    def _read_key(self, scope: Scope, budget: Budget) -> dict[str, Any]:
+    def _read_key(self, scope: Scope, reading: PageReading) -> dict[str, Any]:
         """The fields of the key that a rejected record has."""
         values: dict[str, Any] = {}
         for name, read in self._reads:
             if name in self._data_def.key:
                 with suppress(RecordRejected):
-                    values[name] = read(scope, budget)
+                    values[name] = read(scope, reading)
         return values
 
     def _find_links(
-        self, budget: Budget, record_links: PageRecordLinks | None
+        self, reading: PageReading, record_links: PageRecordLinks | None
     ) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
         """Links, rejections, and the number of dropped links. Of two links to one page, the record's stays."""
-        links, rejected, dropped = self._link_extractor.extract(budget)
+        links, rejected, dropped = self._link_extractor.extract(reading)
         if record_links is None:
             return links, rejected, dropped
-        self._record_links.add_page_links(record_links, budget)
+        self._record_links.add_page_links(record_links, reading)
         by_key = {link.key: link for link in (*links, *record_links.links)}
         kept, more = limit_links([by_key.values()], self._max_links)
         return tuple(kept), (*record_links.rejected, *rejected), dropped + record_links.dropped + more
@@ -356,22 +356,22 @@ class RecordExtractor:
         link = self.next_page.find(page, context, blocks, time_budget)
         if self._watch.open and (blocks is None or blocks.present):
             with suppress(ValueError):
-                budget = Budget(page, context, time_budget.patience_left, self.name)
-                self._watch.note_next(budget, found=link is not None)
+                reading = PageReading(page, context, time_budget.patience_left, self.name)
+                self._watch.note_next(reading, found=link is not None)
         return link
 
     def extract_links(self, page: Page, context: Context) -> Extraction:
         """The links alone, if other code makes the rows. Raises `PageTooCostly`."""
         return self.extract(page, context, links_only=True)
 
-    def _read_table(self, budget: Budget, *, links_only: bool) -> Extraction:
+    def _read_table(self, reading: PageReading, *, links_only: bool) -> Extraction:
         """The rows and links of a table; empty if the page lacks it."""
         assert self._table is not None
         read = TableRows([], [], 0, ())
         rejected: list[Rejection] = []
         failure = ""
         try:
-            read = self._table.read(budget)
+            read = self._table.read(reading)
         except TableInvalid as error:
             failure = f"{error} ({error.place or self._data_def.place})"
         except (PatternTimeout, ValueError) as error:
@@ -391,18 +391,18 @@ class RecordExtractor:
             failure=failure,
         )
 
-    def _scopes(self, budget: Budget) -> Iterator[Scope]:
+    def _scopes(self, reading: PageReading) -> Iterator[Scope]:
         """The page, or its blocks one at a time: a scope keeps the trees of its block."""
         if self._compile_error or not (self._readers or self._record_links):
             return iter(())
         if isinstance(self.block, EmbeddedSelector) and self._data_def.sources:
             inner = None if self._data_def.block is None else self.block.inner
-            documents = [*self.block.documents(budget.page)]
+            documents = [*self.block.documents(reading.page)]
             for document in documents:
                 if document.kind == "csv":
-                    self._read_csv(document, budget)
-            return chain.from_iterable(_blocks_of(document, inner, budget) for document in documents)
-        return _blocks_of(budget.page, self.block, budget)
+                    self._read_csv(document, reading)
+            return chain.from_iterable(_blocks_of(document, inner, reading) for document in documents)
+        return _blocks_of(reading.page, self.block, reading)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)
@@ -419,21 +419,21 @@ def _table_reader(
     return AxisTableReader(data_def.axis, priorities, query_stripper)
 
 
-def _blocks_of(page: Page, block: Selector | None, budget: Budget) -> Iterator[Scope]:
+def _blocks_of(page: Page, block: Selector | None, reading: PageReading) -> Iterator[Scope]:
     """The blocks of the page, or of a document inside it; without a selector all of it."""
     if block is None:
         yield Scope(page)
         return
     if isinstance(block, TableRowSelector):
-        yield from block.scopes(Scope(page), budget)
+        yield from block.scopes(Scope(page), reading)
         return
     blocks = block.all(Scope(page))
     are_rows = bool(blocks) and getattr(blocks[0], "tag", None) == "tr"
-    if are_rows and any(map(page.markup.mentions, SPANS)) and meets_span(blocks, budget):
-        budget.warn(
+    if are_rows and any(map(page.markup.mentions, SPANS)) and meets_span(blocks, reading):
+        reading.warn(
             "",
             "spanned-row",
-            f"{budget.data_def}: a block `tr` meets a cell that spans rows or columns: its cells do not stand in"
+            f"{reading.data_def}: a block `tr` meets a cell that spans rows or columns: its cells do not stand in"
             " their columns; `query.table` lays them out",
         )
     for node in blocks:

@@ -47,7 +47,7 @@ class ExamplePage(Struct, frozen=True):
     changes: tuple[RowChange, ...]
 
 
-class Plan(Struct, kw_only=True):
+class PlannedChanges(Struct, kw_only=True):
     """The effect of publishing the defs on disk for a run."""
 
     version: int
@@ -96,7 +96,7 @@ class Plan(Struct, kw_only=True):
 def plan_defs(
     db: Database, folder: Path, run: Run, definitions: Definitions, client: ExtractionClient, *,
     full: bool = False, on_page: Callable[[], None] = lambda: None,
-) -> Plan:  # fmt: skip
+) -> PlannedChanges:  # fmt: skip
     """Extract stored pages that these defs would make stale, and compare their rows with the committed ones.
 
     Without `full`, a sample of each group's pages. `folder`: the data dir of `db`. `on_page` is called after each page.
@@ -115,12 +115,12 @@ def plan_defs(
 def _compare(
     db: Database, bodies: PageStore, run: Run, current: PreparedDefs, new: PreparedDefs, client: ExtractionClient, *,
     full: bool, on_page: Callable[[], None],
-) -> Plan:  # fmt: skip
+) -> PlannedChanges:  # fmt: skip
     stale = find_stale_groups(current, new)
     pages = count_stale_pages(db, run.seq, current, new, client.settings)
     added, removed = count_locators(current.definitions, new.definitions)
     differs = current.hash != new.hash
-    plan = Plan(
+    plan = PlannedChanges(
         version=run.defs_version or 0, hash=new.hash, differs=differs, pages=pages,
         text=describe_changes(current, new, pages) if differs else "no difference",
         locators_added=added, locators_removed=removed, keeps_pages=client.settings.on_reload == "new_only",

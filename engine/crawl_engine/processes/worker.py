@@ -48,7 +48,7 @@ class LaunchedProcess:
         self.ended: Ended | None = None
         self.key: Hashable = None
         """What it was started for, and who uses it now (see Pool)."""
-        self.claims: list[Any] = []
+        self.serves: list[Any] = []
         self.on_finish: Callable[[], None] | None = None
         """Called once it has ended, and what it sent before is read."""
         self._is_closed = True

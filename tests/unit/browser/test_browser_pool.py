@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from crawl_engine.browser import browsers
-from crawl_engine.browser.browsers import BrowserPool, BrowserUnavailable, PageClaim
+from crawl_engine.browser.browsers import BrowserPool, BrowserUnavailable, PageNeed
 from crawl_engine.settings import Settings
 
 pytestmark = pytest.mark.asyncio
@@ -25,7 +25,7 @@ class FakeBrowser:
 
     def __init__(self, _launcher: Any, _settings: Settings, profiles: Path, *_: Any, **__: Any) -> None:
         self.profiles = profiles
-        self.claims: list[Any] = []
+        self.serves: list[Any] = []
         self.urls: list[str] = []
         self.pages, self.is_worn, self.is_open = 0, False, True
         self.launched: asyncio.Task[None] | None = None
@@ -62,8 +62,8 @@ def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BrowserPool:
     return BrowserPool(Mock(), Settings(browser_pages=2), tmp_path, "n1")
 
 
-async def use(pool: BrowserPool, seconds: float = 0.0, claim: PageClaim | None = None) -> None:
-    async with pool.reserve(claim or pool.claim(), "https://shop.example/"):
+async def use(pool: BrowserPool, seconds: float = 0.0, need: PageNeed | None = None) -> None:
+    async with pool.reserve(need or pool.need(), "https://shop.example/"):
         await asyncio.sleep(seconds)
 
 
@@ -101,7 +101,7 @@ async def test_a_page_that_is_given_up_while_its_browser_starts_leaves_it_to_the
     await asyncio.gather(first, return_exceptions=True)
     [made] = FakeBrowser.made
     assert made.is_open
-    assert made.claims == []
+    assert made.serves == []
     made.may_start.set()
     await use(pool)
     assert FakeBrowser.made == [made]
@@ -147,7 +147,7 @@ async def test_a_node_that_ends_gives_up_browsers_that_start(pool: BrowserPool) 
 
 
 async def test_a_page_alone_waits_for_an_empty_browser_and_shares_it_with_none(pool: BrowserPool) -> None:
-    suspect, first = pool.claim(), pool.claim()
+    suspect, first = pool.need(), pool.need()
     beside = [asyncio.create_task(use(pool, 0.05, one)) for one in (first, suspect)]
     await asyncio.gather(*beside)
     assert first.had_company
@@ -157,12 +157,12 @@ async def test_a_page_alone_waits_for_an_empty_browser_and_shares_it_with_none(p
     await asyncio.sleep(0.02)
     alone = asyncio.create_task(use(pool, 0.1, suspect))
     await asyncio.sleep(0.02)
-    later = pool.claim()
+    later = pool.need()
     waiting = asyncio.create_task(use(pool, 0.0, later))
     [browser] = FakeBrowser.made
     await busy
     await asyncio.sleep(0)
-    assert browser.claims == [suspect], "what came later waits"
+    assert browser.serves == [suspect], "what came later waits"
     await alone
     await waiting
     assert not later.had_company

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawl_engine.extract.page import budget
+from crawl_engine.extract.page import reading
 from crawl_engine.extract.page.page import PageTooCostly
 from crawl_engine.extract.page.patterns import OutOfTime
 from crawl_engine.extract.records import RecordExtractor
@@ -169,7 +169,7 @@ def test_time_and_length_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OutOfTime):
         extract(data_def, nested, patience=1.0)
     assert time.monotonic() - start < 20
-    monkeypatch.setattr(budget, "MAX_CHARACTERS", 100_000)
+    monkeypatch.setattr(reading, "MAX_CHARACTERS", 100_000)
     with pytest.raises(PageTooCostly, match="100,000 characters"):
         extract(DataDef(name="d", block="div", fields=(Field(name="g"),)), nested)
 

@@ -9,16 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crawl_engine.defs.builders.bodies import encode_body
-from crawl_engine.defs.language.keys import LocatorTerm
+from crawl_engine.defs.language.keys import WrittenLocator
 from crawl_engine.http.request import build_request
 from crawl_engine.model.job import Request
 
 VALUES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
 
 
-def send(monkeypatch: pytest.MonkeyPatch, term: dict[str, Any], value: str) -> bytes:
+def send(monkeypatch: pytest.MonkeyPatch, written: dict[str, Any], value: str) -> bytes:
     monkeypatch.setenv("KEY", value)
-    (body,), content_type = encode_body(LocatorTerm(**term))
+    (body,), content_type = encode_body(WrittenLocator(**written))
     request = Request(method="POST", body=body, content_type=content_type)
     return build_request("http://a/", request, {}, {}, from_defs=True).body
 

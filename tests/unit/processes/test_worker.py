@@ -13,7 +13,7 @@ import pytest
 from crawl_engine.processes.frames import InvalidAnswer
 from crawl_engine.processes.launcher import Launcher, OwnTemplate
 from crawl_engine.processes.orders import ProcessKind
-from crawl_engine.processes.pool import Claim, Pool
+from crawl_engine.processes.pool import Need, Pool
 from crawl_engine.processes.worker import Question, Worker, WorkerEnded
 
 KIND = """
@@ -134,11 +134,11 @@ async def test_a_worker_that_needs_too_much_memory_is_killed(launcher: Launcher)
 
 
 async def test_a_pool_has_no_more_workers_than_it_may_and_serves_in_order(launcher: Launcher) -> None:
-    pool: Pool[Worker, Claim] = Pool(lambda _: Worker(launcher, ECHO, max_bytes=10_000))
+    pool: Pool[Worker, Need] = Pool(lambda _: Worker(launcher, ECHO, max_bytes=10_000))
     served: list[int] = []
 
     async def work(number: int) -> object:
-        async with pool.reserve(Claim("a", size=2)) as worker:
+        async with pool.reserve(Need("a", size=2)) as worker:
             served.append(number)
             return (await worker.ask(question(sleep=0.05)))["pid"]
 
@@ -152,22 +152,22 @@ async def test_a_pool_has_no_more_workers_than_it_may_and_serves_in_order(launch
 
 
 async def test_a_claim_that_is_given_up_takes_no_worker(launcher: Launcher) -> None:
-    pool: Pool[Worker, Claim] = Pool(lambda _: Worker(launcher, ECHO, max_bytes=10_000))
-    async with pool.reserve(Claim("a")):
-        waiting = [asyncio.ensure_future(pool.take(Claim("a"))) for _ in range(2)]
+    pool: Pool[Worker, Need] = Pool(lambda _: Worker(launcher, ECHO, max_bytes=10_000))
+    async with pool.reserve(Need("a")):
+        waiting = [asyncio.ensure_future(pool.take(Need("a"))) for _ in range(2)]
         await asyncio.sleep(0)
         waiting[0].cancel()
-    assert (await waiting[1]).claims
+    assert (await waiting[1]).serves
     pool.close()
 
 
 async def test_a_newer_version_ends_what_only_older_ones_need(launcher: Launcher) -> None:
-    pool: Pool[Worker, Claim] = Pool(lambda _: Worker(launcher, ECHO, max_bytes=10_000))
+    pool: Pool[Worker, Need] = Pool(lambda _: Worker(launcher, ECHO, max_bytes=10_000))
     for key, version in (("old", 1), ("both", 1), ("both", 2)):
-        async with pool.reserve(Claim(key, version=version)):
+        async with pool.reserve(Need(key, version=version)):
             pass
     await until(lambda: [worker.key for worker in pool.processes] == ["both"])
-    async with pool.reserve(Claim("old", version=1)):
+    async with pool.reserve(Need("old", version=1)):
         pass
     await until(lambda: [worker.key for worker in pool.processes] == ["both"])
     pool.close()

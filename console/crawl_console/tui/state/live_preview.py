@@ -20,7 +20,7 @@ from crawl_engine.defs.yaml.sources import list_paths
 from crawl_engine.errors import CrawlError
 from crawl_engine.model.definition import Definitions
 from crawl_engine.preview.extraction_client import ExtractionClient
-from crawl_engine.preview.plan import Plan, plan_defs
+from crawl_engine.preview.plan import PlannedChanges, plan_defs
 from crawl_engine.preview.row_changes import RowChange
 from crawl_engine.preview.stored_pages import PagePreview, Preview, preview_stored_pages
 from crawl_engine.settings import Settings
@@ -170,7 +170,7 @@ def preview_saved_defs(data: Path, defs: Path, settings: Settings) -> SavedPrevi
     return SavedPreview(plan.hash, [*plan_lines(plan), *_example_lines(plan)])
 
 
-def _example_lines(plan: Plan) -> list[Span]:
+def _example_lines(plan: PlannedChanges) -> list[Span]:
     lines: list[Span] = []
     for page in plan.examples:
         lines.append((f"{clean(page.url)}  {page.data_def}", "accent"))

@@ -7,7 +7,7 @@ from typing import get_args
 from crawl_engine.defs.builders.chains import Chains
 from crawl_engine.defs.builders.step_plugins import read_converters
 from crawl_engine.defs.builders.steps import DATA_CONVERTER, HTML_UNIT_PARSER, JSOUP_PARSER, LOCATOR_CREATOR
-from crawl_engine.defs.language.keys import AXES, AxisTerm, data_def_of, is_table, iter_all_tasks, keys_of
+from crawl_engine.defs.language.keys import AXES, WrittenAxis, data_def_of, is_table, iter_all_tasks, keys_of
 from crawl_engine.defs.language.reader import INVALID, DefPart, Reader
 from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.yaml.node import Entry, YamlNode
@@ -147,12 +147,12 @@ class _TableReader:
             return
         hint = keys_of(DataDef)[key].hint
         for part in self._reader.list_items(hint, DefPart(("dataDefs", self._name, key), entry.node, entry.place)):
-            term = self._reader.read(strip_hint(get_args(hint.base)[0]), part)
-            if term is not INVALID:
-                self._check_axis(term, part.node)
-                yield term.to_axis()
+            written = self._reader.read(strip_hint(get_args(hint.base)[0]), part)
+            if written is not INVALID:
+                self._check_axis(written, part.node)
+                yield written.to_axis()
 
-    def _check_axis(self, axis: AxisTerm, node: YamlNode) -> None:
+    def _check_axis(self, axis: WrittenAxis, node: YamlNode) -> None:
         if axis.script is not None and axis.script.replace(" ", "") != FROM_DATE_SCRIPT:
             message = (
                 f"JavaScript is not run; of scripts only `{FROM_DATE_SCRIPT}` has a meaning here. "

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import UNSET
 
 from crawl_engine.defs import url_patterns
-from crawl_engine.defs.language.keys import LocatorTerm, written_urls
+from crawl_engine.defs.language.keys import WrittenLocator, written_urls
 from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.url_patterns import BadStep
 from crawl_engine.defs.yaml.node import YamlNode
@@ -25,15 +25,15 @@ _SPACED_BRACE = late_regex(r"(?<![%\\])\{\s|\s\}")
 _VARIABLE = late_regex(r"(%%\{|%\{[^{}]*\})")
 
 
-def encode_body(term: LocatorTerm) -> tuple[tuple[str, ...], str | None]:
+def encode_body(written: WrittenLocator) -> tuple[tuple[str, ...], str | None]:
     """The pieces of a body (empty without a body), and its content type. Variables stay; the sender replaces them."""
-    if term.form is not None:
-        return _encode_form(term.form), FORM_TYPE
-    if term.json is not UNSET:
+    if written.form is not None:
+        return _encode_form(written.form), FORM_TYPE
+    if written.json is not UNSET:
         pieces = _Pieces()
-        _add_json(term.json, pieces)
+        _add_json(written.json, pieces)
         return tuple(pieces.list), JSON_TYPE
-    return () if term.body is None else (term.body,), None
+    return () if written.body is None else (written.body,), None
 
 
 def expand_body(pieces: Sequence[str], content_type: str | None) -> Iterator[str]:

@@ -13,14 +13,14 @@ from crawl_engine.defs.builders import axes
 from crawl_engine.defs.builders.bodies import encode_body
 from crawl_engine.defs.builders.chains import Chains, stored_chain
 from crawl_engine.defs.language.keys import (
-    AuthTerm,
-    DataDefTerm,
-    DefsTerm,
-    FieldTerm,
-    LocatorTerm,
-    NextTerm,
-    RequestTerm,
-    TaskTerm,
+    WrittenAuth,
+    WrittenDataDef,
+    WrittenDefs,
+    WrittenField,
+    WrittenLocator,
+    WrittenNext,
+    WrittenRequest,
+    WrittenTask,
     innermost_query,
 )
 from crawl_engine.defs.language.reader import Builder, DefPart, Reader
@@ -100,51 +100,51 @@ class _Builder(Struct):
             AppenderDef: self._appender,
         }
 
-    def _definitions(self, term: DefsTerm, _part: DefPart) -> Definitions:
+    def _definitions(self, written: WrittenDefs, _part: DefPart) -> Definitions:
         return Definitions(
-            locator_groups=_by_name(term.locator_groups),
-            task_groups=_by_name(term.task_groups),
-            data_defs=add_rendered_fields(_by_name(term.data_defs), term.task_groups),
+            locator_groups=_by_name(written.locator_groups),
+            task_groups=_by_name(written.task_groups),
+            data_defs=add_rendered_fields(_by_name(written.data_defs), written.task_groups),
             expectations=_by_name(self.expectations),
-            hosts=tuple(replace(host, name=canonical_host(host.name) or host.name) for host in _by_name(term.hosts)),
-            appenders=(_by_name(term.appenders) or (AppenderDef(name="rows"),)) + self.sources.step_outputs,
+            hosts=tuple(replace(host, name=canonical_host(host.name) or host.name) for host in _by_name(written.hosts)),
+            appenders=(_by_name(written.appenders) or (AppenderDef(name="rows"),)) + self.sources.step_outputs,
             plugins=self.sources.catalog.files,
-            base_url=term.base_url,
+            base_url=written.base_url,
             files=self.sources.files,
         )
 
-    def _locator(self, term: LocatorTerm, part: DefPart) -> Locator:
-        pieces, content_type = encode_body(term)
-        file, seeds = self._file_of(part), term.from_
+    def _locator(self, written: WrittenLocator, part: DefPart) -> Locator:
+        pieces, content_type = encode_body(written)
+        file, seeds = self._file_of(part), written.from_
         return Locator(
-            name=term.name or "",
-            urls=((term.url,) if term.url else ()) + term.urls,
+            name=written.name or "",
+            urls=((written.url,) if written.url else ()) + written.urls,
             from_file=None if seeds is None else seeds.file if seeds.file == "-" else resolve_beside(file, seeds.file),
             seed_columns=None if seeds is None else seeds.table,
-            sitemap=term.sitemap.url if term.sitemap else None,
-            sitemap_rules=term.sitemap.rules if term.sitemap else None,
-            method=term.method or ("POST" if pieces else "GET"),
-            headers=term.headers,
-            cookies=term.cookies,
+            sitemap=written.sitemap.url if written.sitemap else None,
+            sitemap_rules=written.sitemap.rules if written.sitemap else None,
+            method=written.method or ("POST" if pieces else "GET"),
+            headers=written.headers,
+            cookies=written.cookies,
             body="".join(pieces) if pieces else None,
             body_pieces=pieces if len(pieces) > 1 else (),
             content_type=content_type,
-            until_empty=term.until is not None,
-            cookie_scope=term.cookie_scope,
+            until_empty=written.until is not None,
+            cookie_scope=written.cookie_scope,
             place=part.place,
         )
 
     def _task_group(self, group: TaskGroup, part: DefPart) -> TaskGroup:
         return group if "documents" in part.node.entries else replace(group, documents=self.sources.keep_documents)
 
-    def _task(self, term: TaskTerm, part: DefPart) -> Task:
+    def _task(self, written: WrittenTask, part: DefPart) -> Task:
         _, group, name = part.path
         whole_chain = self.sources.chains[str(group), str(name)]
-        chain = stored_chain(whole_chain, is_table=term.data_def in self.sources.tables)
+        chain = stored_chain(whole_chain, is_table=written.data_def in self.sources.tables)
         catalog = self.sources.catalog
         return Task(
             name=part.name,
-            data_def=term.data_def,
+            data_def=written.data_def,
             steps=part.node.text_of("steps"),
             chain=chain,
             code=catalog.code_hash(
@@ -159,23 +159,23 @@ class _Builder(Struct):
         """The files of the plugins, if arguments name one of them: the program may read any of them."""
         return [file.path for file in self.sources.catalog.files] if any(map(is_plugin_path, arguments)) else []
 
-    def _data_def(self, term: DataDefTerm, part: DefPart) -> DataDef:
-        if term.expect is not None:
-            self.expectations.append(replace(term.expect, name=part.name))
+    def _data_def(self, written: WrittenDataDef, part: DefPart) -> DataDef:
+        if written.expect is not None:
+            self.expectations.append(replace(written.expect, name=part.name))
         table = self.sources.tables.get(part.name)
         if table is None:
             return DataDef(
                 name=part.name,
-                sources=term.query.sources,
-                block=term.query.innermost.blocks,
-                header_line=term.query.innermost.header_line,
-                fields=term.fields,
-                filters=term.filters,
-                links=term.links,
-                next=term.next,
-                key=term.key,
-                unique=term.unique,
-                code=self.sources.catalog.code_hash(_converters(term.fields), packages=_packages(term.fields)),
+                sources=written.query.sources,
+                block=written.query.innermost.blocks,
+                header_line=written.query.innermost.header_line,
+                fields=written.fields,
+                filters=written.filters,
+                links=written.links,
+                next=written.next,
+                key=written.key,
+                unique=written.unique,
+                code=self.sources.catalog.code_hash(_converters(written.fields), packages=_packages(written.fields)),
                 place=part.place,
                 block_place=_place_of_records(part),
             )
@@ -187,8 +187,8 @@ class _Builder(Struct):
                 for item in table.items
                 if table.makes_links and item.link_group is not None
             ),
-            key=term.key,
-            unique=term.unique,
+            key=written.key,
+            unique=written.unique,
             axis=table,
             place=part.place,
         )
@@ -233,15 +233,15 @@ def _locator_group(group: LocatorGroup, _part: DefPart) -> LocatorGroup:
     return replace(group, locators=tuple(locators))
 
 
-def _field(term: FieldTerm, part: DefPart) -> Field:
+def _field(written: WrittenField, part: DefPart) -> Field:
     selected = part.node.entries.get("selector") or part.node.entries.get("column")
-    written = replace(term.to_field(), selector_place=part.place if selected is None else selected.node.place)
+    field = replace(written.to_field(), selector_place=part.place if selected is None else selected.node.place)
     entry = part.node.entries.get("default")
     if entry is None:
-        return written
+        return field
     text = getattr(entry.node.value(), "written", None)
-    is_text = text is not None and find_field_type(written.type).keeps_written
-    return replace(written, has_default=True, default=text if is_text else written.default)
+    is_text = text is not None and find_field_type(field.type).keeps_written
+    return replace(field, has_default=True, default=text if is_text else field.default)
 
 
 def _place_of_records(part: DefPart) -> SourcePosition:
@@ -266,26 +266,26 @@ def _packages(fields: tuple[Field, ...]) -> Iterator[str]:
         yield from _packages(part.fields)
 
 
-def _request(term: RequestTerm, _part: DefPart) -> RequestTemplate | None:
+def _request(written: WrittenRequest, _part: DefPart) -> RequestTemplate | None:
     """What is sent besides a GET of an element's URL; None: nothing."""
-    if term == RequestTerm():
+    if written == WrittenRequest():
         return None
     return RequestTemplate(
-        url=term.url,
-        method=term.method,
-        form=tuple((name, value) for name, values in (term.form or {}).items() for value in values),
-        has_form=term.form is not None,
-        json=None if term.json is UNSET else json.dumps(term.json, ensure_ascii=False, separators=(",", ":")),
-        headers=tuple(term.headers.items()),
+        url=written.url,
+        method=written.method,
+        form=tuple((name, value) for name, values in (written.form or {}).items() for value in values),
+        has_form=written.form is not None,
+        json=None if written.json is UNSET else json.dumps(written.json, ensure_ascii=False, separators=(",", ":")),
+        headers=tuple(written.headers.items()),
     )
 
 
-def _next_page(term: NextTerm, part: DefPart) -> NextPage:
+def _next_page(written: WrittenNext, part: DefPart) -> NextPage:
     return NextPage(
-        request=term.request or RequestTemplate(),
-        variables=tuple(term.variables.items()),
-        header="" if term.header is None else term.header.lower(),
-        until_empty=term.until is not None or any(text.isdecimal() for text in term.variables.values()),
+        request=written.request or RequestTemplate(),
+        variables=tuple(written.variables.items()),
+        header="" if written.header is None else written.header.lower(),
+        until_empty=written.until is not None or any(text.isdecimal() for text in written.variables.values()),
         place=part.node.place,
     )
 
@@ -294,9 +294,9 @@ def _host(rule: HostRule, part: DefPart) -> HostRule:
     return replace(rule, challenges=part.node.text_of("blocked") != "false")
 
 
-def _auth(term: AuthTerm, _part: DefPart) -> HostAuth | None:
-    written: dict[AuthKind, str | None] = {"basic": term.basic, "bearer": term.bearer, "digest": term.digest}
-    return next((HostAuth(kind, text) for kind, text in written.items() if text is not None), None)
+def _auth(written: WrittenAuth, _part: DefPart) -> HostAuth | None:
+    texts: dict[AuthKind, str | None] = {"basic": written.basic, "bearer": written.bearer, "digest": written.digest}
+    return next((HostAuth(kind, text) for kind, text in texts.items() if text is not None), None)
 
 
 def canonical_host(name: str) -> str | None:

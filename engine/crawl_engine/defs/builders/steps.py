@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from crawl_engine.defs.language.keys import StepTerm, keys_of
+from crawl_engine.defs.language.keys import WrittenStep, keys_of
 from crawl_engine.defs.language.reader import DefPart, Reader
 from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.yaml.node import Entry, YamlNode
@@ -73,7 +73,7 @@ _DOM_LOADER = "DomLoader"
 _UsersKind = Literal["step", "parser", "loader"]
 _USERS_KINDS: Mapping[str, _UsersKind] = {"step": "step", "parser": "parser", "loader": "loader"}
 """What plugin classes may be in a chain; a step of that name must be of that kind."""
-_STEP = TypeHint(StepTerm)
+_STEP = TypeHint(WrittenStep)
 
 
 def default_flavour(default_steps: str) -> SelectorFlavour:
@@ -93,13 +93,13 @@ def read_step(name: str, entry: Entry, catalog: Catalog, problems: Problems, *, 
     if node.kind != "mapping":
         problems.add(entry.place, "wrong-type", f"a step must be a mapping, not {node.describe()}")
         return None
-    term = Reader(problems, {}).read(_STEP, DefPart(("steps", name), node, entry.place))
+    written = Reader(problems, {}).read(_STEP, DefPart(("steps", name), node, entry.place))
     neighbours = [key for key in ("previous", "next") if key not in node.entries and not replaces]
     for key in neighbours:
         problems.add(entry.place, "missing-key", f"the key `{key}` is missing")
-    if neighbours or not isinstance(term, StepTerm) or not node.entries.keys() <= keys_of(StepTerm).keys():
+    if neighbours or not isinstance(written, WrittenStep) or not node.entries.keys() <= keys_of(WrittenStep).keys():
         return None
-    class_name = short_class_name(term.class_)
+    class_name = short_class_name(written.class_)
     kind = _kind_of(name, class_name, node, catalog, problems)
     if kind is None or not _check_keys(node, class_name, kind, catalog, problems):
         return None
@@ -108,10 +108,10 @@ def read_step(name: str, entry: Entry, catalog: Catalog, problems: Problems, *, 
         name=name,
         class_name=class_name,
         kind=kind,
-        options=MappingProxyType({"plugins": term.plugins} if "plugins" in node.entries else term.options),
-        run=term.run,
-        limit=term.limit,
-        workers=term.workers,
+        options=MappingProxyType({"plugins": written.plugins} if "plugins" in node.entries else written.options),
+        run=written.run,
+        limit=written.limit,
+        workers=written.workers,
         place=entry.place,
     )
 

@@ -60,14 +60,14 @@ AXES = ("items", "dims", "facts")
 AUTH_KINDS: tuple[AuthKind, ...] = get_args(AuthKind)
 
 
-class SitemapTerm(Struct, frozen=True, kw_only=True):
+class WrittenSitemap(Struct, frozen=True, kw_only=True):
     """A sitemap, and which of its entries to follow."""
 
     url: Annotated[Url, DefKey("The URL of the sitemap.", examples=("https://shop.example/sitemap.xml",))]
     rules: Annotated[SitemapRules, Shape.INLINE]
 
 
-class SeedFileTerm(Struct, frozen=True, kw_only=True):
+class WrittenSeedFile(Struct, frozen=True, kw_only=True):
     """A CSV file with a header; each line is a seed."""
 
     file: Annotated[ListPath, DefKey("The file, relative to this one.", examples=("seeds.csv",))]
@@ -75,7 +75,7 @@ class SeedFileTerm(Struct, frozen=True, kw_only=True):
     """None: a list with one URL per line."""
 
 
-class LocatorTerm(Struct, frozen=True, kw_only=True):
+class WrittenLocator(Struct, frozen=True, kw_only=True):
     """Where to start: one or more URLs, and the request to send."""
 
     name: Annotated[
@@ -91,7 +91,7 @@ class LocatorTerm(Struct, frozen=True, kw_only=True):
     ] = None
     urls: Annotated[tuple[Url, ...], DefKey("Several URLs, each as in `url`.", examples=(["/tea", "/coffee"],))] = ()
     from_: Annotated[
-        SeedFileTerm | None,
+        WrittenSeedFile | None,
         Shape.MAPPING_OR_FILE,
         DefKey(
             "A file with one URL per line, relative to this file; `-` is stdin. Or a mapping: a CSV file.",
@@ -100,7 +100,7 @@ class LocatorTerm(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     sitemap: Annotated[
-        SitemapTerm | None,
+        WrittenSitemap | None,
         Shape.MAPPING_OR_URL,
         DefKey(
             "A sitemap, its URL or a mapping with rules; the crawl starts from its pages.",
@@ -142,13 +142,13 @@ class LocatorTerm(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class PersistTerm(Struct, frozen=True, kw_only=True):
+class WrittenPersist(Struct, frozen=True, kw_only=True):
     """A key of Scoopi."""
 
     data: Annotated[bool | None, DefKey("Without effect: the rows of a stored document are extracted again.")] = None
 
 
-class TaskTerm(Struct, frozen=True, kw_only=True):
+class WrittenTask(Struct, frozen=True, kw_only=True):
     """One dataDef applied to the group's pages."""
 
     data_def: Annotated[Text, DefKey("The name of a dataDef.", examples=("book",))]
@@ -160,11 +160,12 @@ class TaskTerm(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     persist: Annotated[
-        PersistTerm | None, DefKey("A key of Scoopi, without effect: `live` decides whether a stored document serves.")
+        WrittenPersist | None,
+        DefKey("A key of Scoopi, without effect: `live` decides whether a stored document serves."),
     ] = None
 
 
-class RequestTerm(Struct, frozen=True, kw_only=True):
+class WrittenRequest(Struct, frozen=True, kw_only=True):
     """What a link or the next page sends."""
 
     url: Annotated[
@@ -194,7 +195,7 @@ class RequestTerm(Struct, frozen=True, kw_only=True):
     ] = MappingProxyType({})
 
 
-class NextTerm(Struct, frozen=True, kw_only=True):
+class WrittenNext(Struct, frozen=True, kw_only=True):
     """How a page leads to the next one of its group: reserved keys, and the selectors of variables, or steps."""
 
     request: Annotated[RequestTemplate, Shape.INLINE]
@@ -206,7 +207,7 @@ class NextTerm(Struct, frozen=True, kw_only=True):
     until: Annotated[Literal["empty"] | None, DefKey("Stop at a page without a record.")] = None
 
 
-class QueryTerm(Struct, frozen=True, kw_only=True):
+class WrittenQuery(Struct, frozen=True, kw_only=True):
     """Where the records are on a page."""
 
     source: Annotated[TextSource | None, Shape.INLINE] = None
@@ -235,11 +236,11 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
     ] = None
     selector: Annotated[Text | None, DefKey("In axis mode: selects the fact of a row.")] = None
     query: Annotated[
-        "QueryTerm | None", DefKey("Where the records are in the documents of `from`: a document in a document.")
+        "WrittenQuery | None", DefKey("Where the records are in the documents of `from`: a document in a document.")
     ] = None
 
     @property
-    def innermost(self) -> "QueryTerm":
+    def innermost(self) -> "WrittenQuery":
         """The query that has the block."""
         return self if self.query is None else self.query.innermost
 
@@ -262,7 +263,7 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
         return int(self.header) if self.header is not None and self.header.isdecimal() else None
 
 
-class StepTerm(Struct, frozen=True, kw_only=True):
+class WrittenStep(Struct, frozen=True, kw_only=True):
     """A step of a set."""
 
     class_: Annotated[Text, DefKey("A built-in class, a plugin class, or `command`.")]
@@ -275,7 +276,7 @@ class StepTerm(Struct, frozen=True, kw_only=True):
     workers: Annotated[Workers, DefKey("Pages of a node that it works on at once; default 1.")] = 1
 
 
-class AxisTerm(Axis, frozen=True, kw_only=True):
+class WrittenAxis(Axis, frozen=True, kw_only=True):
     """An item, dimension or fact as it is written."""
 
     index: Annotated[Index, DefKey("The index; with `breakAfter` the first one.")] = 1
@@ -297,7 +298,7 @@ class AxisTerm(Axis, frozen=True, kw_only=True):
         return Axis(**(written | {"first": first, "last": last}))
 
 
-class FieldTerm(Field, frozen=True, kw_only=True):
+class WrittenField(Field, frozen=True, kw_only=True):
     """One value of a record."""
 
     selector: Annotated[
@@ -323,10 +324,10 @@ class FieldTerm(Field, frozen=True, kw_only=True):
         return Field(**(written | {"selector": first, "fallbacks": tuple(others)}))
 
 
-class DataDefTerm(Struct, frozen=True, kw_only=True):
+class WrittenDataDef(Struct, frozen=True, kw_only=True):
     """What to extract from a page, and which links to follow."""
 
-    query: Annotated[QueryTerm, DefKey("Where the records are on the page.")] = QueryTerm()
+    query: Annotated[WrittenQuery, DefKey("Where the records are on the page.")] = WrittenQuery()
     fields: Annotated[
         tuple[Field, ...],
         Shape.BY_NAME,
@@ -345,7 +346,7 @@ class DataDefTerm(Struct, frozen=True, kw_only=True):
     expect: Annotated[Expectation | None, DefKey("What a run must give.")] = None
 
 
-class AuthTerm(Struct, frozen=True, kw_only=True):
+class WrittenAuth(Struct, frozen=True, kw_only=True):
     """The authentication for the pages of a host: one of these keys."""
 
     basic: Annotated[
@@ -364,7 +365,7 @@ class AuthTerm(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class DefsTerm(Struct, frozen=True, kw_only=True):
+class WrittenDefs(Struct, frozen=True, kw_only=True):
     """All defs of a project, merged from its files."""
 
     locator_groups: Annotated[tuple[LocatorGroup, ...], Shape.BY_NAME, DefKey("Where to start, by group.")] = ()
@@ -383,28 +384,28 @@ class DefsTerm(Struct, frozen=True, kw_only=True):
 
 
 TERMS: Mapping[type, type[Struct]] = {
-    Definitions: DefsTerm,
-    Locator: LocatorTerm,
-    Task: TaskTerm,
-    DataDef: DataDefTerm,
-    Field: FieldTerm,
-    RequestTemplate: RequestTerm,
-    NextPage: NextTerm,
-    HostAuth: AuthTerm,
-    Axis: AxisTerm,
+    Definitions: WrittenDefs,
+    Locator: WrittenLocator,
+    Task: WrittenTask,
+    DataDef: WrittenDataDef,
+    Field: WrittenField,
+    RequestTemplate: WrittenRequest,
+    NextPage: WrittenNext,
+    HostAuth: WrittenAuth,
+    Axis: WrittenAxis,
 }
 """The structs that are written in another form, each with the struct that declares its keys."""
 
 
-def term_of(struct: type[Struct]) -> type[Struct]:
-    """What declares the keys of a struct: its term, else itself."""
+def written_form(struct: type[Struct]) -> type[Struct]:
+    """What declares the keys of a struct: its written form, else itself."""
     return TERMS.get(struct, struct)
 
 
 @cache
 def keys_of(struct: type[Struct]) -> dict[str, Declared]:
     """The keys of a mapping by their written names, with the keys of inline structs."""
-    declared = declarations_of(term_of(struct))
+    declared = declarations_of(written_form(struct))
     keys = dict(declared.keys)
     for _, inline in declared.inline:
         keys |= keys_of(inline)

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct
 
-from crawl_engine.defs.language.keys import is_task, keys_of, term_of
+from crawl_engine.defs.language.keys import is_task, keys_of, written_form
 from crawl_engine.defs.language.kinds import KINDS, ValueInvalid, ValueKind
 from crawl_engine.defs.language.unknown_keys import describe_other, describe_unknown
 from crawl_engine.defs.problems import Problems
@@ -204,15 +204,15 @@ class Reader:
             has_cure = part.has_value and keys and part.path[-2:-1] != ("fields",) and not may_hold_secrets(part.path)
             cure = f"; write `{part.name}: {{{next(iter(keys))}: …}}`" if has_cure else ""
             return self._add_wrong_type("a mapping", part, cure)
-        if declarations_of(term_of(struct)).others is None:
+        if declarations_of(written_form(struct)).others is None:
             for key in part.node.entries.keys() - keys.keys():
                 self._add(part.node.entries[key].place, "unknown-key", describe_unknown(key, list(keys)))
         return self._read_keys(struct, part)
 
     def _read_keys(self, struct: type[Struct], part: DefPart) -> Any:
         """The struct of the keys that it declares; others are not its own."""
-        term = term_of(struct)
-        declared = declarations_of(term)
+        form = written_form(struct)
+        declared = declarations_of(form)
         has_tasks = declared.others is not None and get_origin(declared.others.hint.base) is tuple
         values: dict[str, Any] = {}
         for key, declaration in declared.keys.items():
@@ -229,8 +229,8 @@ class Reader:
             return INVALID
         own = {"name": part.name, "place": part.place}
         keys = {declaration.field for declaration in declared.keys.values()}
-        values |= {field: own[field] for field in own.keys() & {*term.__struct_fields__} - keys}
-        written = term(**values)
+        values |= {field: own[field] for field in own.keys() & {*form.__struct_fields__} - keys}
+        written = form(**values)
         builder = self._builders.get(struct)
         return written if builder is None or self._problems.has_errors else builder(written, part)
 

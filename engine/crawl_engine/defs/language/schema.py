@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct
 
-from crawl_engine.defs.language.keys import NESTING_EXCLUDES, QueryTerm, keys_of, term_of
+from crawl_engine.defs.language.keys import NESTING_EXCLUDES, WrittenQuery, keys_of, written_form
 from crawl_engine.defs.language.kinds import KINDS
 from crawl_engine.model.declaration import Declared, Kind, Shape, TypeHint, Wrapper, declarations_of, strip_hint
 from crawl_engine.model.definition import DataDef, Definitions, Field
@@ -45,7 +45,7 @@ _KEY_CONSTRAINTS: Mapping[type, Mapping[str, Any]] = {
         "allOf": [*_mutually_exclusive("body", "form", "json"), *_mutually_exclusive("form", "json")],
     },
     DataDef: _any_required("fields", "links", "items"),
-    QueryTerm: {
+    WrittenQuery: {
         "dependentRequired": _SOURCE_REQUIRES | {"query": ["as"]},
         "allOf": _mutually_exclusive("query", "block"),
     },
@@ -87,10 +87,10 @@ def build_json_schema() -> dict[str, Any]:
 
 def _describe_mapping(struct: type[Struct], definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema of a mapping. Adds the schemas of the mappings inside it to `definitions`."""
-    keys, others = keys_of(struct), declarations_of(term_of(struct)).others
+    keys, others = keys_of(struct), declarations_of(written_form(struct)).others
     schema = {
         "type": "object",
-        "description": str(term_of(struct).__doc__).partition("\n")[0],
+        "description": str(written_form(struct).__doc__).partition("\n")[0],
         "properties": {key: _describe_key(declared, definitions) for key, declared in keys.items()},
         "required": [key for key, declared in keys.items() if declared.default is NODEFAULT],
         "additionalProperties": False,

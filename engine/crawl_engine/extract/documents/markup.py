@@ -9,9 +9,12 @@ _FORMATTING = re.compile(rb"<[bceinstuf](?:[\s/]|(?:m|t|ig|ode|ont|obr|mall|trik
 """Tags with attributes that the parser repeats until they are closed, such as `<b id=1>`. A next `<a>` closes the last
 one."""
 
-FORBIDDING = (b"nofollow", b"noindex", b"none")
+_FORBIDDING = re.compile(rb"(?<![a-z</-])no[a-z]")
+"""Of a directive for robots that forbids something, such as `noindex`; all begin alike."""
+_HEAD_END = re.compile(rb"</head", re.IGNORECASE)
+NOFOLLOW = b"nofollow"
 SPANS = (b"rowspan", b"colspan")
-_WORDS = (*FORBIDDING, *SPANS, SHADOW)
+WORDS = (NOFOLLOW, *SPANS, SHADOW)
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 _START_BYTES = 4_096
@@ -35,7 +38,7 @@ class Markup:
         return self._text.lower() if self._kept is None else self._kept
 
     def mentions(self, word: bytes) -> bool:
-        """Whether a word of `FORBIDDING` or `SPANS`, or `SHADOW` occurs. Makes no copy of a large page."""
+        """Whether a word of `WORDS` occurs. Makes no copy of a large page."""
         if self._kept is not None:
             return word in self._kept
         if self._mentions is None:
@@ -44,7 +47,7 @@ class Markup:
 
     def _find_words(self) -> Iterator[bytes]:
         """The words that occur in a large page, which is lowered piece by piece."""
-        missing, overlap = {*_WORDS}, max(map(len, _WORDS))
+        missing, overlap = {*WORDS}, max(map(len, WORDS))
         for at in range(0, len(self._text), _SLICE_BYTES):
             piece = self._text[at : at + _SLICE_BYTES + overlap].lower()
             occurring = [word for word in missing if word in piece]
@@ -53,8 +56,9 @@ class Markup:
 
     def forget(self) -> bool:
         """Drop the text of a large page, except its head if needed; False if the head is as large."""
-        if any(map(self.mentions, FORBIDDING)) and len(self.head) > _KEPT_BYTES:
+        if len(self.head) > _KEPT_BYTES and _FORBIDDING.search(self.head):
             return False
+        self.mentions(NOFOLLOW)  # what it mentions is found before it goes
         self._text = b""
         return True
 
@@ -76,10 +80,8 @@ class Markup:
 
     def mentions_robots(self, agent: bytes) -> bool:
         """Whether a `<meta>` of the head may forbid something to all robots, or to this product token."""
-        if self._kept is None and not any(map(self.mentions, FORBIDDING)):  # otherwise the head is quicker to search
-            return False
         head = self.head
-        return (b"robots" in head or (bool(agent) and agent in head)) and any(word in head for word in FORBIDDING)
+        return (b"robots" in head or (bool(agent) and agent in head)) and bool(_FORBIDDING.search(head))
 
     @property
     def mentions_refresh(self) -> bool:
@@ -92,7 +94,10 @@ class Markup:
     def head(self) -> bytes:
         """The markup up to the end of the head, or all of it if that end is missing."""
         if self._head is None:
-            lower = self.lower
-            end = lower.find(b"</head")
-            self._head = lower if end < 0 else lower[:end]
+            if self._kept is None:  # no copy of a large page
+                end = _HEAD_END.search(self._text)
+                self._head = self._text[: end.start() if end else None].lower()
+            else:
+                at = self._kept.find(b"</head")
+                self._head = self._kept if at < 0 else self._kept[:at]
         return self._head

@@ -11,7 +11,7 @@ from crawl_engine.model.definition import Field
 from crawl_engine.model.field_type import FIELD_TYPES, is_built_in
 
 if TYPE_CHECKING:  # `check` reads no page
-    from crawl_engine.extract.page.budget import Budget
+    from crawl_engine.extract.page.reading import PageReading
     from crawl_engine.extract.select.node_value import SelectedNode
     from crawl_engine.extract.select.scope import Scope
     from crawl_engine.extract.select.selector import Selector
@@ -20,9 +20,9 @@ _READERS = "crawl_engine.extract.fields.types"
 
 Converter = Callable[[str, str], Any]
 """Takes a text and the page's base URL, returns the value. Raises `ValueError` with the reason."""
-Edit = Callable[[str, "Budget"], str]
+Edit = Callable[[str, "PageReading"], str]
 """Returns the edited text; an empty one is missing."""
-Conversion = Callable[[str, "Budget"], Any]
+Conversion = Callable[[str, "PageReading"], Any]
 """Takes a text that is not empty; returns a JSON type or `Decimal`."""
 NodeReader = Callable[["SelectedNode"], str | None]
 Digits = Literal["none", "text", "number", "amount"]
@@ -72,12 +72,12 @@ class TypeReader:
         """Converts a text of a page, by what else the page has. The path of the field is for warnings."""
         convert = self.default_converter(field) if field.map else self.converter(field)
         if not self.uses_base:
-            return lambda text, _budget: convert(text, "")
+            return lambda text, _reading: convert(text, "")
 
-        def convert_in_page(text: str, budget: "Budget") -> Any:
-            value = convert(text, budget.page.base)
+        def convert_in_page(text: str, reading: "PageReading") -> Any:
+            value = convert(text, reading.page.base)
             if isinstance(value, str):
-                budget.charge(value)  # a relative URL repeats the base of the page
+                reading.charge(value)  # a relative URL repeats the base of the page
             return value
 
         return convert_in_page
@@ -88,7 +88,7 @@ class TypeReader:
     def last_edit(self, field: Field, path: str) -> Edit | None:
         """The last edit of a text before it is converted."""
 
-    def read_elements(self, field: Field, selector: "Selector", scope: "Scope", budget: "Budget") -> Any:
+    def read_elements(self, field: Field, selector: "Selector", scope: "Scope", reading: "PageReading") -> Any:
         """The value of what the selector finds."""
         raise NotImplementedError
 
@@ -158,6 +158,6 @@ def _import_reader(place: str) -> TypeReader:
     return reader
 
 
-def keep_text(text: str, _budget: "Budget") -> str:
+def keep_text(text: str, _reading: "PageReading") -> str:
     """The text itself."""
     return text

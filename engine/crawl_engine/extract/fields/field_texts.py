@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from crawl_engine.extract.fields.convert import Conversion, Edit, reader_of
 from crawl_engine.extract.fields.number_texts import join_step, match_step, watch_replacement
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import Replacement, TimedPattern
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.node_value import MARKUP_ATTRIBUTES
 from crawl_engine.model.definition import Field
 from crawl_engine.model.field_type import find_field_type
@@ -62,16 +62,16 @@ class FieldTexts:
             keeps_space = field.whitespace is not None and find_field_type(field.type).keeps_space
             steps.append(_keep_unless_blank if keeps_space else _strip)
         if users_converters and field.split is None:
-            steps.append(lambda text, _budget: self.convert_by_user(text))
+            steps.append(lambda text, _reading: self.convert_by_user(text))
         if (last_edit := reader.last_edit(field, path)) is not None:
             steps.append(last_edit)
         self.edit: Edit = _sequence(steps)
         """Applies `whitespace`, `replace` and `match`, then plugin converters; of Markdown the conversion, too."""
         self.convert: Conversion = reader.conversion(field, path)
 
-    def split(self, text: str, budget: Budget) -> Iterator[str]:
+    def split(self, text: str, reading: PageReading) -> Iterator[str]:
         """The parts of a text that are not blank, normalized."""
-        budget.charge_parts(text.count(self._separator))
+        reading.charge_parts(text.count(self._separator))
         for part in text.split(self._separator):
             normalized = " ".join(part.split())
             if normalized:
@@ -83,9 +83,9 @@ def _sequence(steps: list[Edit]) -> Edit:
     if len(steps) == 1:
         return steps[0]
 
-    def edit(text: str, budget: Budget) -> str:
+    def edit(text: str, reading: PageReading) -> str:
         for step in steps:
-            text = step(text, budget)
+            text = step(text, reading)
             if not text:
                 break
         return text
@@ -94,32 +94,32 @@ def _sequence(steps: list[Edit]) -> Edit:
 
 
 def _clean_step(field: Field) -> Edit:
-    """The first step: charges the text to the budget, and treats its white space as the field asks."""
+    """The first step: charges the text to the reading, and treats its white space as the field asks."""
     if field.whitespace is not None:
         return _keep
     is_markup = reader_of(field.type).keeps_markup or field.attribute in MARKUP_ATTRIBUTES
     return _trim if is_markup else _normalize
 
 
-def _keep(text: str, budget: Budget) -> str:
-    budget.charge(text)
+def _keep(text: str, reading: PageReading) -> str:
+    reading.charge(text)
     return text
 
 
-def _trim(text: str, budget: Budget) -> str:
-    budget.charge(text)
+def _trim(text: str, reading: PageReading) -> str:
+    reading.charge(text)
     return text.strip()
 
 
-def _normalize(text: str, budget: Budget) -> str:
-    budget.charge(text)
+def _normalize(text: str, reading: PageReading) -> str:
+    reading.charge(text)
     return " ".join(text.split())
 
 
 def _replace_step(replacement: Replacement) -> Edit:
-    def replace(text: str, budget: Budget) -> str:
-        text = replacement.apply(text, budget.time_budget)
-        budget.charge(text)
+    def replace(text: str, reading: PageReading) -> str:
+        text = replacement.apply(text, reading.time_budget)
+        reading.charge(text)
         return text
 
     return replace
@@ -127,7 +127,7 @@ def _replace_step(replacement: Replacement) -> Edit:
 
 def _decode_step(form: str) -> Edit:
     decode = _DECODERS[form]
-    return lambda text, _budget: decode(text)
+    return lambda text, _reading: decode(text)
 
 
 def _decode_base64(text: str) -> str:
@@ -146,11 +146,11 @@ def _look_up(values: Mapping[str, str], text: str) -> str:
     return values.get(text, values.get(_OTHERS, ""))
 
 
-def _strip(text: str, _budget: Budget) -> str:
+def _strip(text: str, _reading: PageReading) -> str:
     return text.strip()
 
 
-def _keep_unless_blank(text: str, _budget: Budget) -> str:
+def _keep_unless_blank(text: str, _reading: PageReading) -> str:
     return "" if text.isspace() else text
 
 

@@ -20,8 +20,8 @@ from crawl_engine.extract.fields.field_texts import (
     reads_marked_text,
 )
 from crawl_engine.extract.fields.locales import reads_locale
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import PatternTimeout
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.css import Speed
 from crawl_engine.extract.select.node_value import (
     JsonValue,
@@ -97,7 +97,7 @@ class FieldReader:
         """Fields of the record in its `value`."""
         self._edit, self._convert = self._texts.edit, self._texts.convert
         self._read_node = self._choose_node_reader()
-        self.read_value: Callable[[Scope, Budget], Any] = self._choose_reader()
+        self.read_value: Callable[[Scope, PageReading], Any] = self._choose_reader()
         """Reads the value in a page or block: a JSON type or `Decimal`, None when missing.
 
         With `all` or `split` a list of values, with nested fields a list of objects; empty when missing.
@@ -128,7 +128,7 @@ class FieldReader:
         """As those of its field; empty if its missing values are not counted."""
         return self._field.counted_names if self._is_counted else ()
 
-    def _choose_reader(self) -> Callable[[Scope, Budget], Any]:
+    def _choose_reader(self) -> Callable[[Scope, PageReading], Any]:
         field, selector = self._field, self._selector
         if field.from_step:
             return self._read_nothing
@@ -166,18 +166,18 @@ class FieldReader:
             )
         return read_text if field.attribute == "text" else partial(read_node, attribute=field.attribute)
 
-    def _read_nothing(self, _scope: Scope, _budget: Budget) -> None:
+    def _read_nothing(self, _scope: Scope, _reading: PageReading) -> None:
         """A step fills the field later."""
 
-    def _read_invalid(self, _scope: Scope, _budget: Budget) -> Any:
+    def _read_invalid(self, _scope: Scope, _reading: PageReading) -> Any:
         raise self._rejected(self._compile_error or "the field cannot be read")
 
-    def _read_first(self, select: "Callable[[Scope], SelectedNode | None]", scope: Scope, budget: Budget) -> Any:
+    def _read_first(self, select: "Callable[[Scope], SelectedNode | None]", scope: Scope, reading: PageReading) -> Any:
         node = select(scope)
-        budget.time_budget.check_patience()
+        reading.time_budget.check_patience()
         if node is None:
-            return self._or_default(None, budget)
-        return self._make_value(self._read_node(node), budget)
+            return self._or_default(None, reading)
+        return self._make_value(self._read_node(node), reading)
 
     def _select_first(self, scope: Scope) -> "SelectedNode | None":
         """The first match. A JSON list stands for its first value, unless the type has lists."""
@@ -186,27 +186,27 @@ class FieldReader:
             return JsonValue(next((value for value in node.value if value is not None), None))
         return node
 
-    def _read_json_value(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
+    def _read_json_value(self, search: Callable[[Any], Any], scope: Scope, reading: PageReading) -> Any:
         """A faster `_read_first`: API answers have hundreds of records."""
         document = scope.value
         value = None if document is MISSING else search(document)
         if type(value) is list:
             value = next((item for item in value if item is not None), None)
-        return self._make_value(value if type(value) is str else json_value_text(value), budget)
+        return self._make_value(value if type(value) is str else json_value_text(value), reading)
 
-    def _read_json_values(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
+    def _read_json_values(self, search: Callable[[Any], Any], scope: Scope, reading: PageReading) -> Any:
         """A faster `_read_all`."""
         document = scope.value
         found = None if document is MISSING else search(document)
-        return self._make_list(map(json_value_text, found if isinstance(found, list) else (found,)), budget)
+        return self._make_list(map(json_value_text, found if isinstance(found, list) else (found,)), reading)
 
-    def _read_all(self, scope: Scope, budget: Budget) -> Any:
-        return self._make_list(map(self._read_node, self._selector.all(scope)), budget)
+    def _read_all(self, scope: Scope, reading: PageReading) -> Any:
+        return self._make_list(map(self._read_node, self._selector.all(scope)), reading)
 
-    def _read_elements(self, scope: Scope, budget: Budget) -> Any:
-        return self._or_default(self._reader.read_elements(self._field, self._selector, scope, budget), budget)
+    def _read_elements(self, scope: Scope, reading: PageReading) -> Any:
+        return self._or_default(self._reader.read_elements(self._field, self._selector, scope, reading), reading)
 
-    def _read_candidates(self, scope: Scope, budget: Budget) -> Any:
+    def _read_candidates(self, scope: Scope, reading: PageReading) -> Any:
         """The absolute URLs of a `srcset`: of all matches, of the first one as a list (`split`), or its first URL."""
         field = self._field
         nodes = self._selector.all(scope) if field.all else [self._selector.first(scope)]
@@ -214,136 +214,137 @@ class FieldReader:
         for node in nodes:
             text = None if node is None else read_node(node, field.attribute)
             for url in read_candidates(text or "", largest=field.largest):
-                budget.time_budget.check_patience()
-                urls.append(join(budget.page.base, url, keep_fragment=True) or url)
-                budget.charge(urls[-1])
-        return self._make_list(urls, budget) if field.is_list else self._make_value(next(iter(urls), None), budget)
+                reading.time_budget.check_patience()
+                urls.append(join(reading.page.base, url, keep_fragment=True) or url)
+                reading.charge(urls[-1])
+        return self._make_list(urls, reading) if field.is_list else self._make_value(next(iter(urls), None), reading)
 
-    def _read_alternatives(self, scope: Scope, budget: Budget) -> Any:
+    def _read_alternatives(self, scope: Scope, reading: PageReading) -> Any:
         """The value of the first selector that gives one."""
         for name, reader in zip_longest(self._field.counted_names[1:], self._alternatives):
-            value = reader.read_value(scope, budget)
+            value = reader.read_value(scope, reading)
             if value is not None and value != []:
                 return value
             if self._is_counted and name is not None:
-                budget.missing.append(name)
-        return self._or_default(None, budget)
+                reading.missing.append(name)
+        return self._or_default(None, reading)
 
-    def _read_constant(self, _scope: Scope, budget: Budget) -> Any:
-        text = self._render_value(budget)
-        return self._make_list([text], budget) if self._field.all else self._make_value(text, budget)
+    def _read_constant(self, _scope: Scope, reading: PageReading) -> Any:
+        text = self._render_value(reading)
+        return self._make_list([text], reading) if self._field.all else self._make_value(text, reading)
 
-    def _render_value(self, budget: Budget) -> str:
+    def _render_value(self, reading: PageReading) -> str:
         """The text of `value`; empty if it names a field of the record without a value."""
         if not self._needs:
-            return budget.context.render(self._field.value or "", budget.page)
-        values = {name: find_part(budget.row, name) for name in self._needs}
+            return reading.context.render(self._field.value or "", reading.page)
+        values = {name: find_part(reading.row, name) for name in self._needs}
         if any(value is None or value in ("", []) for value in values.values()):
             return ""
         texts = {f"{FIELD}{name}": to_text(value, self._field.join) for name, value in values.items()}
         for name in self._needs:
-            budget.charge(texts[f"{FIELD}{name}"])
+            reading.charge(texts[f"{FIELD}{name}"])
         return render(
-            self._field.value or "", lambda name: texts.get(name) or budget.context.look_up(name, budget.page)
+            self._field.value or "", lambda name: texts.get(name) or reading.context.look_up(name, reading.page)
         )
 
-    def _make_value(self, text: str | None, budget: Budget) -> Any:
+    def _make_value(self, text: str | None, reading: PageReading) -> Any:
         try:
-            if text and (text := self._edit(text, budget)):
-                return self._convert(text, budget)
+            if text and (text := self._edit(text, reading)):
+                return self._convert(text, reading)
         except (ValueError, PatternTimeout) as error:
             raise self._rejected(str(error)) from None
-        return self._or_default(None, budget)
+        return self._or_default(None, reading)
 
-    def _make_list(self, texts: Iterable[str | None], budget: Budget) -> Any:
-        budget.time_budget.check_patience()  # a search takes time even if it finds nothing
+    def _make_list(self, texts: Iterable[str | None], reading: PageReading) -> Any:
+        reading.time_budget.check_patience()  # a search takes time even if it finds nothing
         edited: list[str] = []
         try:
             for text in texts:
-                budget.time_budget.check_patience()
+                reading.time_budget.check_patience()
                 if text:
-                    edited.append(self._edit(text, budget))
-            values = [self._convert(text, budget) for text in edited if text]
+                    edited.append(self._edit(text, reading))
+            values = [self._convert(text, reading) for text in edited if text]
         except (ValueError, PatternTimeout) as error:
             raise self._rejected(str(error)) from None
-        return self._or_default(values, budget)
+        return self._or_default(values, reading)
 
-    def _read_parts(self, scope: Scope, budget: Budget) -> Any:
+    def _read_parts(self, scope: Scope, reading: PageReading) -> Any:
         values: list[Any] = []
-        for text in self._texts_to_split(scope, budget):
+        for text in self._texts_to_split(scope, reading):
             if text:
-                values += self._make_parts(text, budget)
-        return self._or_default(values, budget)
+                values += self._make_parts(text, reading)
+        return self._or_default(values, reading)
 
-    def _texts_to_split(self, scope: Scope, budget: Budget) -> Iterator[str | None]:
+    def _texts_to_split(self, scope: Scope, reading: PageReading) -> Iterator[str | None]:
         if self._field.value is not None:
-            yield self._render_value(budget)
+            yield self._render_value(reading)
             return
         if self._field.all:
             nodes = self._selector.all(scope)
         else:
             first = self._select_first(scope)
             nodes = [] if first is None else [first]
-        budget.time_budget.check_patience()
+        reading.time_budget.check_patience()
         for node in nodes:
-            budget.time_budget.check_patience()
+            reading.time_budget.check_patience()
             yield self._read_node(node)
 
-    def _make_parts(self, text: str, budget: Budget) -> list[Any]:
+    def _make_parts(self, text: str, reading: PageReading) -> list[Any]:
         values = []
         try:
-            for part in map(self._texts.convert_by_user, self._texts.split(self._edit(text, budget), budget)):
-                budget.time_budget.check_patience()
+            for part in map(self._texts.convert_by_user, self._texts.split(self._edit(text, reading), reading)):
+                reading.time_budget.check_patience()
                 if part:
-                    values.append(self._convert(part, budget))
+                    values.append(self._convert(part, reading))
             return values
         except (ValueError, PatternTimeout) as error:
             raise self._rejected(str(error)) from None
 
-    def _read_objects(self, scope: Scope, budget: Budget) -> Any:
+    def _read_objects(self, scope: Scope, reading: PageReading) -> Any:
         objects = []
         nodes = self._selector.all(scope)
-        budget.time_budget.check_patience()
+        reading.time_budget.check_patience()
         for node in nodes:
-            budget.time_budget.check_patience()
+            reading.time_budget.check_patience()
             inner = Scope(scope.page, node)
-            objects.append({reader.name: reader.read_value(inner, budget) for reader in self._nested})
-        return self._or_default(objects, budget)
+            objects.append({reader.name: reader.read_value(inner, reading) for reader in self._nested})
+        return self._or_default(objects, reading)
 
-    def _or_default(self, value: Any, budget: Budget) -> Any:
+    def _or_default(self, value: Any, reading: PageReading) -> Any:
         """The value, or the converted default if the value is missing."""
         field = self._field
         if value:
-            return value if self._reader.max_items is None else self._limit(value, self._reader.max_items, budget)
+            return value if self._reader.max_items is None else self._limit(value, self._reader.max_items, reading)
         if self._is_counted:
-            budget.missing.append(self.name)
+            reading.missing.append(self.name)
         if field.has_default:
-            value = self._convert_default(field.default, budget)
+            value = self._convert_default(field.default, reading)
         elif field.is_list or field.fields or self._type.stored == "rows":
             value = []
         if field.required and (value is None or value == []):
             raise self._rejected("the field is required but missing")
         return value
 
-    def _limit(self, values: list[Any], most: int, budget: Budget) -> list[Any]:
+    def _limit(self, values: list[Any], most: int, reading: PageReading) -> list[Any]:
         field = self._field
         if len(values) > most:
-            budget.page.faults[f"`{field.name}` names more than {most:,} {field.type}s; the others are left out"] = None
+            fault = f"`{field.name}` names more than {most:,} {field.type}s; the others are left out"
+            reading.page.faults[fault] = None
         return values[:most]
 
-    def _convert_default(self, default: Any, budget: Budget) -> Any:
+    def _convert_default(self, default: Any, reading: PageReading) -> Any:
         if self._field.fields or self._type.stored == "rows":
             return default
         if self._field.is_list:
             items = default if isinstance(default, list | tuple) else [] if default is None else [default]
-            return [self._convert_default_item(item, budget) for item in items]
-        return self._convert_default_item(default, budget)
+            return [self._convert_default_item(item, reading) for item in items]
+        return self._convert_default_item(default, reading)
 
-    def _convert_default_item(self, default: Any, budget: Budget) -> Any:
+    def _convert_default_item(self, default: Any, reading: PageReading) -> Any:
         if default is None or (self._type.stored == "json" and not isinstance(default, str)):
             return default
         try:
-            base = budget.page.base if self._reader.uses_base else ""
+            base = reading.page.base if self._reader.uses_base else ""
             return self._reader.default_converter(self._field)(to_text(default).strip(), base)
         except ValueError as error:
             raise self._rejected(f"the default: {error}") from None

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from crawl_engine.errors import quote_text
 from crawl_engine.extract.fields.convert import Edit, reader_of
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import TimedPattern
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.node_value import BOUNDARY, RAISED
 from crawl_engine.late_regex import late_regex
 from crawl_engine.model.definition import Field
@@ -39,7 +39,7 @@ def join_step(clean: Edit, field: Field, path: str) -> Edit:
     is_edited = bool(field.replace or field.convert or field.match or field.split or field.decode)
     has_cents = reader_of(field.type).digits == "amount" and not is_edited
 
-    def join(text: str, budget: Budget) -> str:
+    def join(text: str, reading: PageReading) -> str:
         joined = _TAGS.sub("", text)
         joints = _JOIN.findall(text)
         if not joints:
@@ -52,17 +52,17 @@ def join_step(clean: Edit, field: Field, path: str) -> Edit:
                 return joined
             read_as = f"is read as {quote_text(' '.join(joined.split()))}, with cents, though it names no currency"
         shown = quote_text(" ".join(_TAGS.sub("|", text).split()).strip("|"))
-        budget.warn(
+        reading.warn(
             path,
             "digits-joined",
-            f"{budget.data_def}.{path}: a number that several elements show ({shown}) {read_as}; select one of them, or"
-            " write how they belong together, such as `xpath: concat(b, '.', sup)`",
+            f"{reading.data_def}.{path}: a number that several elements show ({shown}) {read_as}; select one of them,"
+            " or write how they belong together, such as `xpath: concat(b, '.', sup)`",
         )
         return joined
 
-    def join_and_clean(text: str, budget: Budget) -> str:
+    def join_and_clean(text: str, reading: PageReading) -> str:
         is_marked = not text.isascii() and (BOUNDARY in text or RAISED in text)
-        return clean(join(text, budget) if is_marked else text, budget)
+        return clean(join(text, reading) if is_marked else text, reading)
 
     return join_and_clean
 
@@ -75,25 +75,25 @@ def match_step(pattern: TimedPattern, field: Field, path: str) -> Edit:
     """Takes what `match` finds; of a number, notes what it leaves beside it."""
     digits = reader_of(field.type).digits
     if digits == "none":
-        return lambda text, budget: pattern.find(text, budget.time_budget) or ""
+        return lambda text, reading: pattern.find(text, reading.time_budget) or ""
 
-    def find_number(text: str, budget: Budget) -> str:
-        match = pattern.search(text, budget.time_budget)
+    def find_number(text: str, reading: PageReading) -> str:
+        match = pattern.search(text, reading.time_budget)
         if match is None:
             return ""
         value: str = match[1 if pattern.compiled.groups else 0] or ""
         if not _NUMBER.fullmatch(value):
             return value
-        taken = f"{budget.data_def}.{path}: `match` takes {quote_text(value)} of {quote_text(text)} and leaves"
+        taken = f"{reading.data_def}.{path}: `match` takes {quote_text(value)} of {quote_text(text)} and leaves"
         if _leaves_digits(match, is_text=digits == "text"):
-            budget.warn(
+            reading.warn(
                 path,
                 "digits-left",
                 f"{taken} digits beside it; write a pattern for the whole number, with `groupMark`, or `type: price`"
                 " without `match`",
             )
         elif match[0][-1:].isdigit() and (word := _magnitude_at(text, match.end())):
-            budget.warn(path, "magnitude-left", f"{taken} `{word}`; {_MAGNITUDE_ADVICE}")
+            reading.warn(path, "magnitude-left", f"{taken} `{word}`; {_MAGNITUDE_ADVICE}")
         return value
 
     return find_number
@@ -104,13 +104,13 @@ def watch_replacement(replace: Edit, pattern: str, field: Field, path: str) -> E
     if not reader_of(field.type).is_number or not ("[^" in pattern or "\\D" in pattern):
         return replace
 
-    def replace_watched(text: str, budget: Budget) -> str:
-        replaced = replace(text, budget)
+    def replace_watched(text: str, reading: PageReading) -> str:
+        replaced = replace(text, reading)
         if replaced != text and _NUMBER.fullmatch(replaced.strip()):
             number = _DIGITS.search(text)
             if number is not None and (word := _magnitude_at(text, number.end())):
                 taken = f"`replace` leaves {quote_text(replaced.strip())} of {quote_text(text)}, without `{word}`"
-                budget.warn(path, "magnitude-left", f"{budget.data_def}.{path}: {taken}; {_MAGNITUDE_ADVICE}")
+                reading.warn(path, "magnitude-left", f"{reading.data_def}.{path}: {taken}; {_MAGNITUDE_ADVICE}")
         return replaced
 
     return replace_watched

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from selectolax.lexbor import LexborNode
 
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.page import MAX_URL_CHARACTERS, host_name, resolve_url
 from crawl_engine.extract.page.patterns import PatternTimeout, Replacement, TimeBudget, TimedPattern
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.css import Speed
 from crawl_engine.extract.select.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from crawl_engine.extract.select.scope import Scope
@@ -96,12 +96,12 @@ class LinkFinder:
         """How long one search of its selector may take."""
         return Speed.QUICK if self._selector is None else self._selector.speed
 
-    def is_barred(self, budget: Budget) -> bool:
+    def is_barred(self, reading: PageReading) -> bool:
         """Whether the page leads nowhere by this link: it is too deep, or asks not to be followed."""
-        page, context = budget.page, budget.context
+        page, context = reading.page, reading.context
         if self.link.max_depth is not None and context.depth >= self.link.max_depth:
             return True
-        return context.nofollow and context.meta_nofollow and page.robots(context.agent).nofollow
+        return context.nofollow and context.meta_nofollow and "nofollow" in page.robots(context.agent)
 
     def select(self, scope: Scope, *, wide: bool = False) -> "Iterator[SelectedNode]":
         """The elements, one by one; `wide`: perhaps more that give no link. Raises `ValueError` (does not compile)."""
@@ -110,33 +110,33 @@ class LinkFinder:
             raise ValueError(self._compile_error or "the link cannot be read")
         return selector.each(scope)
 
-    def select_followed(self, scope: Scope, budget: Budget) -> "Iterator[SelectedNode]":
+    def select_followed(self, scope: Scope, reading: PageReading) -> "Iterator[SelectedNode]":
         """The elements that are not marked nofollow, or all if that is ignored. Raises `ValueError`."""
-        check_rel = budget.context.nofollow and budget.page.mentions_nofollow
+        check_rel = reading.context.nofollow and reading.page.mentions_nofollow
         return (node for node in self.select(scope) if not (check_rel and has_nofollow(read_node(node, "rel"))))
 
     def find_links(
-        self, budget: Budget, max_links: int, scope: Scope | None = None
+        self, reading: PageReading, max_links: int, scope: Scope | None = None
     ) -> tuple[dict[str, ExtractedLink], int]:
         """The first links by URL, in document order, and how many elements beyond `max_links` were dropped.
 
         `scope`: the block to search; None: the page. Raises `ValueError` (does not compile) and `PatternTimeout`.
         """
-        page, context = budget.page, budget.context
+        page, context = reading.page, reading.context
         nodes = self.select(scope or Scope(page), wide=True)
-        if self.is_barred(budget):
+        if self.is_barred(reading):
             return {}, 0
         check_rel = context.nofollow and page.mentions_nofollow
         stripper = self._query_stripper
-        has_routes = stripper is not None and self._target_group(budget) in stripper.routed
+        has_routes = stripper is not None and self._target_group(reading) in stripper.routed
         links: dict[str, ExtractedLink] = {}
         while part := list(islice(nodes, _NODES_PER_STEP)):
-            hrefs = self._collect_hrefs(part, check_rel, budget.time_budget, has_routes=has_routes)
+            hrefs = self._collect_hrefs(part, check_rel, reading.time_budget, has_routes=has_routes)
             if hrefs:
-                self._add_links(hrefs, links, budget)
+                self._add_links(hrefs, links, reading)
             if len(links) > max_links or len(links) * len(page.base) > MAX_PAGE_URL_CHARACTERS:
                 return links, _drop_last_links(links, max_links) + self._count(nodes)
-        budget.time_budget.check_patience()  # a search takes time even if it finds nothing
+        reading.time_budget.check_patience()  # a search takes time even if it finds nothing
         return links, 0
 
     def _count(self, nodes: "Iterator[SelectedNode]") -> int:
@@ -144,8 +144,8 @@ class LinkFinder:
             return sum(read_node(node, self.link.attribute) is not None for node in nodes)
         return sum(1 for _ in nodes)
 
-    def _target_group(self, budget: Budget) -> str:
-        return self.link.group or budget.context.group
+    def _target_group(self, reading: PageReading) -> str:
+        return self.link.group or reading.context.group
 
     def _collect_hrefs(
         self, nodes: "Sequence[SelectedNode]", check_rel: bool, time_budget: TimeBudget, *, has_routes: bool
@@ -172,8 +172,8 @@ class LinkFinder:
             return dict.fromkeys([href.partition("#")[0] + route_of(href) for href in written if href is not None])
         return dict.fromkeys([href.partition("#")[0] for href in written if href is not None])
 
-    def _add_links(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], budget: Budget) -> None:
-        page, group = budget.page, self._target_group(budget)
+    def _add_links(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], reading: PageReading) -> None:
+        page, group = reading.page, self._target_group(reading)
         base = page.base
         folder = base.partition("?")[0].rpartition("/")[0]
         by_href = self._cache_for(folder, page.host, group)
@@ -188,7 +188,7 @@ class LinkFinder:
                 url = _join_plainly(base, folder, href)
                 link = by_url.get(url, _NOT_CACHED)
                 if link is _NOT_CACHED:
-                    link = self._resolve(href, url, budget, by_url if is_cached else {})
+                    link = self._resolve(href, url, reading, by_url if is_cached else {})
                 if is_cached and _is_cacheable(href):
                     cache = by_url if href.startswith(_ABSOLUTE) else by_href
                     cache[href] = link
@@ -207,62 +207,62 @@ class LinkFinder:
             self._cache_capacity -= 1
         return cache
 
-    def resolve_href(self, href: str, budget: Budget) -> ExtractedLink | None:
+    def resolve_href(self, href: str, reading: PageReading) -> ExtractedLink | None:
         """The link of an href; None: not followed. Raises `PatternTimeout`, and `ValueError` (`replace`)."""
-        return self._resolve(href, "", budget, {})
+        return self._resolve(href, "", reading, {})
 
-    def find_url(self, href: str, budget: Budget) -> str | None:
+    def find_url(self, href: str, reading: PageReading) -> str | None:
         """The URL of an href as the rules judge it; None: not an http URL. Raises as `resolve_href`.
 
         `replace` gets the absolute URL, or what is not one as it is written, such as `javascript:open('/tea')`.
         """
-        group = self._target_group(budget)
-        url = resolve_url(budget.page.base, href, self._query_stripper, group)
+        group = self._target_group(reading)
+        url = resolve_url(reading.page.base, href, self._query_stripper, group)
         if not self._replacements:
             return url
         text = url or href
         for replacement in self._replacements:
-            text = replacement.apply(text, budget.time_budget)
+            text = replacement.apply(text, reading.time_budget)
         if text == url:
             return url
-        return resolve_url(budget.page.base, text, self._query_stripper, group) if text.strip() else None
+        return resolve_url(reading.page.base, text, self._query_stripper, group) if text.strip() else None
 
     def _resolve(
-        self, href: str, joined: str, budget: Budget, by_url: "dict[str, ExtractedLink | None]"
+        self, href: str, joined: str, reading: PageReading, by_url: "dict[str, ExtractedLink | None]"
     ) -> ExtractedLink | None:
         """The link of an href, whose URL may be `joined` already; otherwise that is empty."""
         url: str | None = joined
         if not joined or self._replacements or self._query_stripper is not None or len(joined) > MAX_URL_CHARACTERS:
-            url = self.find_url(href, budget)
+            url = self.find_url(href, reading)
         if url is None:
             return None
         link = by_url.get(url, _NOT_CACHED)
         if link is _NOT_CACHED:
-            link = by_url[url] = self._judge(url, budget)
+            link = by_url[url] = self._judge(url, reading)
             self._cache_capacity -= 1
         return link
 
-    def _judge(self, url: str, budget: Budget) -> ExtractedLink | None:
+    def _judge(self, url: str, reading: PageReading) -> ExtractedLink | None:
         """The link of a URL; None: not followed. Raises `PatternTimeout`."""
-        budget.time_budget.check_patience()
-        if self.refusal(url, budget):
+        reading.time_budget.check_patience()
+        if self.refusal(url, reading):
             return None
-        group = self._target_group(budget)
+        group = self._target_group(reading)
         priority = self._priorities.get(group, 0) if self.link.priority is None else self.link.priority
         return ExtractedLink(
             url, group, priority, self.link.max_depth, link_key(group, url), may_leave_host=not self.link.same_host
         )
 
-    def refusal(self, url: str, budget: Budget) -> str:
+    def refusal(self, url: str, reading: PageReading) -> str:
         """Why a URL is not followed; empty: it is followed. Raises `PatternTimeout`.
 
         `{host}` stands for the host of the URL, `{replaced}` for what `replace` made of it.
         """
-        if self.link.same_host and host_name(url) != budget.page.host:
+        if self.link.same_host and host_name(url) != reading.page.host:
             return "another host, {host}; `sameHost: false` would follow it"
-        if self._allow and not any(pattern.has_match(url, budget.time_budget) for pattern in self._allow):
+        if self._allow and not any(pattern.has_match(url, reading.time_budget) for pattern in self._allow):
             return "none of `allow` matches its URL{replaced}"
-        if any(pattern.has_match(url, budget.time_budget) for pattern in self._deny):
+        if any(pattern.has_match(url, reading.time_budget) for pattern in self._deny):
             return "one of `deny` matches its URL{replaced}"
         return ""
 
@@ -289,7 +289,7 @@ class LinkExtractor:
     def speed(self) -> Speed:
         return max((finder.speed for finder in self.finders), default=Speed.QUICK)
 
-    def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
+    def extract(self, reading: PageReading) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
         """The first links of a page, each URL once per group (the first finder wins), and the failed links.
 
         The last value is the number of dropped links beyond `max_links`.
@@ -299,14 +299,14 @@ class LinkExtractor:
         dropped = 0
         for finder in self.finders:
             try:
-                links, left = finder.find_links(budget, self._max_links)
+                links, left = finder.find_links(reading, self._max_links)
             except (ValueError, PatternTimeout) as error:
                 rejections.append(reject_link(self._data_def, finder.link, str(error)))
                 continue
             found.append(links.values())
             dropped += left
-            if links or not finder.is_barred(budget):
-                budget.link_counts[finder.number] = len(links)
+            if links or not finder.is_barred(reading):
+                reading.link_counts[finder.number] = len(links)
         if len(found) == 1:
             return tuple(found[0]), tuple(rejections), dropped
         by_key: dict[bytes, ExtractedLink] = {}

@@ -15,8 +15,8 @@ from crawl_engine.extract.links.form_encoding import URL_ENCODED, encode_form, m
 from crawl_engine.extract.links.link_explanations import explain_links
 from crawl_engine.extract.links.links import LinkFinder, read_hrefs, reject_link
 from crawl_engine.extract.links.request_template import fill_body, fill_headers, sends_secret_elsewhere
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import PatternTimeout
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.css import Speed
 from crawl_engine.extract.select.page_blocks import read_form_page
 from crawl_engine.extract.select.scope import Scope
@@ -70,19 +70,19 @@ class RecordLinks:
     def __bool__(self) -> bool:
         return bool(self._of_records or self._of_page)
 
-    def begin(self, budget: Budget) -> "PageRecordLinks":
-        return PageRecordLinks(self._data_def, self._of_records, budget, self._max_links)
+    def begin(self, reading: PageReading) -> "PageRecordLinks":
+        return PageRecordLinks(self._data_def, self._of_records, reading, self._max_links)
 
-    def add_page_links(self, collected: "PageRecordLinks", budget: Budget) -> None:
+    def add_page_links(self, collected: "PageRecordLinks", reading: PageReading) -> None:
         """Add the links outside of the blocks, with the values that fields have on the page."""
         if not self._of_page:
             return
-        scope = Scope(budget.page)
+        scope = Scope(reading.page)
         row: dict[str, Any] = {}
-        budget.row = row
+        reading.row = row
         for reader in self._page_readers:
             try:
-                row[reader.name] = reader.read_value(scope, budget)
+                row[reader.name] = reader.read_value(scope, reading)
             except RecordRejected:
                 row[reader.name] = None
         collected.add(self._of_page, scope, row)
@@ -92,11 +92,11 @@ class PageRecordLinks:
     """The links of the records of one page. The first of several links to a page counts."""
 
     def __init__(
-        self, data_def: DataDef, finders: "Sequence[_RecordLinkFinder]", budget: Budget, max_links: int
+        self, data_def: DataDef, finders: "Sequence[_RecordLinkFinder]", reading: PageReading, max_links: int
     ) -> None:
         self._data_def = data_def
         self._finders = finders
-        self._budget = budget
+        self._reading = reading
         self.max_links = max_links
         self._by_key: dict[bytes, ExtractedLink] = {}
         self._rejected: dict[Link, Rejection] = {}
@@ -106,7 +106,7 @@ class PageRecordLinks:
     @cached_property
     def form_page(self) -> str:
         """The digest of the page that the links of its forms carry."""
-        return read_form_page(self._budget.page)
+        return read_form_page(self._reading.page)
 
     @property
     def links(self) -> Collection[ExtractedLink]:
@@ -117,20 +117,20 @@ class PageRecordLinks:
         return tuple(self._rejected.values())
 
     def add_record(self, scope: Scope, row: Mapping[str, Any]) -> None:
-        if self._budget.context.explains_links:
+        if self._reading.context.explains_links:
             plain = [finder.finder for finder in self._finders if finder.link.request is None]
-            explain_links(plain, scope, self._budget)
+            explain_links(plain, scope, self._reading)
         self.add(self._finders, scope, row)
 
     def add(self, finders: "Sequence[_RecordLinkFinder]", scope: Scope, row: Mapping[str, Any]) -> None:
         for finder in finders:
             if finder.link in self._rejected:
                 continue
-            number, counts = finder.finder.number, self._budget.link_counts
-            if not finder.finder.is_barred(self._budget):
+            number, counts = finder.finder.number, self._reading.link_counts
+            if not finder.finder.is_barred(self._reading):
                 counts.setdefault(number, 0)
             try:
-                for link in finder.find(scope, row, self._budget, self):
+                for link in finder.find(scope, row, self._reading, self):
                     counts[number] = counts.get(number, 0) + 1
                     if link.key in self._by_key:
                         continue
@@ -155,20 +155,20 @@ class _RecordLinkFinder:
         return set(self.link.carry) if self.link.request is None else set(self._joins)
 
     def find(
-        self, scope: Scope, row: Mapping[str, Any], budget: Budget, found: PageRecordLinks
+        self, scope: Scope, row: Mapping[str, Any], reading: PageReading, found: PageRecordLinks
     ) -> Iterator[ExtractedLink]:
         """The links in a block. Raises ValueError and PatternTimeout."""
-        if self.finder.is_barred(budget):
+        if self.finder.is_barred(reading):
             return
         carried = self._carry(row) if self.link.carry else NOTHING_CARRIED
         text = carried.to_json() if self.link.carry else None
         if text is not None and len(text.encode()) > MAX_CARRIED_BYTES:
-            fault = f"a link of {self.link.group or budget.context.group} is not followed: what it carries"
-            budget.page.faults[f"{fault} takes more than {MAX_CARRIED_BYTES:,} bytes"] = None
+            fault = f"a link of {self.link.group or reading.context.group} is not followed: what it carries"
+            reading.page.faults[f"{fault} takes more than {MAX_CARRIED_BYTES:,} bytes"] = None
             return
         template = self.link.request
         if template is None:
-            plain, _ = self.finder.find_links(budget, found.max_links, scope)
+            plain, _ = self.finder.find_links(reading, found.max_links, scope)
             for link in plain.values():
                 yield link if text is None else replace(link, details=LinkDetails(carried=text))
             return
@@ -178,9 +178,9 @@ class _RecordLinkFinder:
                 field = name.removeprefix(FIELD)
                 value = row.get(field)
                 return to_text(value, self._joins.get(field, "|")) if isinstance(value, list) else value
-            return budget.context.look_up(name, budget.page)
+            return reading.context.look_up(name, reading.page)
 
-        for link, node in self._find_requests(template, scope, look_up, budget):
+        for link, node in self._find_requests(template, scope, look_up, reading):
             request = (link.details or LinkDetails()).request
             of_link = text
             if not template.only_read and node is not None and html_form.is_form(node):
@@ -192,36 +192,36 @@ class _RecordLinkFinder:
         return Carried(values={name: text for name, text in values.items() if text})
 
     def _find_requests(
-        self, template: RequestTemplate, scope: Scope, look_up: Lookup, budget: Budget
+        self, template: RequestTemplate, scope: Scope, look_up: Lookup, reading: PageReading
     ) -> "Iterator[tuple[ExtractedLink, SelectedNode | None]]":
         """A link for each element, or for the URL of the template, with that element. A missing value gives none."""
         nodes: Iterator[SelectedNode | None] = iter((None,))
         if template.url is None:
-            nodes = self.finder.select_followed(scope, budget)
+            nodes = self.finder.select_followed(scope, reading)
         for node in nodes:
             try:
-                link = self._make_link(template, node, look_up, budget)
+                link = self._make_link(template, node, look_up, reading)
                 if link is not None and template.headers:
-                    link = self._add_headers(link, template, look_up, budget)
+                    link = self._add_headers(link, template, look_up, reading)
             except MissingValue:
                 continue
             if link is not None:
                 yield link, node
 
     def _make_link(
-        self, template: RequestTemplate, node: "SelectedNode | None", look_up: Lookup, budget: Budget
+        self, template: RequestTemplate, node: "SelectedNode | None", look_up: Lookup, reading: PageReading
     ) -> ExtractedLink | None:
         form = None
         if node is not None and html_form.is_form(node):
-            form = html_form.read_form(node, budget.page, template.form, self.link.submit)
+            form = html_form.read_form(node, reading.page, template.form, self.link.submit)
             if form is None:
                 return None
         if template.only_read:
-            return None if form is None else self._describe(form, budget)
+            return None if form is None else self._describe(form, reading)
         if template.url is not None:
             href: str | None = fill_url(template.url, look_up)
         elif form is not None:
-            href = form.action or budget.page.url
+            href = form.action or reading.page.url
         else:
             href = next(iter(read_hrefs(node, self.link)), None) if node is not None else None
         if href is None:
@@ -235,31 +235,31 @@ class _RecordLinkFinder:
                 encoding = URL_ENCODED if form is None else form.query_encoding
                 query = encode_form(merge_fields(fields, template.form), look_up, encoding)
                 href = html_form.with_query(href, query.text)
-            return self.finder.resolve_href(href, budget)
-        link = self.finder.resolve_href(href, budget)
+            return self.finder.resolve_href(href, reading)
+        link = self.finder.resolve_href(href, reading)
         body = fill_body(template, look_up, fields, URL_ENCODED if form is None else form.encoding)
         if link is None:
             return None
         text, content_type = body or (None, None)
-        if sends_secret_elsewhere(template, text, link.url, budget.page.url, budget.context.locator_url):
+        if sends_secret_elsewhere(template, text, link.url, reading.page.url, reading.context.locator_url):
             raise ValueError(f"it would send a secret to {urls.origin(link.url)}; write that site in its `url`")
         request = LinkRequest(method=method, body=text, content_type=content_type)
         key = request_key(link.group, link.url, method, text)
         return replace(link, key=key, details=LinkDetails(request))
 
     def _add_headers(
-        self, link: ExtractedLink, template: RequestTemplate, look_up: Lookup, budget: Budget
+        self, link: ExtractedLink, template: RequestTemplate, look_up: Lookup, reading: PageReading
     ) -> ExtractedLink:
         """Raises MissingValue, and ValueError if a secret would go to another site."""
         headers = fill_headers(template, look_up)
-        if sends_secret_elsewhere(template, None, link.url, budget.page.url, budget.context.locator_url):
+        if sends_secret_elsewhere(template, None, link.url, reading.page.url, reading.context.locator_url):
             raise ValueError(f"it would send a secret to {urls.origin(link.url)}; write that site in its `url`")
         request = replace((link.details or LinkDetails()).request, headers=headers)
         key = request_key(link.group, link.url, request.method, request.body, headers)
         return replace(link, key=key, details=LinkDetails(request))
 
-    def _describe(self, form: html_form.HtmlForm, budget: Budget) -> ExtractedLink | None:
-        link = self.finder.resolve_href(form.action or budget.page.url, budget)
+    def _describe(self, form: html_form.HtmlForm, reading: PageReading) -> ExtractedLink | None:
+        link = self.finder.resolve_href(form.action or reading.page.url, reading)
         if link is None:
             return None
         text = msgspec.json.encode(replace(form, action=link.url)).decode()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import ref
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, SelectolaxError
@@ -12,7 +12,7 @@ from crawl_engine import urls
 from crawl_engine.errors import CrawlError
 from crawl_engine.extract.documents.json_ld import read_json_ld
 from crawl_engine.extract.documents.json_value import MISSING, parse_json, read_json_lines
-from crawl_engine.extract.documents.markup import Markup
+from crawl_engine.extract.documents.markup import NOFOLLOW, Markup
 from crawl_engine.extract.documents.page_states import PageStates
 from crawl_engine.extract.documents.templates import SHADOW, open_shadow_roots
 from crawl_engine.model.record import PageWarning
@@ -28,23 +28,15 @@ _SEPARATORS = re.compile("[,;]")
 _DIRECTIVES_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
-class PageRobots(NamedTuple):
-    """The directives of a page for a robot."""
-
-    nofollow: bool = False
-    noindex: bool = False
-    """Make no rows of it."""
-
-
-def read_meta(contents: Iterable[str]) -> PageRobots:
-    """The directives of the `content` attributes that address a robot. The strictest counts; others are ignored."""
+def read_meta(contents: Iterable[str]) -> frozenset[str]:
+    """The directives of the `content` attributes that address a robot, such as `noindex`."""
     words: set[str] = set()
     for content in contents:
         words.update(_SEPARATORS.sub(" ", content.lower()).split())
-    return _from_words(words)
+    return _without_none(words)
 
 
-def read_headers(values: Iterable[str], agent: str) -> PageRobots:
+def read_headers(values: Iterable[str], agent: str) -> frozenset[str]:
     """The directives of X-Robots-Tag headers for a product token; those before any `name:` address every robot.
 
     A name applies to the rest of its header: `otherbot: noindex, nofollow`.
@@ -63,12 +55,12 @@ def read_headers(values: Iterable[str], agent: str) -> PageRobots:
                 continue
             if addressed:
                 words.update((directive if colon else part).split())
-    return _from_words(words)
+    return _without_none(words)
 
 
-def _from_words(words: set[str]) -> PageRobots:
-    every = "none" in words
-    return PageRobots(nofollow=every or "nofollow" in words, noindex=every or "noindex" in words)
+def _without_none(words: set[str]) -> frozenset[str]:
+    """Directives, with what `none` stands for."""
+    return frozenset(words | {"nofollow", "noindex"} if "none" in words else words)
 
 
 ROBOTS_TAG = "x-robots-tag"
@@ -127,7 +119,7 @@ class Page:
         self.fetched_at = fetched_at
         """Unix time."""
         self.headers = headers
-        self._robots: dict[str, PageRobots] = {}
+        self._robots: dict[str, frozenset[str]] = {}
         self.encoding = encoding
         """Python's name of the codec in which the page was sent; empty: UTF-8, or as a `<meta>` says."""
         self.parsed: dict[object, Any] = {}
@@ -275,24 +267,21 @@ class Page:
     @cached_property
     def mentions_nofollow(self) -> bool:
         """Whether the word occurs anywhere in the page; if not, no `rel` needs to be read."""
-        return self.markup.mentions(b"nofollow")
+        return self.markup.mentions(NOFOLLOW)
 
-    def robots(self, agent: str) -> PageRobots:
-        """The directives for a robot of that product token, in headers and `<meta>` elements."""
+    def robots(self, agent: str) -> frozenset[str]:
+        """The directives for a robot of that product token, in headers and `<meta>` elements, such as `noindex`."""
         cached = self._robots.get(agent)
         if cached is None:
             cached = self._read_meta_robots(agent)
             if written := header_values(self.headers, ROBOTS_TAG):
-                tags = read_headers(written, agent)
-                cached = PageRobots(cached.nofollow or tags.nofollow, cached.noindex or tags.noindex)
+                cached |= read_headers(written, agent)
             self._robots[agent] = cached
         return cached
 
-    def _read_meta_robots(self, agent: str) -> PageRobots:
-        if self.kind != "html" or not self.markup.mentions_robots(agent.encode()):
-            return PageRobots()
-        if self.tree is None:
-            return PageRobots()
+    def _read_meta_robots(self, agent: str) -> frozenset[str]:
+        if self.kind != "html" or not self.markup.mentions_robots(agent.encode()) or self.tree is None:
+            return frozenset()
         return read_meta(
             node.attrs.get("content") or ""
             for node in self.tree.css("meta[name]")

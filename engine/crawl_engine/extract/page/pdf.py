@@ -8,8 +8,8 @@ from html import escape
 from typing import Any
 
 from crawl_engine.extract.documents.document_types import DocumentTooLarge, DocumentUnreadable
-from crawl_engine.extract.page.budget import MAX_CHARACTERS
 from crawl_engine.extract.page.page import MAX_URL_CHARACTERS
+from crawl_engine.extract.page.reading import MAX_CHARACTERS
 from crawl_engine.late_regex import late_regex
 
 MAX_PAGES = 10_000

@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
-from crawl_engine.extract.page.budget import MAX_CHARACTERS, Budget
 from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.page import Page
 from crawl_engine.extract.page.patterns import TimeBudget, TimedPattern
+from crawl_engine.extract.page.reading import MAX_CHARACTERS, PageReading
 from crawl_engine.extract.select.embedded import EmbeddedSelector
 from crawl_engine.extract.select.node_value import read_node
 from crawl_engine.extract.select.scope import Scope
@@ -69,7 +69,7 @@ def select_values(page: Page, selection: Selection) -> SelectionResult:
     if selection.block is not None:
         block = compile_selector(selection.block)
         if isinstance(block, TableRowSelector):
-            scopes = [row for scope in scopes for row in block.scopes(scope, Budget(page, _NO_CONTEXT))]
+            scopes = [row for scope in scopes for row in block.scopes(scope, PageReading(page, _NO_CONTEXT))]
         else:
             scopes = [Scope(scope.page, node) for scope in scopes for node in block.all(scope)]
     values: list[str | None] = []

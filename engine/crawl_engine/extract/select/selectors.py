@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborNode
 from crawl_engine.extract.documents.json_expression import JsonExpression
 from crawl_engine.extract.documents.json_ld import JsonLdPath
 from crawl_engine.extract.documents.json_value import MISSING
-from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.css import CssExpression, Speed
 from crawl_engine.extract.select.embedded import EmbeddedSelector, TextFinder
 from crawl_engine.extract.select.node_value import JsonValue
@@ -132,21 +132,21 @@ class TableRowSelector(Selector):
             return [row for rows in parts for _, group in rows.groups for row in group]
         return [row for rows in parts for row in rows.body]
 
-    def scopes(self, scope: Scope, budget: Budget) -> Iterator[Scope]:
+    def scopes(self, scope: Scope, reading: PageReading) -> Iterator[Scope]:
         """The records, each with its cells by their headings. Raises PageTooCostly and OutOfTime."""
         for table in self._find_tables(scope):
             if self._header == "columns":
-                yield from self._read_columns(scope, table, budget)
+                yield from self._read_columns(scope, table, reading)
                 continue
             rows = split_rows(table, self._header)
-            lines, columns = lay_out(rows, budget, lambda cell: cell)
+            lines, columns = lay_out(rows, reading, lambda cell: cell)
             header = [_texts_of(lines[identity(row)]) for row in rows.header if identity(row) in lines]
-            headings = find_headings(header, columns, budget, joined=True)
+            headings = find_headings(header, columns, reading, joined=True)
             if rows.body and not header:
-                budget.warn(
+                reading.warn(
                     "",
                     "no-headings",
-                    f"{budget.data_def}: the table `{self._text}` has no header rows: write `header: first` if its"
+                    f"{reading.data_def}: the table `{self._text}` has no header rows: write `header: first` if its"
                     " first row is one, `header: columns` if its headings stand in the first column, or name its"
                     " columns `column 1`, `column 2`, …",
                 )
@@ -155,18 +155,18 @@ class TableRowSelector(Selector):
                 cells = {heading: line[column] for column, heading in headings.items() if column in line}
                 yield Scope(scope.page, row, cells)
 
-    def _read_columns(self, scope: Scope, table: TableNode, budget: Budget) -> Iterator[Scope]:
+    def _read_columns(self, scope: Scope, table: TableNode, reading: PageReading) -> Iterator[Scope]:
         """A record for each column, whose block is a row of its cells."""
-        records, has_headings = read_columns(table, budget)
+        records, has_headings = read_columns(table, reading)
         if records and not has_headings:
-            budget.warn(
+            reading.warn(
                 "",
                 "no-headings",
-                f"{budget.data_def}: the first column of the table `{self._text}` has no text: its rows are `row 1`,"
+                f"{reading.data_def}: the first column of the table `{self._text}` has no text: its rows are `row 1`,"
                 " `row 2`, …",
             )
         for record in records:
-            yield Scope(scope.page, join_row([*record.values()], budget), record)
+            yield Scope(scope.page, join_row([*record.values()], reading), record)
 
     def _find_tables(self, scope: Scope) -> "list[TableNode]":
         nodes = [node for node in self._tables.all(scope) if not isinstance(node, JsonValue | str)]

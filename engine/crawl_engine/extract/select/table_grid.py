@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from msgspec import Struct
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.node_value import JsonValue, read_node, read_text
 from crawl_engine.extract.select.selector_syntax import TableHeader
 
@@ -87,7 +87,7 @@ def cell_text(cell: TableNode) -> str:
 
 
 def lay_out(
-    rows: RowParts, budget: Budget, read: "Callable[[TableNode], _Value]"
+    rows: RowParts, reading: PageReading, read: "Callable[[TableNode], _Value]"
 ) -> tuple[dict[int, dict[int, _Value]], list[int]]:
     """What `read` gives of the cells of each row, by its identity and then by column, and the columns.
 
@@ -98,7 +98,7 @@ def lay_out(
     for _, group in rows.groups:
         grid: list[dict[int, _Value]] = [{} for _ in group]
         for index, row in enumerate(group):
-            budget.time_budget.check_patience()
+            reading.time_budget.check_patience()
             line, column = grid[index], 0
             for cell in children(row, *_CELLS):
                 while column in line:
@@ -108,12 +108,12 @@ def lay_out(
                 text = value if isinstance(value, str) else ""
                 width, height = read_spans(cell)
                 if width == height == 1:  # most cells
-                    budget.charge_parts(1, text)
+                    reading.charge_parts(1, text)
                     line[column] = value
                     column += 1
                     continue
                 covered = grid[index : index + height] if height else grid[index:]
-                budget.charge_parts(width * len(covered), text)
+                reading.charge_parts(width * len(covered), text)
                 for below in covered:
                     for at in range(column, column + width):
                         below.setdefault(at, value)
@@ -124,7 +124,12 @@ def lay_out(
 
 
 def find_headings(
-    header: Sequence[Mapping[int, str]], columns: Iterable[int], budget: Budget, *, joined: bool, noun: str = "column"
+    header: Sequence[Mapping[int, str]],
+    columns: Iterable[int],
+    reading: PageReading,
+    *,
+    joined: bool,
+    noun: str = "column",
 ) -> dict[int, str]:
     """The headings of the columns: the lowest text above each, or all texts above it, `joined` by ` / `.
 
@@ -138,11 +143,11 @@ def find_headings(
     numbers: dict[str, int] = {}
     """By text: the last number given to it. Without it, n equal headings cost n² searches."""
     for column, path in paths.items():
-        budget.time_budget.check_patience()
+        reading.time_budget.check_patience()
         text = f"{noun} {column + 1}" if not path else path[-1]
         if joined or lowest[text] > 1:
             text = " / ".join(path) or text
-        budget.charge(text)
+        reading.charge(text)
         name = text
         while name in taken:
             numbers[text] = numbers.get(text, 1) + 1
@@ -169,38 +174,38 @@ def _read_integer(cell: TableNode, name: str) -> int | None:
     return None if found is None else int(found[1].lstrip("0")[:6] or "0")
 
 
-def read_table(table: TableNode, budget: Budget) -> list[dict[str, str | None]]:
+def read_table(table: TableNode, reading: PageReading) -> list[dict[str, str | None]]:
     """An object for each body row, by the headings of its columns; None where no cell is.
 
     Header rows are those of `thead`, else the first row; all other rows are body rows, those of `tfoot` last. Raises
     PageTooCostly and OutOfTime.
     """
     rows = split_rows(table)
-    lines, columns = lay_out(rows, budget, cell_text)
+    lines, columns = lay_out(rows, reading, cell_text)
     header = [lines[identity(row)] for row in rows.header if identity(row) in lines]
-    headings = find_headings(header, columns, budget, joined=False)
+    headings = find_headings(header, columns, reading, joined=False)
     names = "".join(headings.values())
     objects = []
     for line in [lines[identity(row)] for row in rows.body if identity(row) in lines]:
-        budget.charge_parts(1, names)
-        budget.charge_parts(len(headings))
+        reading.charge_parts(1, names)
+        reading.charge_parts(len(headings))
         objects.append({heading: line.get(column) for column, heading in headings.items()})
     return objects
 
 
-def read_columns(table: TableNode, budget: Budget) -> tuple[list[dict[str, TableNode]], bool]:
+def read_columns(table: TableNode, reading: PageReading) -> tuple[list[dict[str, TableNode]], bool]:
     """The cells of each column behind the headings, by the headings of their rows, and whether there are headings.
 
     Headings stand in the first column, or in the leading ones of `th` and blank cells alone. A row that is one cell
     is the title of those below it. Raises PageTooCostly and OutOfTime.
     """
-    lines, columns = lay_out(split_rows(table), budget, lambda cell: cell)
+    lines, columns = lay_out(split_rows(table), reading, lambda cell: cell)
     grid = [line for line in lines.values() if len({identity(cell) for cell in line.values()}) > 1]
     leading = [*takewhile(lambda column: _is_heading_column(grid, column), columns)]
     if not leading or len(leading) == len(columns):
         leading = columns[:1]
     texts = [{at: cell_text(line[column]) for at, line in enumerate(grid) if column in line} for column in leading]
-    headings = find_headings(texts, range(len(grid)), budget, joined=True, noun="row")
+    headings = find_headings(texts, range(len(grid)), reading, joined=True, noun="row")
     records = [
         {headings[at]: line[column] for at, line in enumerate(grid) if column in line}
         for column in columns[len(leading) :]
@@ -208,12 +213,12 @@ def read_columns(table: TableNode, budget: Budget) -> tuple[list[dict[str, Table
     return [record for record in records if record], any(text for line in texts for text in line.values())
 
 
-def join_row(cells: Sequence[TableNode], budget: Budget) -> "TableNode | None":
+def join_row(cells: Sequence[TableNode], reading: PageReading) -> "TableNode | None":
     """A row of copies of the cells, each once, in a table of its own."""
     each = [*{identity(cell): cell for cell in cells}.values()]
     if isinstance(each[0], LexborNode):
         markup = "".join([cell.html or "" for cell in each if isinstance(cell, LexborNode)])
-        budget.charge(markup)
+        reading.charge(markup)
         return LexborHTMLParser(f"<table><tr>{markup}</table>").css_first("tr")
     from copy import deepcopy
 
@@ -229,18 +234,18 @@ def _is_heading_column(grid: Sequence[Mapping[int, TableNode]], column: int) -> 
     return any(cell.tag == "th" for cell in cells) and not any(cell.tag == "td" and cell_text(cell) for cell in cells)
 
 
-def read_table_columns(table: TableNode, budget: Budget) -> list[dict[str, str | None]]:
+def read_table_columns(table: TableNode, reading: PageReading) -> list[dict[str, str | None]]:
     """An object for each column behind the headings, which stand in the first one. Raises as `read_table`."""
-    records, _ = read_columns(table, budget)
+    records, _ = read_columns(table, reading)
     names = dict.fromkeys([name for record in records for name in record])
     objects: list[dict[str, str | None]] = []
     for record in records:
-        budget.charge_parts(1 + len(names), "".join(names))
+        reading.charge_parts(1 + len(names), "".join(names))
         objects.append({name: cell_text(record[name]) if name in record else None for name in names})
     return objects
 
 
-def meets_span(blocks: "Sequence[SelectedNode]", budget: Budget) -> bool:
+def meets_span(blocks: "Sequence[SelectedNode]", reading: PageReading) -> bool:
     """Whether a cell of one of these rows covers several cells, or one above it in its group reaches down to it."""
     rows = [block for block in blocks if not isinstance(block, JsonValue | str) and block.tag == "tr"]
     wanted = {identity(row) for row in rows}
@@ -248,7 +253,7 @@ def meets_span(blocks: "Sequence[SelectedNode]", budget: Budget) -> bool:
     for group in groups.values():
         left = 0
         for row in children(group, "tr"):
-            budget.time_budget.check_patience()
+            reading.time_budget.check_patience()
             spans = [read_spans(cell) for cell in children(row, *_CELLS)]
             if identity(row) in wanted and (left or any(span != (1, 1) for span in spans)):
                 return True

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 from selectolax.lexbor import LexborNode
 
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.page import Page
 from crawl_engine.extract.page.patterns import TimedPattern
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.css import CssExpression
 from crawl_engine.extract.select.selector_syntax import split_attribute
 from crawl_engine.model.axis import SelectorFlavour
@@ -52,9 +52,9 @@ class AxisFinder(Protocol):
 class CssFinder:
     """CSS with the pseudo-classes of jsoup that look at text. Takes the own text of all matches in all blocks."""
 
-    def __init__(self, budget: Budget) -> None:
-        self._page = budget.page
-        self._budget = budget
+    def __init__(self, reading: PageReading) -> None:
+        self._page = reading.page
+        self._reading = reading
         self._blocks: dict[str, list[LexborNode]] = {}
         self._marked: dict[tuple[str, str, str], str] = {}
         self._rows: dict[tuple[int, str], list[LexborNode]] = {}
@@ -82,7 +82,7 @@ class CssFinder:
                 matched = True
                 value = _own_text(each) if not attribute else " ".join((each.attrs.get(attribute) or "").split())
                 if value:
-                    self._budget.charge(value)
+                    self._reading.charge(value)
                     found.append(value)
         return " ".join(found) if matched else None
 
@@ -151,11 +151,11 @@ class CssFinder:
         key = (compound, pseudo, argument)
         if key not in self._marked:
             mark = self._marked[key] = f"{_MARK}{len(self._marked)}"
-            holds = _text_test(pseudo, argument, self._budget)
+            holds = _text_test(pseudo, argument, self._reading)
             assert self._page.tree is not None
             self._nodes[mark] = []
             for node in self._page.tree.css(compound):
-                self._budget.time_budget.check_patience()
+                self._reading.time_budget.check_patience()
                 text = _own_text(node) if pseudo.endswith("Own") else " ".join(node.text().split())
                 if holds(text):
                     node.attrs[mark] = ""
@@ -166,9 +166,9 @@ class CssFinder:
 class XPathFinder:
     """XPath on the page as a browser would build it. Takes the whole text of the last match in the last block."""
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self._root = _browser_tree(budget.page)
+    def __init__(self, reading: PageReading) -> None:
+        self._reading = reading
+        self._root = _browser_tree(reading.page)
         self._blocks: dict[str, Any] = {}
 
     def find(self, block: str, selector: str) -> str | None:
@@ -184,7 +184,7 @@ class XPathFinder:
         if found is None:
             return None
         text = found if isinstance(found, str) else "".join(found.itertext())
-        self._budget.charge(text)
+        self._reading.charge(text)
         return " ".join(text.split())
 
     def close(self) -> None:
@@ -282,13 +282,13 @@ def _read_argument(selector: str, start: int) -> tuple[str, int]:
     raise ValueError(f"a parenthesis is not closed: {selector[:60]!r}")
 
 
-def _text_test(pseudo: str, argument: str, budget: Budget) -> Callable[[str], bool]:
+def _text_test(pseudo: str, argument: str, reading: PageReading) -> Callable[[str], bool]:
     if pseudo.startswith("contains"):
         unquoted = _UNQUOTED.fullmatch(argument)
         wanted = " ".join(_ESCAPED.sub(r"\1", unquoted[1] if unquoted else argument).lower().split())
         return lambda text: wanted in text.lower()
     pattern = TimedPattern(argument)
-    return lambda text: pattern.has_match(text, budget.time_budget)
+    return lambda text: pattern.has_match(text, reading.time_budget)
 
 
 def _own_text(node: LexborNode) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from crawl_engine import urls
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import TimedPattern
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.tables.axis_finder import AxisFinder, CssFinder, XPathFinder, render_selector
 from crawl_engine.extract.tables.table_rows import TableInvalid, TableRows
 from crawl_engine.model.axis import FACT, FROM_DATE_PATTERN, ITEM, Axis, AxisTable, DateConverter
@@ -53,25 +53,25 @@ class AxisTableReader:
         self._priorities = priorities
         self._patterns: dict[str, TimedPattern] = {}
 
-    def read(self, budget: Budget) -> TableRows:
+    def read(self, reading: PageReading) -> TableRows:
         """The rows of a page, its links, and how they were filled.
 
         Raises TableInvalid, PatternTimeout, PageTooCostly, and ValueError for a selector that cannot be parsed.
         """
-        page = _PageReader(self._table, budget)
+        page = _PageReader(self._table, reading)
         try:
-            return self._read_page(page, budget)
+            return self._read_page(page, reading)
         finally:
             page.close()
 
-    def _read_page(self, page: "_PageReader", budget: Budget) -> TableRows:
+    def _read_page(self, page: "_PageReader", reading: PageReading) -> TableRows:
         rows: list[dict[str, Any]] = []
         links: dict[str, ExtractedLink] = {}
         missing = dict.fromkeys((ITEM, *(dim.name for dim in self._table.dims), FACT), 0)
         filtered = 0
         for item in self._table.items:
             for fact in self._table.facts:
-                for row, dropped, has_fact in self._read_template(item, fact, page, budget):
+                for row, dropped, has_fact in self._read_template(item, fact, page, reading):
                     if dropped:
                         filtered += 1
                         continue
@@ -79,25 +79,25 @@ class AxisTableReader:
                     for column in missing:
                         missing[column] += row[column] is None
                     missing[FACT] += not has_fact
-                    link = self._link_of(item, row[ITEM], budget)
+                    link = self._link_of(item, row[ITEM], reading)
                     if link is not None:
                         links.setdefault(link.url, link)
         return TableRows(rows, list(links.values()), filtered, tuple(missing.items()))
 
     def _read_template(
-        self, item: Axis, fact: Axis, page: "_PageReader", budget: Budget
+        self, item: Axis, fact: Axis, page: "_PageReader", reading: PageReading
     ) -> Iterator[tuple[dict[str, Any], bool, bool]]:
         """Each row, whether a filter drops it, and whether the page has its fact."""
-        context = budget.context
+        context = reading.context
         dims = [(f"dim.{dim.name}", dim) for dim in self._table.dims]
         for values in page.expand([(ITEM, item), *dims, (FACT, fact)]):
-            budget.time_budget.check_patience()
+            reading.time_budget.check_patience()
             item_value, *dim_values, fact_value = values
             row: dict[str, Any] = {"locator": context.locator, "group": context.group, ITEM: item_value}
             row |= {dim.name: value for dim, value in zip(self._table.dims, dim_values, strict=True)}
             row[FACT] = self._fact(fact_value)
             axes = (item, *self._table.dims, fact)
-            dropped = any(self._drops(axis, value, budget) for axis, value in zip(axes, values, strict=True))
+            dropped = any(self._drops(axis, value, reading) for axis, value in zip(axes, values, strict=True))
             has_fact = fact_value is not None and fact_value != "null" and not fact_value.isspace() and fact_value != ""
             yield (row if dropped else self._convert(row)), dropped, has_fact
 
@@ -106,7 +106,7 @@ class AxisTableReader:
             return self._table.fact_not_found
         return value if value.strip() else self._table.fact_blank
 
-    def _drops(self, axis: Axis, value: str | None, budget: Budget) -> bool:
+    def _drops(self, axis: Axis, value: str | None, reading: PageReading) -> bool:
         text = value or ""
         for rule in axis.filters:
             pattern = "" if rule.pattern == " " else rule.pattern
@@ -117,7 +117,7 @@ class AxisTableReader:
             compiled = self._patterns.get(pattern)
             if compiled is None:
                 compiled = self._patterns[pattern] = TimedPattern(pattern)
-            if compiled.fullmatch(text, budget.time_budget):
+            if compiled.fullmatch(text, reading.time_budget):
                 return True
         return False
 
@@ -131,20 +131,20 @@ class AxisTableReader:
                     raise TableInvalid(f"{converter.column}: {error}") from None
         return row
 
-    def _link_of(self, item: Axis, value: str | None, budget: Budget) -> ExtractedLink | None:
+    def _link_of(self, item: Axis, value: str | None, reading: PageReading) -> ExtractedLink | None:
         group = item.link_group
         if not self._table.makes_links or group is None or not value or not value.strip():
             return None
         if value in item.link_break_on:
             return None
-        url = None if urls.is_file_url(value) else self._resolve(value, budget.page.base, group)
+        url = None if urls.is_file_url(value) else self._resolve(value, reading.page.base, group)
         if url is None:
             raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}", item.place)
         url = urls.without_credentials(url)  # credentials of a page are neither stored nor sent
         if self._query_stripper is not None:
             url = self._query_stripper.strip_url(url)
         # a locator of its own: pages of locators with different names each give their rows
-        key = locator_key(group, budget.context.locator, url, "GET", None)
+        key = locator_key(group, reading.context.locator, url, "GET", None)
         return ExtractedLink(url, group, self._priorities.get(group, 0), None, key)
 
     def _resolve(self, value: str, page: str, group: str) -> str | None:
@@ -165,10 +165,10 @@ def _convert_date(text: str, converter: DateConverter) -> str:
 class _PageReader:
     """Reads the values of axes on one page."""
 
-    def __init__(self, table: AxisTable, budget: Budget) -> None:
+    def __init__(self, table: AxisTable, reading: PageReading) -> None:
         self._table = table
-        self._budget = budget
-        self._finder: AxisFinder = XPathFinder(budget) if table.flavour == "xpath" else CssFinder(budget)
+        self._reading = reading
+        self._finder: AxisFinder = XPathFinder(reading) if table.flavour == "xpath" else CssFinder(reading)
         self._found: dict[tuple[str, str], str | None] = {}
         self._selected = 0
         """How often each selector matched."""
@@ -189,7 +189,7 @@ class _PageReader:
         (name, axis), *rest = axes
         last = _MAX_INDEX if axis.last is None else axis.last
         for index in range(axis.first, last + 1):
-            self._budget.time_budget.check_patience()
+            self._reading.time_budget.check_patience()
             value, is_missing = self._read(name, axis, index, values)
             if axis.last is None and is_missing:
                 self._end_data(axis, index)
@@ -249,5 +249,5 @@ class _PageReader:
     def _from_date(self) -> str:
         if self._table.from_date is not None:
             return self._table.from_date
-        fetched = datetime.fromtimestamp(self._budget.page.fetched_at, UTC)
+        fetched = datetime.fromtimestamp(self._reading.page.fetched_at, UTC)
         return format_date(fetched, self._table.date_pattern or FROM_DATE_PATTERN)

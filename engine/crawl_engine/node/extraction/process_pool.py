@@ -157,31 +157,31 @@ class ExtractionPool(Pool[ExtractionProcess, ExtractionRequest]):
             assert not isinstance(answer, wire.NodeCallRequest)
             return answer
 
-    def choose(self, claim: ExtractionRequest) -> ExtractionProcess | Literal["start"] | None:
+    def choose(self, need: ExtractionRequest) -> ExtractionProcess | Literal["start"] | None:
         """A process with a place for the document, "start" for a new one. None: it waits.
 
         A process that runs plugin code serves one version of it alone. A document that killed a process before gets
         one of its own, and no other document beside it.
         """
-        serving = sorted([one for one in self.processes if one.key == claim.key], key=attrgetter("number"))
-        if not claim.deaths:
-            able = [one for one in serving if one.is_open and not any(other.deaths for other in one.claims)]
-            if claim.key:
-                able = able[: claim.size]  # the oldest ones: others were started for tasks that allow more
+        serving = sorted([one for one in self.processes if one.key == need.key], key=attrgetter("number"))
+        if not need.deaths:
+            able = [one for one in serving if one.is_open and not any(other.deaths for other in one.serves)]
+            if need.key:
+                able = able[: need.size]  # the oldest ones: others were started for tasks that allow more
             late = asyncio.get_running_loop().time() - BUSY_SECONDS
-            prompt = [one for one in able if not one.claims or one.began_at > late]
-            if claim.key:
-                prompt.sort(key=lambda one: len(one.claims))
+            prompt = [one for one in able if not one.serves or one.began_at > late]
+            if need.key:
+                prompt.sort(key=lambda one: len(one.serves))
             # without plugin code the oldest comes first: its memo of links, heap and caches are warm
             if prompt:
-                return next((one for one in prompt if _has_place(one, claim)), None)
+                return next((one for one in prompt if _has_place(one, need)), None)
         if self._start_blocked:
             return None
-        is_full = len(serving) >= (claim.size if claim.key else self._max_children) or len(self.processes) >= SLOTS
-        idle = [one for one in self.processes if one.is_open and not one.claims]
-        retired = [one for one in idle if claim.key and one.key not in ("", claim.key)]
-        if claim.deaths and is_full:
-            retired += [one for one in idle if one.key == claim.key][:1]
+        is_full = len(serving) >= (need.size if need.key else self._max_children) or len(self.processes) >= SLOTS
+        idle = [one for one in self.processes if one.is_open and not one.serves]
+        retired = [one for one in idle if need.key and one.key not in ("", need.key)]
+        if need.deaths and is_full:
+            retired += [one for one in idle if one.key == need.key][:1]
         for process in retired:
             process.kill()
         return None if is_full else "start"
@@ -194,7 +194,7 @@ class ExtractionPool(Pool[ExtractionProcess, ExtractionRequest]):
         super().dispatch()
         if not self.is_waiting:
             plain = sorted([one for one in self.processes if one.is_open and not one.key], key=attrgetter("number"))
-            if not any(one.claims for one in plain):
+            if not any(one.serves for one in plain):
                 for spare in plain[1:]:
                     spare.kill()
         elif self._wake_up is None:
@@ -271,7 +271,7 @@ def _work_again(request: ExtractionRequest) -> None:
 
 
 def _has_place(process: ExtractionProcess, request: ExtractionRequest) -> bool:
-    queued = process.claims
+    queued = process.serves
     if len(queued) < QUEUED or len(queued) >= QUEUED_SMALL or request.key:
         return len(queued) < QUEUED
-    return bool(sum([claim.body.size for claim in queued]) + request.body.size <= SMALL_BYTES)
+    return bool(sum([need.body.size for need in queued]) + request.body.size <= SMALL_BYTES)

@@ -14,7 +14,7 @@ from crawl_engine.node.extraction.node_calls import NodeCalls
 from crawl_engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage, UnsupportedContent
 from crawl_engine.node.extraction.result import LinkColumns, PageResult, SitemapResult
 from crawl_engine.processes.frames import InvalidAnswer
-from crawl_engine.processes.pool import Claim
+from crawl_engine.processes.pool import Need
 from crawl_engine.store.pages.body import Body
 
 _ANSWERS: dict[str, type[wire.Answer]] = {
@@ -35,8 +35,8 @@ class StepDied(Exception):
         self.reason = reason
 
 
-class ExtractionRequest(Claim, kw_only=True, eq=False):
-    """A document to work on, which claims a place in a process.
+class ExtractionRequest(Need, kw_only=True, eq=False):
+    """A document to work on, which needs a place in a process.
 
     `key`: the def version whose plugin code it needs; empty: none. `size`: of processes that may run this code at once.
     """

@@ -135,7 +135,9 @@ class Extract(PageStage, frozen=True):
         if page.response is not None and page.response.notes:
             page.extraction.notes = (*page.response.notes, *page.extraction.notes)
         if job.kind is JobKind.EXTRACT:
-            page.add(OldRows(self.page_extractor.unchanged_data_defs(job)))
+            # a page that gives no rows now loses those of its unchanged dataDefs, too
+            kept = self.page_extractor.unchanged_data_defs(job) if result.parts.keeps_rows else ()
+            page.add(OldRows(kept))
         return page
 
 

@@ -15,7 +15,7 @@ from crawl_engine.node.loading.messages import OTHER_BYTES, Answer, NotLoaded, R
 from crawl_engine.plugins.files import encode_files
 from crawl_engine.processes.launcher import Launcher, TemplateLink, TemplateLost
 from crawl_engine.processes.orders import ProcessKind
-from crawl_engine.processes.pool import Claim, Pool
+from crawl_engine.processes.pool import Need, Pool
 from crawl_engine.processes.worker import Question, Worker, WorkerEnded
 from crawl_engine.settings import Settings
 
@@ -83,7 +83,7 @@ class LoaderPool:
 
     def has_free(self, step: ChainStep, version: int) -> bool:
         """Whether `reserve` would return at once."""
-        return self._pool.has_free(_claim(step, version))
+        return self._pool.has_free(_need(step, version))
 
     @asynccontextmanager
     async def reserve(
@@ -93,11 +93,11 @@ class LoaderPool:
 
         `limit`: seconds in which the loader must be created. Raises LoaderUnavailable.
         """
-        claim, may_repeat = _claim(step, version), True
+        need, may_repeat = _need(step, version), True
         while True:
             losses = self._launcher.losses
             try:
-                async with self._pool.reserve(claim) as process:
+                async with self._pool.reserve(need) as process:
                     if not process.has_loader:
                         await _create_loader(process, step, definitions, limit)
                     yield process
@@ -112,7 +112,7 @@ class LoaderPool:
         self._pool.close()
         self._launcher.close()
 
-    def _start(self, _: Claim) -> LoaderProcess:
+    def _start(self, _: Need) -> LoaderProcess:
         try:
             return LoaderProcess(self._launcher, self._settings)
         except (TemplateLost, OSError) as error:
@@ -136,6 +136,6 @@ async def _create_loader(process: LoaderProcess, step: ChainStep, definitions: D
     process.has_loader = True
 
 
-def _claim(step: ChainStep, version: int) -> Claim:
+def _need(step: ChainStep, version: int) -> Need:
     options = orjson.dumps({**step.options}, option=orjson.OPT_SORT_KEYS)
-    return Claim((version, step.class_name, options, step.workers), size=step.workers, version=version)
+    return Need((version, step.class_name, options, step.workers), size=step.workers, version=version)

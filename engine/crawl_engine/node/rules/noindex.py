@@ -43,8 +43,8 @@ class NoindexRule(PageRule, frozen=True):
         return _DROPS if settings.meta_noindex else ""
 
     def judge(self, known: str, judged: JudgedPage) -> NoindexPart | None:
-        return NoindexPart(known == _DROPS) if judged.page.robots(judged.context.agent).noindex else None
+        return NoindexPart(known == _DROPS) if "noindex" in judged.page.robots(judged.context.agent) else None
 
     def judge_headers(self, known: str, headers: Iterable[tuple[str, str]], agent: str) -> NoindexPart | None:
-        is_noindex = read_headers(header_values(headers, ROBOTS_TAG), agent).noindex
+        is_noindex = "noindex" in read_headers(header_values(headers, ROBOTS_TAG), agent)
         return NoindexPart(known == _DROPS) if is_noindex else None

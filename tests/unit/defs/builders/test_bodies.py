@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crawl_engine.defs.builders.bodies import encode_body, expand_body
-from crawl_engine.defs.language.keys import LocatorTerm
+from crawl_engine.defs.language.keys import WrittenLocator
 from crawl_engine.defs.loader import load
 from crawl_engine.errors import DefsError
 from crawl_engine.model.definition import Definitions
@@ -67,7 +67,7 @@ def test_texts_expand_and_other_values_stay(tmp_path: Path, written: str, bodies
     "value", [{}, [], {"a": {}, "b": [[], [1, None]]}, {"ä": 'é\n"\\', "%{env.X}": False}, None, 7, "x%"]
 )
 def test_json_without_braces_is_that_of_the_library(value: Any) -> None:
-    (text,), _ = encode_body(LocatorTerm(json=value))
+    (text,), _ = encode_body(WrittenLocator(json=value))
     assert text == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

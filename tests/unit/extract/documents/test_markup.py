@@ -2,13 +2,13 @@
 
 import pytest
 
-from crawl_engine.extract.documents.markup import FORBIDDING, SPANS, Markup
+from crawl_engine.extract.documents.markup import WORDS, Markup
 
 LARGE = 600_000
 """Of two such fillings a page is not kept in lower case, and read in pieces."""
 
 
-@pytest.mark.parametrize("word", [*FORBIDDING, *SPANS])
+@pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("size", [0, 3_000, LARGE])
 def test_a_word_is_found_in_any_case_and_wherever_it_stands(word: bytes, size: int) -> None:
     filling = b"<p>text " * (size // 8)
@@ -23,8 +23,37 @@ def test_a_word_is_found_across_the_pieces_of_a_large_page() -> None:
 
 
 def test_a_large_page_mentions_each_of_its_words() -> None:
-    markup = Markup(b"<td RowSpan=2>" + b"x" * 2 * LARGE + b"NoIndex")
-    assert [word for word in (*FORBIDDING, *SPANS) if markup.mentions(word)] == [b"noindex", b"rowspan"]
+    markup = Markup(b"<td RowSpan=2>" + b"x" * 2 * LARGE + b"NoFollow")
+    assert [word for word in WORDS if markup.mentions(word)] == [b"nofollow", b"rowspan"]
+    assert markup.forget()
+    assert [word for word in WORDS if markup.mentions(word)] == [b"nofollow", b"rowspan"]
+
+
+@pytest.mark.parametrize("size", [0, LARGE])
+@pytest.mark.parametrize(
+    ("head", "forbids"),
+    [
+        (b"<META NAME=Robots CONTENT=NOARCHIVE>", True),
+        (b"<meta name=robots content='index,nosnippet'>", True),
+        (b"<meta name=acme content=noindex>", True),
+        (b"<meta name=other content=noindex>", False),
+        (b"<meta name=robots content='index, follow, max-snippet:-1'><noscript></noscript>", False),
+        (b"</head>robots noindex", False),
+    ],
+)
+def test_a_meta_may_forbid_something_to_all_robots_or_to_one(head: bytes, forbids: bool, size: int) -> None:
+    text = b"<head><title>x</title>" + head + b"</HEAD>" + b"<p>text " * (2 * size // 8)
+    markup = Markup(text)
+    assert markup.mentions_robots(b"acme") is forbids
+    assert markup.forget()
+    assert markup.mentions_robots(b"acme") is forbids
+
+
+def test_a_large_head_that_forbids_something_is_not_forgotten() -> None:
+    start = b"<meta name=robots content=%s>"
+    filling = b"<p>text " * (2 * LARGE // 8)
+    assert not Markup(start % b"noindex" + filling).forget()
+    assert Markup(start % b"index" + filling).forget()
 
 
 def test_counts_are_those_of_the_text() -> None:

@@ -11,8 +11,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawl_engine.extract.fields.convert import reader_of
 from crawl_engine.extract.fields.field_texts import FieldTexts, no_converters
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.patterns import MAX_REPLACED_CHARACTERS, Replacement, TimeBudget
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.node_value import read_text
 from crawl_engine.model.definition import Field
 from tests.unit.extract.pages import CONTEXT, page
@@ -51,7 +51,7 @@ def test_steps_are_those_of_the_keys(
     attribute: str,
 ) -> None:
     field = Field(name="f", replace=tuple(pairs), match=match, whitespace=whitespace, type=kind, attribute=attribute)
-    assert FieldTexts(field, no_converters).edit(text, Budget(page(""), CONTEXT)) == expected(field, text)
+    assert FieldTexts(field, no_converters).edit(text, PageReading(page(""), CONTEXT)) == expected(field, text)
 
 
 @given(st.sampled_from(PATTERNS), st.sampled_from(TEMPLATES), TEXTS)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from crawl_engine.extract.page.budget import MAX_CHARACTERS
 from crawl_engine.extract.page.page import PageTooCostly
+from crawl_engine.extract.page.reading import MAX_CHARACTERS
 from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value

@@ -114,7 +114,7 @@ def test_it_is_never_converted_in_a_node(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_its_texts_count_as_those_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawl_engine.extract.page.budget.MAX_CHARACTERS", 10_000)
+    monkeypatch.setattr("crawl_engine.extract.page.reading.MAX_CHARACTERS", 10_000)
     with pytest.raises(PageTooCostly):
         extract(DATA_DEF, "<body>" + "<a href=x>" * 400)
 

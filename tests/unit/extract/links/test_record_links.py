@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawl_engine.extract.page import budget
+from crawl_engine.extract.page import reading
 from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.page import PageKind, PageTooCostly
 from crawl_engine.extract.records import RecordExtractor
@@ -282,7 +282,7 @@ def test_a_link_that_does_not_compile_is_reported_once() -> None:
 
 
 def test_values_of_the_page_that_take_too_much_fail_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(reading, "MAX_CHARACTERS", 100)
     data_def = DataDef(
         name="d", block="p", fields=(Field(name="f", selector="i", scope="page"),),
         links=(Link(selector="a", carry=("f",)),),

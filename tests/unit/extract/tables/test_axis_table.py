@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.page import Page
 from crawl_engine.extract.page.patterns import OutOfTime
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.records import RecordExtractor
 from crawl_engine.extract.select.css import CssExpression
 from crawl_engine.extract.tables.axis_finder import CssFinder
@@ -200,7 +200,7 @@ _SELECTORS = st.one_of(
 def test_elements_by_number_are_those_of_the_parser(html: str, block: str, selector: str) -> None:
     page = Page(url="http://h/", text=html, kind="html", status=200, fetched_at=0.0)
     assert page.tree is not None
-    finder = CssFinder(Budget(page, CONTEXT))
+    finder = CssFinder(PageReading(page, CONTEXT))
     for node in page.tree.css(block):
         expected = CssExpression(selector).find_in_block(node)
         if " " not in selector:

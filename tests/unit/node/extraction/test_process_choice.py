@@ -25,9 +25,9 @@ LARGE = SMALL_BYTES // 2
 
 def child(number: int, documents: int = 0, *, size: int = LARGE, busy: float = 0.0, code: str = "") -> Any:
     """A process with so many documents, which has worked on the first for `busy` seconds."""
-    claims = [document(size=size) for _ in range(documents)]
+    needs = [document(size=size) for _ in range(documents)]
     began_at = asyncio.get_running_loop().time() - busy
-    return SimpleNamespace(number=number, is_open=True, key=code, began_at=began_at, claims=claims, kill=Mock())
+    return SimpleNamespace(number=number, is_open=True, key=code, began_at=began_at, serves=needs, kill=Mock())
 
 
 def document(code: str = "", workers: int = 1, deaths: int = 0, size: int = LARGE) -> ExtractionRequest:
@@ -104,5 +104,5 @@ async def test_a_document_that_killed_a_process_gets_one_of_its_own() -> None:
     assert choose([busy, idle], document(deaths=1)) is None
     assert idle.kill.called, "it makes room"
     alone = child(1)
-    alone.claims = [document(deaths=1)]
+    alone.serves = [document(deaths=1)]
     assert choose([alone], document()) == "start", "nothing waits behind a suspect"

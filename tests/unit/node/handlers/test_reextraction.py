@@ -28,16 +28,17 @@ JOB = change(leased(1), kind=JobKind.EXTRACT, stored=STORED, page_job=42)
 class Extractor:
     """Extracts one row; meanwhile `other` is dropped, and another large body is read: this one is read completely."""
 
-    def __init__(self, budget: ByteBudget, other: BodyShare) -> None:
+    def __init__(self, budget: ByteBudget, other: BodyShare, *, drops_rows: bool) -> None:
         self.budget = budget
         self.other = other
+        self.drops_rows = drops_rows
 
     async def extract(self, job: LeasedJob, **page: object) -> PageExtraction:
         self.other.release()
         large = self.budget.open_share()
         await asyncio.wait_for(large.grow(900_000), 0.5)
         large.release()
-        rows, parts = ((0, ("{}",)),), RuleParts({"noindex": NoindexPart(drops_rows=False)})
+        rows, parts = ((0, ("{}",)),), RuleParts({"noindex": NoindexPart(drops_rows=self.drops_rows)})
         result = PageResult(page_kind="html", rows=rows, damaged=3, dropped_links=1234, parts=parts)
         return PageExtraction(result, [Mock(data_def="d", id=1)])
 
@@ -50,11 +51,12 @@ def budget() -> ByteBudget:
     return ByteBudget(capacity=1_500_000, largest=1_000_000)
 
 
-def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
+def reextract(budget: ByteBudget, content: StoredBody | None, *, drops_rows: bool = False) -> JobOutcome:
     other = budget.open_share()
     assert other.try_grow(400_000)
     db_access = AsyncMock(**{"page_body.return_value": content})
-    pipeline = pipeline_of(budget, db_access=db_access, page_extractor=Extractor(budget, other))
+    extractor = Extractor(budget, other, drops_rows=drops_rows)
+    pipeline = pipeline_of(budget, db_access=db_access, page_extractor=extractor)
     outcome = asyncio.run(pipeline.process(JOB, lambda: None))
     other.release()
     return outcome
@@ -68,6 +70,11 @@ def test_it_says_what_was_dropped_or_replaced_about_the_job_of_the_page(budget: 
     assert links.text.startswith("1,234 links beyond max_links")
     assert {event.job for event in (page, links)} == {42}
     assert not outcome.stats.noindex, "the page was counted when it was fetched"
+
+
+def test_a_page_that_gives_no_rows_now_keeps_none_of_an_unchanged_data_def(budget: ByteBudget) -> None:
+    outcome = reextract(budget, StoredBody(Body(BODY), ()), drops_rows=True)
+    assert (outcome.state, outcome.find(OldRows)) == (JobState.DONE, OldRows())
 
 
 def test_its_bytes_are_held_until_it_is_committed(budget: ByteBudget) -> None:

@@ -19,7 +19,7 @@ from crawl_console.cli.output import show_count, write_json, write_lines
 from crawl_console.format import plan_lines
 
 if TYPE_CHECKING:
-    from crawl_engine.preview.plan import Plan
+    from crawl_engine.preview.plan import PlannedChanges
 
 
 @click.command()
@@ -53,7 +53,7 @@ def plan(
     return 1 if result.differs else 0
 
 
-def _plan_as_dict(plan: "Plan") -> dict[str, Any]:
+def _plan_as_dict(plan: "PlannedChanges") -> dict[str, Any]:
     """The object of `plan --json`; the names are stable."""
     return {
         "version": plan.version,

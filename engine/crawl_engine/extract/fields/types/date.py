@@ -14,8 +14,8 @@ from crawl_engine.extract.fields.convert import Conversion, Converter, StepCheck
 from crawl_engine.extract.fields.human_dates import ANY_FORMAT, HumanDates, find_locale, is_locale_selector
 from crawl_engine.extract.fields.locales import locale_sources, read_locales, reads_locale
 from crawl_engine.extract.fields.step_values import text_of
-from crawl_engine.extract.page.budget import Budget
 from crawl_engine.extract.page.page import Page
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.model.definition import Field
 
 _TIME_OF_DAY = re.compile(r"%[HIMSfpXcZz]")
@@ -36,9 +36,9 @@ class DateReader(TypeReader):
             return super().conversion(field, path)
         dates_of = _find_dates(field)
 
-        def convert_date(text: str, budget: Budget) -> Any:
-            budget.time_budget.check_patience()
-            return dates_of(budget.page).parse(text, budget.page.fetched_at)
+        def convert_date(text: str, reading: PageReading) -> Any:
+            reading.time_budget.check_patience()
+            return dates_of(reading.page).parse(text, reading.page.fetched_at)
 
         return convert_date
 

@@ -19,7 +19,7 @@ from crawl_engine.extract.fields.convert import (
     keep_text,
 )
 from crawl_engine.extract.fields.step_values import text_of
-from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.node_value import JsonValue, read_node
 from crawl_engine.model.definition import Field
 
@@ -49,7 +49,7 @@ class MarkdownReader(TypeReader):
 
     def last_edit(self, _field: Field, path: str) -> Edit:
         """HTML becomes Markdown."""
-        return lambda html, budget: _to_markdown(html, path, budget)
+        return lambda html, reading: _to_markdown(html, path, reading)
 
     def step_check(self, _field: Field) -> StepCheck:
         """A text, with the white space around it."""
@@ -71,23 +71,23 @@ def _read_markup(node: "SelectedNode", attribute: str) -> str | None:
     return outer_html(node) if len(node) or is_html(node) else node.text
 
 
-def _to_markdown(html: str, path: str, budget: Budget) -> str:
+def _to_markdown(html: str, path: str, reading: PageReading) -> str:
     """The Markdown, without blank lines around it; empty if the HTML has no content. `path`: of the field.
 
     Charges the result. Raises ValueError, PageTooCostly and OutOfTime.
     """
     from html_to_markdown import ConversionError, convert
 
-    budget.time_budget.check_patience()
+    reading.time_budget.check_patience()
     try:
-        result = convert(html.encode("utf-8", "replace").decode(), _options(budget.page.base))
+        result = convert(html.encode("utf-8", "replace").decode(), _options(reading.page.base))
     except ConversionError as error:
         raise ValueError(f"the HTML cannot be converted to Markdown: {error}") from error
     if result.warnings:
         fault = f"`{path}`: elements nested deeper than {_MAX_LEVELS} levels may be missing in the Markdown"
-        budget.page.faults[fault] = None
+        reading.page.faults[fault] = None
     text = (result.content or "").strip("\n")
-    budget.charge(text)
+    reading.charge(text)
     return text if text.strip() else ""
 
 

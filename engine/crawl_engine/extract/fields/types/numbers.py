@@ -10,7 +10,7 @@ from crawl_engine.errors import quote_text
 from crawl_engine.extract.fields.convert import Conversion, Converter, Digits, StepCheck, TypeReader
 from crawl_engine.extract.fields.locales import find_languages, languages_of
 from crawl_engine.extract.fields.step_values import decimal_of, float_of, int_of
-from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.model.definition import Field
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -48,8 +48,8 @@ class NumberReader(TypeReader):
             return super().conversion(field, path)
         shortened, languages = self._shortened_converter(field), find_languages(field)
 
-        def convert(text: str, budget: Budget) -> Any:
-            return shortened(text, languages(budget.page))
+        def convert(text: str, reading: PageReading) -> Any:
+            return shortened(text, languages(reading.page))
 
         return convert
 

@@ -8,7 +8,7 @@ from crawl_engine.extract.fields.convert import Conversion, Converter, Digits, S
 from crawl_engine.extract.fields.locales import find_languages, languages_of
 from crawl_engine.extract.fields.prices import PriceReader
 from crawl_engine.extract.fields.step_values import decimal_of, text_of, unexpected
-from crawl_engine.extract.page.budget import Budget
+from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.model.definition import Field
 
 
@@ -26,13 +26,13 @@ class PriceFieldReader(TypeReader):
         """By the languages of the page; doubts are warnings."""
         reader, languages = PriceReader(field.decimal_mark, field.group_mark), find_languages(field)
 
-        def read_price(text: str, budget: Budget) -> Any:
+        def read_price(text: str, reading: PageReading) -> Any:
             # slow: one value may be a list of such texts, and could take longer than a page may
-            budget.time_budget.check_patience()
-            price = reader.read(text, languages(budget.page))
+            reading.time_budget.check_patience()
+            price = reader.read(text, languages(reading.page))
             for code, advice in price.doubts:
-                budget.warn(
-                    path, code, f"{budget.data_def}.{path}: {quote_text(text)} is read as {price.amount}; {advice}"
+                reading.warn(
+                    path, code, f"{reading.data_def}.{path}: {quote_text(text)} is read as {price.amount}; {advice}"
                 )
             return price.value
 

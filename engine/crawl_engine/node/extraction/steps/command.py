@@ -12,7 +12,7 @@ from msgspec import Struct
 from crawl_engine.errors import reason_of
 from crawl_engine.http.byte_budget import BodyShare
 from crawl_engine.processes.launcher import Launcher, TemplateLink, TemplateLost
-from crawl_engine.processes.pool import Claim, Pool
+from crawl_engine.processes.pool import Need, Pool
 from crawl_engine.processes.program import Program
 
 _log = logging.getLogger(__name__)
@@ -98,12 +98,12 @@ class CommandPool:
         Waits until a process is free. A page whose answer was lost is asked again. `share` grows with the answer.
         `version`: of the defs. Raises CommandFailed.
         """
-        claim = Claim(command, size=command.workers, version=version)
+        need = Need(command, size=command.workers, version=version)
         began = time.perf_counter()
         deaths = 0
         while True:
             try:
-                async with self._pool.reserve(claim) as process:
+                async with self._pool.reserve(need) as process:
                     began = time.perf_counter() if not deaths else began
                     answer = await process.ask(line, share, limit=command.limit, max_bytes=self._max_bytes)
                     if answer:
@@ -136,12 +136,12 @@ class CommandPool:
         self._pool.close()
         self._launcher.close()
 
-    def _start(self, claim: Claim) -> CommandProcess:
-        assert isinstance(claim.key, StepCommand)
+    def _start(self, need: Need) -> CommandProcess:
+        assert isinstance(need.key, StepCommand)
         if self._is_closed:
             raise CommandFailed("the program is being stopped")
         try:
-            return CommandProcess(self._launcher, claim.key.arguments, "command")
+            return CommandProcess(self._launcher, need.key.arguments, "command")
         except (TemplateLost, OSError) as error:
             failed = _TemplateAway if isinstance(error, TemplateLost) else CommandFailed
-            raise failed(f"cannot run {claim.key.arguments[0]}: {reason_of(error)}") from error
+            raise failed(f"cannot run {need.key.arguments[0]}: {reason_of(error)}") from error

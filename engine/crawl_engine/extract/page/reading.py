@@ -17,7 +17,7 @@ _CHARACTERS_OF_A_PART = 100
 """Characters charged for each part of a text, even a short one: about its memory."""
 
 
-class Budget:
+class PageReading:
     """The page under extraction, its context, and the text and time that are left."""
 
     __slots__ = (
