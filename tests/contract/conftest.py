@@ -19,6 +19,7 @@ _OVER_BOTH = (
     "contract/store/db/test_named_rows.py",
     "contract/store/transactions/",
     "contract/store/tables/run/test_metrics.py",
+    "contract/store/tables/run/test_page_limits.py",
     "contract/store/test_state_machine.py",
     "contract/store/test_processes.py",
 )

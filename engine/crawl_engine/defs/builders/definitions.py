@@ -239,9 +239,19 @@ def _field(written: WrittenField, part: DefPart) -> Field:
     entry = part.node.entries.get("default")
     if entry is None:
         return field
-    text = getattr(entry.node.value(), "written", None)
-    is_text = text is not None and find_field_type(field.type).keeps_written
-    return replace(field, has_default=True, default=text if is_text else field.default)
+    default = field.default
+    if find_field_type(field.type).keeps_written:
+        if entry.node.kind == "list":  # a number that reads back as written stays one, so that stored defs are equal
+            texts = [_as_written(*pair) for pair in zip(entry.node.items, default, strict=True)]
+            default = [text if text != str(value) else value for text, value in zip(texts, default, strict=True)]
+        else:
+            default = _as_written(entry.node, default)
+    return replace(field, has_default=True, default=default)
+
+
+def _as_written(node: YamlNode, value: Any) -> Any:
+    """A number with its digits and its sign as they are written; any other value as it is."""
+    return getattr(node.value(), "written", value)
 
 
 def _place_of_records(part: DefPart) -> SourcePosition:

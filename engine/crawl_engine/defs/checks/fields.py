@@ -225,7 +225,8 @@ def _check_map(node: YamlNode, type_: FieldType, problems: Problems) -> None:
     if table.kind == "mapping" and not table.entries:
         problems.add(node.key_place("map"), "no-values", "`map` is empty; write texts and their values, or remove it")
     for name, entry in node.entries_of("map"):
-        if entry.node.kind == "scalar" and not entry.node.is_null and not _fits(entry.node, node, type_):
+        is_value = entry.node.kind == "scalar" and not entry.node.is_null and bool(entry.node.text.strip())
+        if is_value and not _fits(entry.node, node, type_):
             message = (
                 f"the value of {quote_text(name)} must be valid for `type: {type_.name}`, not {entry.node.describe()}"
             )
@@ -237,8 +238,7 @@ def _fits(value: YamlNode, field: YamlNode, type_: FieldType) -> bool:
 
     Another check reports an unknown type, and those of packages read their values in extraction processes alone.
     """
-    text = value.text.strip()
-    if not text or not is_built_in(type_.name):
+    if not is_built_in(type_.name):
         return True
     written = {key.name: field.text_of(key.name) for key in type_.keys}
     locales = [one.text for one in (field.get("locale"), *field.list_of("locale")) if one is not None]
@@ -251,7 +251,7 @@ def _fits(value: YamlNode, field: YamlNode, type_: FieldType) -> bool:
         locales=tuple(locales) if "locale" in written else (),
     )
     try:
-        reader_of(type_.name).default_converter(described)(text, "http://x/")
+        reader_of(type_.name).default_converter(described)(value.text.strip(), "http://x/")
     except ValueError:
         return False
     return True
@@ -322,8 +322,16 @@ def _check_nested(node: YamlNode, place: SourcePosition, depth: int, problems: P
 def _check_default(node: YamlNode, type_: FieldType, problems: Problems) -> None:
     """A default is converted to the field's type: an invalid one would reject every record that uses it."""
     default = node.entries["default"].node
-    if type_.stored == "json" or (default.kind == "list" and _is_list(node)):
+    if type_.stored == "json":
         return
+    is_list = default.kind == "list" and _is_list(node)
+    for item in default.items if is_list else [default]:
+        if not (is_list and item.is_null):
+            _check_default_item(item, node, type_, problems)
+
+
+def _check_default_item(default: YamlNode, node: YamlNode, type_: FieldType, problems: Problems) -> None:
+    """`default`: that of a field, or one of a list of them."""
     if type_.stored == "rows":
         is_valid = default.kind == "list"
     elif type_.stored == "bool" and isinstance(default.value(), bool):

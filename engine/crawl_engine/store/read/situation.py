@@ -21,7 +21,7 @@ from crawl_engine.store.tables.run.runs import Run
 _SEQUENCES = """
 SELECT id, host,
     paused <> 0 OR absent = 1 OR host IN (SELECT id FROM hosts WHERE run = :run AND paused <> 0) AS paused,
-    ready + delayed + taken AS "left", done, failed, skipped + incomplete AS other
+    ready + delayed + taken AS "left", taken, done, failed, skipped + incomplete AS other
 FROM sequences WHERE run = :run AND kind = 'page'
 """
 _APPENDER_LOST = """
@@ -92,7 +92,7 @@ class Situation(Struct, omit_defaults=True):
     open_sequences: dict[int, int] = field(default_factory=dict)
     """Those with pages left, by id: all their pages so far."""
     run_room: float | None = None
-    """Requests that the limit of the run still allows."""
+    """Pages that the limit of the run still allows, with those that are asked for now."""
     max_time_left: float | None = None
     """Seconds until `max_time`."""
     deadline: float = 0.0
@@ -117,6 +117,7 @@ class _SequencePages(NamedTuple):
     host: int
     paused: bool
     left: int
+    taken: int
     done: int
     failed: int
     other: int
@@ -153,7 +154,8 @@ def read(db: Database, run: Run, settled: Mapping[int, int] = MappingProxyType({
 
 
 def _count_pages(db: Database, run: Run, situation: Situation) -> None:
-    open_parts: dict[int, tuple[HostWork, int]] = {}
+    open_parts: dict[int, tuple[HostWork, _SequencePages]] = {}
+    taken = 0
     for pages in db.rows(_SequencePages, _SEQUENCES, {"run": run.seq}):
         of_host = situation.hosts.setdefault(pages.host, HostWork())
         of_host.ended += pages.done + pages.failed
@@ -162,13 +164,14 @@ def _count_pages(db: Database, run: Run, situation: Situation) -> None:
         total = pages.left + pages.done + pages.failed + pages.other
         situation.total += total
         situation.waiting += pages.left
+        taken += pages.taken
         if pages.left:
             situation.open_sequences[pages.id] = total
         if pages.paused:
             situation.paused_pages += pages.left
             of_host.paused_pages += pages.left
             continue
-        open_parts[pages.id] = of_host, pages.left
+        open_parts[pages.id] = of_host, pages
     rooms = {(room.code, room.name): room for room in page_limits.list_rooms(db, run.seq)}
     members: dict[tuple[str, str], list[int]] = {}
     for sequence, code, name in page_limits.list_members(db, run.seq) if rooms else ():
@@ -176,14 +179,16 @@ def _count_pages(db: Database, run: Run, situation: Situation) -> None:
             members.setdefault((code, name), []).append(sequence)
     shares = dict.fromkeys(open_parts, 1.0)
     for limit, ids in members.items():
-        waiting = sum(open_parts[id_][1] for id_ in ids)
+        members_left = [open_parts[id_][1] for id_ in ids]
+        waiting = sum(pages.left for pages in members_left)
+        allowed = rooms[limit].left + sum(pages.taken for pages in members_left)  # what is asked for now is reserved
         for id_ in ids if waiting else ():
-            shares[id_] = min(shares[id_], rooms[limit].left / waiting)
-    for id_, (of_host, left) in open_parts.items():
-        of_host.left += left * shares[id_]
+            shares[id_] = min(shares[id_], allowed / waiting)
+    for id_, (of_host, pages) in open_parts.items():
+        of_host.left += pages.left * shares[id_]
     for room in rooms.values():
         if room.limit.ends_run:
-            situation.max_pages, situation.run_room = room.most, room.left
+            situation.max_pages, situation.run_room = room.most, room.left + taken
 
 
 def _read_hosts(db: Database, situation: Situation, settled: Mapping[int, int]) -> None:

@@ -53,6 +53,9 @@ PROBLEMS = [
     ("conflict", "{selector: a, §split: '/', fields: {x: {}}}", "keep one"),
     ("conflict", "{attribute: src, §largest: true}", "needs `attribute: srcset`"),
     ("conflict", "{selector: a, type: markdown, §split: ','}", "`split` would cut the HTML"),
+    ("wrong-type", "{type: int, default: §' '}", "valid for `type: int`"),
+    ("wrong-type", "{type: price, default: §''}", "valid for `type: price`"),
+    ("wrong-type", "{type: int, all: true, default: [1, §x]}", "valid for `type: int`"),
     ("conflict", "{selector: table, type: table, §match: x}", "no effect with `type: table`"),
     ("conflict", "{selector: table, §header: columns}", "`header` of a field needs `type: table`"),
     ("conflict", "{selector: table, type: table, §attribute: href}", "no effect with `type: table`"),
@@ -198,3 +201,11 @@ def test_selectors_and_maps_are_kept_as_written(tmp_path: Path) -> None:
 
 def test_a_list_may_be_the_default_of_split_parts(tmp_path: Path) -> None:
     assert load_field(tmp_path, "{split: ',', type: int, default: [1, 2]}").default == [1, 2]
+
+
+def test_a_list_of_defaults_keeps_what_is_written(tmp_path: Path) -> None:
+    """A list whose numbers read back as written is stored as numbers, as ever: its defs keep their hash."""
+    assert load_field(tmp_path, "{all: true, default: [+49301234567, 0.10, ~, a]}").default == [
+        "+49301234567", "0.10", None, "a",
+    ]  # fmt: skip
+    assert load_field(tmp_path, "{all: true, default: [1, 2.5]}").default == [1, 2.5]

@@ -81,19 +81,20 @@ def _compose(source: str) -> str:
 
 _ROOMS_OF_SEQUENCE, _ROOMS_OF_RUN = _compose(_OF_SEQUENCE), _compose(_OF_RUN)
 _MEMBERS = " UNION ALL ".join(
-    f"SELECT s.id, l.code, l.name FROM page_limits l CROSS JOIN sequences s ON s.run = l.run AND l.name = {limit.name} "
-    f"CROSS JOIN hosts h ON h.id = s.host "
-    f"WHERE l.run = :run AND l.code = '{limit.code}' AND l.most IS NOT NULL AND s.kind = 'page'"
+    f"SELECT s.id, l.code, l.name FROM sequences s CROSS JOIN hosts h ON h.id = s.host "
+    f"CROSS JOIN page_limits l ON l.run = s.run AND l.code = '{limit.code}' AND l.name = {limit.name} "
+    f"WHERE s.run = :run AND l.most IS NOT NULL AND s.kind = 'page'"
     for limit in LIMITS
     if not limit.ends_run
 )
 _HELD = """
-SELECT coalesce(sum(s.taken), 0) FROM page_limits l CROSS JOIN sequences s ON s.run = l.run AND l.name = {name}
-CROSS JOIN hosts h ON h.id = s.host WHERE l.run = ? AND l.code = ? AND l.name = ? AND s.kind = 'page'
+SELECT coalesce(sum(s.taken), 0) FROM page_limits l CROSS JOIN sequences s ON s.run = l.run
+CROSS JOIN hosts h ON h.id = s.host
+WHERE l.run = ? AND l.code = ? AND l.name = ? AND l.name = {name} AND s.kind = 'page'
 """
 _CHANGED = """
-SELECT s.id FROM page_limits l CROSS JOIN sequences s ON s.run = l.run AND l.name = {name}
-CROSS JOIN hosts h ON h.id = s.host WHERE l.run = ? AND l.code = ? AND l.name = ?
+SELECT s.id FROM page_limits l CROSS JOIN sequences s ON s.run = l.run CROSS JOIN hosts h ON h.id = s.host
+WHERE l.run = ? AND l.code = ? AND l.name = ? AND l.name = {name}
 """
 _SET = """
 INSERT INTO page_limits (run, code, name, most) {values}

@@ -41,6 +41,9 @@ def test_a_limit_counts_what_was_sent_and_what_is_leased(store: StoreHarness, li
     assert [job.terms.limits for job in leased] == [(limit.code,)] * 3
     assert store.lease(1).jobs == ()
     assert requests(store) == [4]
+    seen = situation.read(store.db, runs.get(store.db, store.run))
+    left = seen.run_room if limit.ends_run else sum(host.left for host in seen.hosts.values())
+    assert left == 3, "the pages that are asked for now are still to come"
     (wait,) = waits.explain(
         store.db, store.run, [WaitingPlace("page", "g", "a:80")], store.now, lambda *_: None
     ).values()
