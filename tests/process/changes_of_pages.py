@@ -11,7 +11,6 @@ RULE = Change(
 
 from typing import ClassVar
 
-from crawl_engine.extract.page.page import ROBOTS_TAG, header_values
 from crawl_engine.model.job import LeasedJob
 from crawl_engine.node.rules.rule import Arrival, JudgedPage, PageRule, RulePart, SkipPage
 from crawl_engine.settings import Settings
@@ -20,7 +19,7 @@ from crawl_engine.settings import Settings
 class NoarchivePart(RulePart, frozen=True):
     """The page says `noarchive`."""
 
-    def decide(self, job: LeasedJob) -> SkipPage:  # noqa: ARG002
+    def decide(self, _job: LeasedJob) -> SkipPage:
         return SkipPage(reason="it says noarchive")
 
 
@@ -30,14 +29,11 @@ class NoarchiveRule(PageRule, frozen=True):
     name: ClassVar[str] = "noarchive"
     part: ClassVar[type[RulePart]] = NoarchivePart
 
-    def prepare(self, job: LeasedJob, arrival: Arrival, settings: Settings) -> str:  # noqa: ARG002
+    def prepare(self, _job: LeasedJob, _arrival: Arrival, _settings: Settings) -> str:
         return ""
 
-    def judge(self, known: str, judged: JudgedPage) -> NoarchivePart | None:  # noqa: ARG002
-        texts = header_values(judged.page.headers, ROBOTS_TAG)
-        if judged.page.tree is not None:
-            texts += [node.attrs.get("content") or "" for node in judged.page.tree.css("meta[name=robots i]")]
-        return NoarchivePart() if any("noarchive" in text.lower() for text in texts) else None
+    def judge(self, _known: str, judged: JudgedPage) -> NoarchivePart | None:
+        return NoarchivePart() if "noarchive" in judged.page.robots(judged.context.agent) else None
 '''
             )
         ],
@@ -59,11 +55,9 @@ class NoarchiveRule(PageRule, frozen=True):
             before('"login": (7, None),', '"noarchive": (7, None), '),
         ],
         "tests/unit/node/rules/test_page_rules.py": [
-            Edit('["refresh", "noarchive", "scripted",', '["refresh", "scripted",'),
-            Edit(
-                '["noarchive", "noindex", "series"]\n    assert list(prepare_alone',
-                '["noindex", "series"]\n    assert list(prepare_alone',
-            ),
+            Edit('["refresh", "noarchive", "scripted", "noindex", "r', '["refresh", "scripted", "noindex", "r'),
+            Edit('["refresh", "noarchive", "scripted", "noindex", "s', '["refresh", "scripted", "noindex", "s'),
+            Edit('== ["noarchive", "noindex"]\n    in_chain', '== ["noindex"]\n    in_chain'),
         ],
     },
     check="""

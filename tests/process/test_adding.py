@@ -11,12 +11,13 @@ import pytest
 
 from tests.process import changes
 from tests.process.change import Change, Edit
+from tests.process.changes_of_limits import CHANGES_OF_LIMITS
 from tests.process.changes_of_pages import CHANGES_OF_PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDING = (ROOT / "docs/develop/adding.md").read_text("utf-8")
 COPIED = ("engine", "console", "defs", "docs", "tests", "pyproject.toml", "README.md", "CONTRIBUTING.md")
-CHANGES = {**changes.CHANGES, **CHANGES_OF_PAGES}
+CHANGES = {**changes.CHANGES, **CHANGES_OF_LIMITS, **CHANGES_OF_PAGES}
 PLACEHOLDER = r"[\\w-]+"
 
 
@@ -72,6 +73,7 @@ def test_the_page_names_the_files_of_a_change(section: str) -> None:
 
 
 @pytest.mark.extended
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("section", CHANGES)
 def test_a_change_needs_these_files_and_works(section: str, copy: Path, tmp_path: Path) -> None:
     change = CHANGES[section]
