@@ -14,6 +14,8 @@ from crawl_engine.late_regex import late_regex
 _MEDIA_TYPE = "application/ld+json"
 _NAME = r'(?:[A-Za-z_]\w*|"@?[A-Za-z_]\w*")'
 _PLAIN_PATH = late_regex(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
+_MENTIONS_ID = ("@id", "\\u00")
+"""What a text with a reference has: `@id`, perhaps escaped."""
 _REFERENCE_KEYS = frozenset(("@id", "@type"))
 _MAX_VALUES, _MAX_LEVELS = 100_000, 64
 """Of a page with references: a few nodes that all name each other would have no end."""
@@ -61,15 +63,18 @@ def read_json_ld(tree: LexborHTMLParser) -> tuple[Mapping[str, Sequence[dict[str
     by_type: dict[str, list[dict[str, Any]]] = {}
     faults: dict[str, None] = {}
     blocks: list[Any] = []
+    has_references = False
     for node in tree.css("script[type]"):
         if (node.attrs.get("type") or "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
             continue
-        value = parse_embedded_json(node.text())
+        text = node.text()
+        value = parse_embedded_json(text)
+        has_references = has_references or any(mention in text for mention in _MENTIONS_ID)
         if value is MISSING:
             faults["a block of JSON-LD is not JSON and was skipped"] = None
         else:
             blocks.append(value)
-    nodes = _find_nodes(blocks)
+    nodes = _find_nodes(blocks) if has_references else {}
     if nodes and not _put_nodes(blocks, nodes):
         faults[f"JSON-LD of more than {_MAX_VALUES:,} values: further references are not followed"] = None
     for one in _objects(blocks):

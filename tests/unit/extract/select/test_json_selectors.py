@@ -163,6 +163,8 @@ def test_references_of_json_ld_are_replaced_by_their_nodes(path: str, expected: 
     (row,) = extract(DataDef(name="d", block="jsonld: Article", fields=(field,)), markup).rows
     assert row["f"] == expected, "in a block, too"
     assert value(markup, selector="jsonld: Person.name", all=True) == ["Ada"], "no object is there twice"
+    escaped = markup.replace("@id", r"\u0040\u0069d")
+    assert value(escaped, selector=f"jsonld: Article.{path}", all=True) == expected
 
 
 def test_what_several_blocks_say_of_a_node_is_put_together() -> None:
