@@ -7,6 +7,7 @@ from crawl_engine.model.job import JobKind, lease_limit, quota
 from crawl_engine.store.db.connector import Database
 from crawl_engine.store.tables.host import host_logins
 from crawl_engine.store.tables.job import rings
+from crawl_engine.store.tables.job.holds import HOLDS
 from crawl_engine.store.tables.run import page_limits
 from crawl_engine.store.transactions.lease import SequenceState, read_sequences
 
@@ -21,7 +22,7 @@ WHERE h.run = ? AND h.key = ? AND s.ready + s.delayed > 0 ORDER BY s.ready DESC,
 """
 
 
-_WITHOUT_PLACE = ("run-paused", "paused", "host-paused", "absent", "extract-only", "no-run")
+_WITHOUT_PLACE = [hold.code for hold in HOLDS if not hold.needs_place]
 """What holds a sequence whether or not its host has a place."""
 
 

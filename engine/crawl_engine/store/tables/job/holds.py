@@ -20,15 +20,17 @@ class Hold(Struct, frozen=True):
     """SQL: whether it does not. `{s}`, `{h}` are prefixes of columns of sequence and host, `r` is the run."""
     of_fetches: bool = True
     """Whether it leaves re-extractions alone."""
+    needs_place: bool = True
+    """Whether it is told only where the host has a place; before that, who has its places is told."""
 
 
 HOLDS = (
-    Hold("run-paused", "r.paused IS NULL", of_fetches=False),
-    Hold("paused", "{s}paused = 0", of_fetches=False),
-    Hold("host-paused", "{h}paused = 0"),
-    Hold("absent", "{s}absent <> 1", of_fetches=False),
-    Hold("extract-only", "r.extract_only = 0"),
-    Hold("no-run", "r.state IN ('SEEDING', 'READY', 'DRAINING')", of_fetches=False),
+    Hold("run-paused", "r.paused IS NULL", of_fetches=False, needs_place=False),
+    Hold("paused", "{s}paused = 0", of_fetches=False, needs_place=False),
+    Hold("host-paused", "{h}paused = 0", needs_place=False),
+    Hold("absent", "{s}absent <> 1", of_fetches=False, needs_place=False),
+    Hold("extract-only", "r.extract_only = 0", needs_place=False),
+    Hold("no-run", "r.state IN ('SEEDING', 'READY', 'DRAINING')", of_fetches=False, needs_place=False),
     Hold("robots", "{h}robots <> 'WANTED' OR {s}kind = 'robots'"),
     Hold("login", f"{{h}}login <> 'WANTED' OR {{s}}kind NOT IN {AFTER_LOGIN}"),
     # their answers may end the session; the commit of the last one rings
