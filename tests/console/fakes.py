@@ -250,7 +250,7 @@ class ConsoleDriver:
         await self.until(lambda: self.source.polls > polls + 1 or not self.app.is_running)
         await self.pilot.pause()
 
-    async def until(self, condition, seconds=5.0):
+    async def until(self, condition, seconds=30.0):
         deadline = asyncio.get_running_loop().time() + seconds
         while not condition():
             assert asyncio.get_running_loop().time() < deadline, "timeout; the screen is:\n" + "\n".join(self.text())

@@ -158,9 +158,9 @@ def test_only_the_wildcards_are_special(patterns: list[str], key: str) -> None:
 def test_a_key_that_is_made_to_be_slow_is_not() -> None:
     stripper = QueryStripper({"h": ["*a*a*a*a*a*a*a*b", "*a?a*?a*c"]})
     url = f"http://h/?{'a' * 16_000}&" + "&".join(["a" * 10] * 1_000)
-    began = time.monotonic()
+    began = time.thread_time()
     assert stripper.strip_url(url) == url
-    assert time.monotonic() - began < 1.0
+    assert time.thread_time() - began < 1.0
 
 
 def defs(*hosts: HostRule) -> Definitions:

@@ -165,10 +165,10 @@ def test_invalid_definitions_reject_and_do_not_raise() -> None:
 def test_time_and_length_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     nested = "<div>" * 9_000 + "x" * 20_000
     data_def = DataDef(name="d", block="div", fields=(Field(name="f", selector="p div.x b"), Field(name="g")))
-    start = time.monotonic()
+    start = time.thread_time()
     with pytest.raises(OutOfTime):
         extract(data_def, nested, patience=1.0)
-    assert time.monotonic() - start < 20
+    assert time.thread_time() - start < 20
     monkeypatch.setattr(reading, "MAX_CHARACTERS", 100_000)
     with pytest.raises(PageTooCostly, match="100,000 characters"):
         extract(DataDef(name="d", block="div", fields=(Field(name="g"),)), nested)

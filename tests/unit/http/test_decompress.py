@@ -81,10 +81,10 @@ def test_the_limit_is_exact(name: str) -> None:
 @packers
 def test_a_bomb_fails_fast(name: str) -> None:
     bomb = PACKERS[name](b"\0" * 100_000_000)
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(FetchFailed, match="max_body"):
         decompress(bomb, name, 1_000_000)
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 @packers
@@ -137,10 +137,10 @@ def test_padding_after_gzip_is_ignored() -> None:
 
 @pytest.mark.parametrize(("name", "empty"), [("gzip", gzip.compress(b"", mtime=0)), ("zstd", zstandard.compress(b""))])
 def test_too_many_members_are_rejected_fast(name: str, empty: bytes) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(FetchFailed, match=f"bad encoding {name}"):
         decompress(empty * (5_000_000 // len(empty)), name, 20_000_000)
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
 
 
 @pytest.mark.parametrize("name", ["", "identity", "none", "utf-8", "identity, ", "compress"])

@@ -83,14 +83,13 @@ async def test_questions_are_answered_in_order_and_large_ones_too(launcher: Laun
 
 async def test_a_worker_may_work_on_several_questions_at_once(launcher: Launcher) -> None:
     worker = Worker(launcher, SIDE_BY_SIDE, max_bytes=10_000, is_serial=False)
-    began, done = time.monotonic(), list[object]()
+    done = list[object]()
 
     async def ask(seconds: float) -> None:
         done.append(await worker.ask(question(sleep=seconds)))
 
     await asyncio.gather(*map(ask, (0.6, 0.3, 0.0)))
     assert done == [{"asked": {"sleep": seconds}} for seconds in (0.0, 0.3, 0.6)]
-    assert time.monotonic() - began < 0.9 + 1  # not one after another; a start is slow on a loaded machine
     with pytest.raises(WorkerEnded, match=r"takes longer than its limit of 0\.3 s"):
         await asyncio.gather(worker.ask(question(sleep=60)), worker.ask(question(0.3, sleep=60)))
     assert not worker.is_open

@@ -96,12 +96,12 @@ def test_entries_are_cut_together_with_their_dates() -> None:
     "inner", ["<loc>/a</loc>", "<lastmod>2020-01-01</lastmod>", "<loc>/a</loc><lastmod>2020</lastmod>"]
 )
 def test_one_entry_with_many_urls_and_dates_takes_no_longer_than_many_entries(inner: str) -> None:
-    begun = time.monotonic()
+    begun = time.thread_time()
     parse_sitemap(f"<urlset>{f'<url>{inner}</url>' * 20_000}</urlset>", NOW)
-    usual = time.monotonic() - begun
-    begun = time.monotonic()
+    usual = time.thread_time() - begun
+    begun = time.thread_time()
     parse_sitemap(f"<urlset><url>{inner * 20_000}</url></urlset>", NOW)
-    assert time.monotonic() - begun < 5 * usual + 0.5
+    assert time.thread_time() - begun < 5 * usual + 0.5
 
 
 WHOLE = "<urlset><url><loc>http://h/1</loc></url><url><loc>http://h/12345</loc></url></urlset>"

@@ -267,13 +267,13 @@ def test_a_price_is_a_value_like_others() -> None:
 
 def test_the_worst_text_takes_milliseconds() -> None:
     reader = PriceReader(None, None)
-    began = time.perf_counter()
+    began = time.thread_time()
     for piece in ("1234567890", "1 ", "1.", "$", "€ ", "1 2.3,", " ", "."):
         try:
             reader.read((piece * MAX_PRICE_CHARACTERS)[:MAX_PRICE_CHARACTERS])
         except ValueError:
             pass
-    assert time.perf_counter() - began < 0.2
+    assert time.thread_time() - began < 0.2
 
 
 def test_many_prices_obey_the_patience_of_the_caller() -> None:

@@ -185,12 +185,12 @@ def test_nodes_that_all_name_each_other_have_an_end() -> None:
     nodes = [{"@type": "T", "@id": name, "to": [{"@id": other} for other in names]} for name in names]
     chain = [{"@type": "C", "@id": f"c{number}", "n": {"@id": f"c{number + 1}"}} for number in range(3_000)]
     read = page(ld(json.dumps(nodes)))
-    began = time.perf_counter()
+    began = time.thread_time()
     found = RecordExtractor(DataDef(name="d", fields=(Field(name="f", selector="jsonld: T", type="json"),)))
     assert len(found.extract(read, CONTEXT).rows[0]["f"]["to"]) == 40
     assert [*read.faults] == ["JSON-LD of more than 100,000 values: further references are not followed"]
     assert value(ld(json.dumps(chain)), selector="jsonld: C", type="json")["n"]["@id"] == "c1"
-    assert time.perf_counter() - began < 5.0
+    assert time.thread_time() - began < 5.0
 
 
 def test_a_broken_block_is_a_fault_of_the_page() -> None:
@@ -290,6 +290,6 @@ def test_any_json(written: Any) -> None:
 
 @pytest.mark.parametrize("piece", ["/*", "<!--", '"\\"', '"\\', "//", '",', "[,", "<!-- -->", ",  ", "/**"])
 def test_broken_json_costs_no_more_than_its_length(piece: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     json_ld.parse_embedded_json(piece * 100_000)
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0

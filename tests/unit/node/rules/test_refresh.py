@@ -93,10 +93,10 @@ def test_a_page_stays(text: str) -> None:
 
 def test_only_html_leads_on_and_no_content_takes_long() -> None:
     assert find_refresh(Page(url=URL, text=META, kind="xml", status=200, fetched_at=0.0)) is None
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert of_content("0" * 20_000 + "1" * 20_000 + "x") is None
     assert refresh_of(META.replace("0;", "9;") * 1_000 + "<noscript>" * 1_000) is None
-    assert time.monotonic() - begun < 1.0
+    assert time.thread_time() - begun < 1.0
 
 
 @pytest.mark.parametrize(
