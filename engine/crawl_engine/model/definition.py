@@ -135,8 +135,9 @@ class Field(Struct, frozen=True, kw_only=True):
     format: Annotated[
         Text | None,
         DefKey(
-            "The format of a date, or any for dates as people write them; only with `type: date`.",
-            examples=("%d %B %Y", "%Y-%m-%d", "any"),
+            "The format of a date, unix or unix-ms for seconds or milliseconds since 1970, or any for dates as people "
+            "write them; only with `type: date`.",
+            examples=("%d %B %Y", "%Y-%m-%d", "unix", "any"),
         ),
     ] = None
     locales: Annotated[

@@ -76,6 +76,8 @@ class FieldType(Struct, frozen=True, kw_only=True):
 
 
 _MAGNITUDES = ("magnitudes", True)
+UNIX_FORMATS: Mapping[str, int] = MappingProxyType({"unix": 1, "unix-ms": 1_000})
+"""The formats of dates that are numbers: how many of their units are a second."""
 _MARKS = (TypeKey("decimalMark"), TypeKey("groupMark"))
 _OF_NUMBERS = (TypeKey("magnitudes"), TypeKey("locale", beside=_MAGNITUDES))
 _NUMBERS = "crawl_engine.extract.fields.types.numbers"

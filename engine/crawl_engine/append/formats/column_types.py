@@ -5,7 +5,7 @@ from typing import Any
 
 from crawl_engine.late_regex import late_regex
 from crawl_engine.model.definition import Field
-from crawl_engine.model.field_type import find_field_type
+from crawl_engine.model.field_type import UNIX_FORMATS, find_field_type
 
 ColumnType = Any
 """A name; of a list `{"list": TYPE}` with the type of its items; of an object `[[NAME, TYPE], …]`, in written order.
@@ -38,8 +38,8 @@ def _type_of_value(field: Field) -> ColumnType:
 def _date_type(date_format: str | None) -> str:
     """A date without a format may have a time of day."""
     directives = (date_format or "").replace("%%", "")
+    if "%z" in directives or date_format in UNIX_FORMATS:
+        return "instant"
     if "%" not in directives:
         return "datetime"
-    if "%z" in directives:
-        return "instant"
     return "datetime" if _TIME_OF_DAY.search(directives) else "date"

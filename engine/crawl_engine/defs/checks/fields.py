@@ -12,7 +12,15 @@ from crawl_engine.extract.fields.convert import reader_of
 from crawl_engine.extract.fields.human_dates import ANY_FORMAT, is_locale_selector
 from crawl_engine.extract.select.srcset import is_srcset
 from crawl_engine.model.definition import Field
-from crawl_engine.model.field_type import FIELD_TYPES, OWN_KEYS, FieldType, find_field_type, is_built_in, types_with
+from crawl_engine.model.field_type import (
+    FIELD_TYPES,
+    OWN_KEYS,
+    UNIX_FORMATS,
+    FieldType,
+    find_field_type,
+    is_built_in,
+    types_with,
+)
 from crawl_engine.model.stored_form import SourcePosition
 from crawl_engine.model.variables import FIELD, variable_names
 from crawl_engine.runtime.extras import find_extra, has_extra, install_hint
@@ -23,6 +31,9 @@ _DATE_LETTERS = {
     "HH": "%H", "mm": "%M", "ss": "%S",
 }  # fmt: skip
 """Letters of other date languages, longest first, and the directives they stand for."""
+_DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
+_DIRECTIVES = frozenset("aAbBcdfGHIjmMpSuUVwWxXyYzZ%")
+"""Those of `datetime.strptime`."""
 _KEY_WORDS = {"header": "`header` of a field"}
 """Keys that stand elsewhere, too."""
 
@@ -163,8 +174,14 @@ def _join_words(words: Sequence[str], last_mark: str = "") -> str:
 
 def _check_format(node: YamlNode, problems: Problems) -> None:
     text = node.text_of("format") or "%"
-    if "%" not in text and text != ANY_FORMAT:
-        message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}, or `any` with a `locale`"
+    unknown = next((one[0] for one in _DIRECTIVE.finditer(text) if one[1] not in _DIRECTIVES), None)
+    if "%" not in text and text != ANY_FORMAT and text not in UNIX_FORMATS:
+        cure = f"write {_with_directives(text)}, `unix`, or `any` with a `locale`"
+        message = f"`format`: '{text}' has no % directive; {cure}"
+        problems.add(node.entries["format"].node.place, "bad-format", message)
+    elif unknown is not None:
+        cure = "; for seconds since 1970 write `format: unix`" if unknown == "%s" else ""
+        message = f"`format`: Python knows no directive '{unknown}'{cure}"
         problems.add(node.entries["format"].node.place, "bad-format", message)
     if text == ANY_FORMAT and ("locale" not in node.entries or node.has_empty_list("locale")):
         message = "`format: any` needs a `locale`, such as `en`: 3/4/2024 is another day in `en-GB`"

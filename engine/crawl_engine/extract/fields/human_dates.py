@@ -1,7 +1,7 @@
 """Reads dates as people write them, in the language of a locale: `3. März 2024`, `vor 2 Stunden`."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from crawl_engine.errors import quote_text, suggest
@@ -24,6 +24,9 @@ _ABSOLUTE, _RELATIVE = "absolute-time", "relative-time"
 _YEAR = late_regex(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _NUMBER = late_regex(r"\d{1,3}")
 """To the library `12` is a month."""
+_NET = late_regex(r"/Date\((-?\d{1,20})(?:[+-]\d{4})?\)/")
+"""Milliseconds since 1970, as the JSON of .NET has them. Its offset says where the clock stood."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CACHED_TEXTS = 10_000
 _CACHED_LOCALES = 1_000
 _MAX_LOCALE_LENGTH = 100
@@ -53,6 +56,11 @@ class HumanDates:
             raise ValueError(
                 f"{quote_text(text)} is longer than {MAX_LENGTH} characters; pick out the date with `match`"
             )
+        if (of_net := _NET.fullmatch(text.strip())) is not None:
+            try:
+                return (_EPOCH + timedelta(milliseconds=int(of_net[1]))).isoformat()
+            except OverflowError:
+                raise ValueError(f"{quote_text(text)} is beyond the years 1 to 9999") from None
         is_number = _NUMBER.fullmatch(text.strip()) is not None
         date = (self._parse_with_year(text) if _YEAR.search(text) else None) or (
             None if is_number else self._parse(text, fetched_at)

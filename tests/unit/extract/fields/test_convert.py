@@ -115,6 +115,12 @@ def test_decimals_keep_their_digits(digits: str) -> None:
         ("%d/%m/%y %H:%M", "31/01/24 09:05", "2024-01-31T09:05:00"),
         ("%Y-%m-%d %H:%M:%S %z", "2024-01-31 09:05:06 +0100", "2024-01-31T09:05:06+01:00"),
         ("100%% %Y", "100% 2024", "2024-01-01"),
+        ("unix", "1700000000", "2023-11-14T22:13:20+00:00"),
+        ("unix", "-86400", "1969-12-31T00:00:00+00:00"),
+        ("unix", "1.7000000005e9", "2023-11-14T22:13:20.500000+00:00"),
+        ("unix", "0", "1970-01-01T00:00:00+00:00"),
+        ("unix-ms", "1700000000123", "2023-11-14T22:13:20.123000+00:00"),
+        ("unix-ms", "-1", "1969-12-31T23:59:59.999000+00:00"),
     ],
 )
 def test_dates_by_format(date_format: str, text: str, value: str) -> None:
@@ -125,6 +131,31 @@ def test_dates_by_format(date_format: str, text: str, value: str) -> None:
 def test_a_mismatching_date_or_an_invalid_format_is_rejected(date_format: str) -> None:
     with pytest.raises(ValueError, match="does not match the date format"):
         convert("date", "x", format=date_format)
+
+
+@pytest.mark.parametrize(
+    ("date_format", "text", "reason"),
+    [
+        ("unix", "1700000000123", "beyond the years 1 to 9999; is it in milliseconds? use `format: unix-ms`"),
+        ("unix-ms", "9" * 20, "'99999999999999999999' is beyond the years 1 to 9999"),
+        ("unix", "1e99", "beyond the years"),
+        ("unix", "2024-01-31", "'2024-01-31' is not a number"),
+        ("unix", "0x10", "is not a number"),
+        ("unix", "\u0661", "is not a number"),
+        (None, "1700000000", "is it a time since 1970? use `format: unix`"),
+        (None, "1712010101123", "is it a time since 1970? use `format: unix-ms`"),  # not a moment of 1712
+    ],
+)
+def test_a_number_that_is_no_date_is_rejected(date_format: str | None, text: str, reason: str) -> None:
+    with pytest.raises(ValueError) as error:
+        convert("date", text, format=date_format)
+    assert reason in str(error.value)
+
+
+def test_a_default_of_a_date_that_is_a_number_may_be_iso_8601() -> None:
+    read = reader_of("date").default_converter(Field(name="f", type="date", format="unix"))
+    assert read("2024-01-31", BASE) == "2024-01-31"
+    assert read("60", BASE) == "1970-01-01T00:01:00+00:00"
 
 
 def test_a_bool_with_match_is_true_if_it_matches() -> None:

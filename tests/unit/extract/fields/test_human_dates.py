@@ -45,6 +45,9 @@ def test_of_several_locales_the_first_that_reads_a_text_counts() -> None:
         ("de", "vor 2 Stunden", "2024-05-06T05:08:09"),
         ("de", "gestern", "2024-05-05"),
         ("en", "3 days ago", "2024-05-03"),
+        ("en", "/Date(1700000000123)/", "2023-11-14T22:13:20.123000+00:00"),
+        ("de", "/Date(86400000+0100)/", "1970-01-02T00:00:00+00:00"),
+        ("de", "/Date(-86400000)/", "1969-12-31T00:00:00+00:00"),
     ],
 )
 def test_a_date_is_iso_8601(locale: str, text: str, expected: str) -> None:
@@ -54,6 +57,11 @@ def test_a_date_is_iso_8601(locale: str, text: str, expected: str) -> None:
 @pytest.mark.parametrize("text", ["12", "14:30", "2024", "xx", "31.02.2024", "1700000000", "()"])
 def test_another_text_rejects_the_record(text: str) -> None:
     assert reason(f"<time>{text}</time>", locales=("de",), **DATE) == f"{text!r} is not a date in the locale 'de'"
+
+
+def test_a_date_of_net_beyond_all_years_is_rejected() -> None:
+    text = "/Date(99999999999999999)/"
+    assert reason(f"<time>{text}</time>", locales=("en",), **DATE) == f"{text!r} is beyond the years 1 to 9999"
 
 
 def test_a_number_is_no_month() -> None:

@@ -1,9 +1,10 @@
-"""Reads the type `date`: ISO 8601, a format of its own, or dates as people write them."""
+"""Reads the type `date`: ISO 8601, a format of its own, seconds since 1970, or dates as people write them."""
 
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -16,11 +17,17 @@ from crawl_engine.extract.fields.locales import locale_sources, read_locales, re
 from crawl_engine.extract.fields.step_values import text_of
 from crawl_engine.extract.page.page import Page
 from crawl_engine.extract.page.reading import PageReading
+from crawl_engine.late_regex import late_regex
 from crawl_engine.model.definition import Field
+from crawl_engine.model.field_type import UNIX_FORMATS
 
 _TIME_OF_DAY = re.compile(r"%[HIMSfpXcZz]")
+_DIGITS = late_regex(r"\d{9,}", re.ASCII)
+_UNIX_TIME = late_regex(r"[+-]?\d{1,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_DATE_LENGTH = 100
 _MAX_LOCALES = 20
+_MAX_SECONDS_DIGITS = 11
 
 
 class DateReader(TypeReader):
@@ -28,7 +35,17 @@ class DateReader(TypeReader):
 
     def converter(self, field: Field) -> Converter:
         """By its format. Those of `any` are read by `HumanDates`; here, as defaults, they must be ISO 8601."""
-        return _date if field.format in (None, ANY_FORMAT) else _date_converter(field.format or "")
+        if field.format in (None, ANY_FORMAT):
+            return _date
+        units = UNIX_FORMATS.get(field.format or "")
+        return _date_converter(field.format or "") if units is None else _unix_converter(units)
+
+    def default_converter(self, field: Field) -> Converter:
+        """A default of a date that is a number may be written in ISO 8601, as its value is stored."""
+        convert = self.converter(field)
+        if field.format not in UNIX_FORMATS:
+            return convert
+        return lambda text, base: convert(text, base) if _UNIX_TIME.fullmatch(text) else _date(text, base)
 
     def conversion(self, field: Field, path: str) -> Conversion:
         """The language of the dates may stand in the page."""
@@ -90,6 +107,9 @@ def _date(text: str, _base: str) -> str:
         return parser.parse_isodate(text).isoformat()
     except ValueError:
         pass
+    if _DIGITS.fullmatch(text):  # to the library, `1712010101123` is in the year 1712
+        unit = "unix" if len(text) <= _MAX_SECONDS_DIGITS else "unix-ms"
+        raise ValueError(f"{quote_text(text)} is not an ISO 8601 date; is it a time since 1970? use `format: {unit}`")
     try:
         return parser.isoparse(text).isoformat()
     except (ValueError, OverflowError):
@@ -106,6 +126,22 @@ def _date_converter(date_format: str) -> Converter:
         except (ValueError, OverflowError, LookupError, re.error):
             raise ValueError(f"{quote_text(text)} does not match the date format {quote_text(date_format)}") from None
         return moment.isoformat() if has_time else moment.date().isoformat()
+
+    return convert
+
+
+def _unix_converter(units: int) -> Converter:
+    """Reads numbers of so many units a second since 1970, in UTC."""
+
+    def convert(text: str, _base: str) -> str:
+        _check_date_length(text)
+        if not _UNIX_TIME.fullmatch(text):
+            raise ValueError(f"{quote_text(text)} is not a number")
+        try:
+            return (_EPOCH + timedelta(microseconds=round(Decimal(text) * 1_000_000 / units))).isoformat()
+        except OverflowError:
+            cure = "; is it in milliseconds? use `format: unix-ms`" if units == 1 else ""
+            raise ValueError(f"{quote_text(text)} is beyond the years 1 to 9999{cure}") from None
 
     return convert
 
