@@ -21,6 +21,7 @@ from crawl_engine.model.variables import (
     CARRIED,
     DOCUMENT_VARIABLES,
     FIELD,
+    HEADER,
     SECRET_PREFIXES,
     is_page_variable,
     secret_name_problem,
@@ -183,9 +184,13 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
             similar = find_similar(name, sorted(_NEXT_KEYS))
             cure = f"did you mean `{similar}`?" if similar else f"write `%{{{name}}}` in `{requests[0]}`, or remove it"
             problems.add(node.key_place(name), "unused", f"nothing uses the variable '{name}'; {cure}")
-    if not variables:
+    if not variables and not any(name.startswith(HEADER) for name in used):
         message = "nothing of `next` changes from page to page; add a variable"
-        problems.add(node.place, "no-variable", f"{message}, such as `cursor: 'jmespath: paging.next'`")
+        problems.add(
+            node.place,
+            "no-variable",
+            f"{message}, such as `cursor: 'jmespath: paging.next'` or `page: 'header: X-Next-Page'`",
+        )
     if "until" in node.entries and not has_content(data_def):
         add_no_content(node, problems)
 

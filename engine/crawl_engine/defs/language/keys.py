@@ -383,7 +383,7 @@ class WrittenDefs(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-TERMS: Mapping[type, type[Struct]] = {
+WRITTEN_FORMS: Mapping[type, type[Struct]] = {
     Definitions: WrittenDefs,
     Locator: WrittenLocator,
     Task: WrittenTask,
@@ -399,7 +399,7 @@ TERMS: Mapping[type, type[Struct]] = {
 
 def written_form(struct: type[Struct]) -> type[Struct]:
     """What declares the keys of a struct: its written form, else itself."""
-    return TERMS.get(struct, struct)
+    return WRITTEN_FORMS.get(struct, struct)
 
 
 @cache

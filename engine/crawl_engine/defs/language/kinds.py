@@ -18,6 +18,7 @@ from crawl_engine.extract.select.selector_syntax import (
     pattern_problem,
     selector_problem,
     source_problem,
+    split_header,
     template_problem,
 )
 from crawl_engine.late_regex import late_regex
@@ -101,7 +102,9 @@ def _step_problem(text: str) -> str | None:
 
 
 def _selector_or_step_problem(text: str) -> str | None:
-    return None if text.isdecimal() else selector_problem(text)
+    if text.isdecimal() or split_header(text):
+        return None
+    return source_problem(text) if text.strip().startswith("header:") else selector_problem(text)
 
 
 def _separator_problem(text: str) -> str | None:

@@ -4,23 +4,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crawl_engine import urls
+from crawl_engine.errors import quote_text
 from crawl_engine.extract.links.filled_text import MissingValue, fill_url
 from crawl_engine.extract.links.form_encoding import encode_form, merge_fields
 from crawl_engine.extract.links.html_form import with_query
 from crawl_engine.extract.links.request_template import fill_body, fill_headers, sends_secret_elsewhere
 from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.link_header import find_linked
-from crawl_engine.extract.page.page import MAX_URL_CHARACTERS, Page, host_name, resolve_url
+from crawl_engine.extract.page.page import MAX_URL_CHARACTERS, Page, header_values, host_name, resolve_url
 from crawl_engine.extract.page.patterns import TimeBudget
 from crawl_engine.extract.select.css import Speed
 from crawl_engine.extract.select.node_value import JsonValue, read_node
 from crawl_engine.extract.select.scope import Scope
+from crawl_engine.extract.select.selector_syntax import split_header
 from crawl_engine.extract.select.selectors import compile_selector
 from crawl_engine.late_regex import late_regex
 from crawl_engine.model.job import link_key, request_key
 from crawl_engine.model.link import Carried, LinkDetails, LinkRequest, NextPage, PageBlocks, TextSource
 from crawl_engine.model.locator import MAX_SERIES_PAGES
 from crawl_engine.model.record import ExtractedLink
+from crawl_engine.model.variables import HEADER
 from crawl_engine.urls import QueryStripper
 
 _GET = "GET"
@@ -41,10 +44,11 @@ class NextPageFinder:
         self.until_empty = next_page.until_empty
         self._steps = next_page.steps
         places = (sources, ()) if sources else ((),)
+        self._headers = {name: header for name, text in next_page.variables if (header := split_header(text))}
         self._selectors = {
             name: [compile_selector(text, place) for place in places]
             for name, text in next_page.variables
-            if name not in self._steps
+            if name not in self._steps and name not in self._headers
         }
         """By the name of a variable: its selector; with sources in their documents, and then on the page itself."""
         speeds = [selector.speed for selectors in self._selectors.values() for selector in selectors]
@@ -61,7 +65,8 @@ class NextPageFinder:
             if name in self._selectors:
                 time_budget.check_patience()
                 return self._select(name, page)
-            return context.look_up(name, page)
+            header = self._headers.get(name) or (name.removeprefix(HEADER) if name.startswith(HEADER) else "")
+            return _read_header(page, header) if header else context.look_up(name, page)
 
         try:
             return self._make_link(page, context, look_up, blocks)
@@ -145,6 +150,16 @@ class NextPageFinder:
             return None if is_blank or value is False else value
         text = read_node(node, "text")
         return None if text is None else " ".join(text.split())
+
+
+def _read_header(page: Page, name: str) -> str | None:
+    """The value of a header; None, and a fault, if it has several: some servers join them."""
+    written = ", ".join(header_values(page.headers, name.lower()))
+    values = dict.fromkeys([value for value in written.split(", ") if value.strip()])
+    if len(values) > 1:
+        page.faults[f"`next`: the header {name} has several values: {quote_text(written)}"] = None
+        return None
+    return next(iter(values), None)
 
 
 def _number_of(text: str | None) -> int | None:

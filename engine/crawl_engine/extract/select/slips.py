@@ -19,6 +19,7 @@ from crawl_engine.extract.select.selector_syntax import (
     JSONLD_PREFIX,
     XPATH_PREFIX,
     split_embedded,
+    split_header,
     split_json_ld,
     split_table,
 )
@@ -51,6 +52,9 @@ class Slip(NamedTuple):
 def explain_selector(text: str, scope: Scope) -> Slip:
     """Why a selector matches nothing in a page or block."""
     bare = text.strip()
+    if header := split_header(bare):
+        names = [name for name, _ in scope.page.headers]
+        return Slip("", is_sure=False) if header.lower() in names else _choose(header.lower(), names, "headers are", "")
     table = split_table(bare)
     if table is not None:
         nodes = compile_selector(table[0]).all(scope)

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from crawl_engine.extract.page.page import PageKind
 from crawl_engine.extract.records import RecordExtractor
+from crawl_engine.extract.select.scope import Scope
+from crawl_engine.extract.select.slips import explain_selector
 from crawl_engine.model.definition import DataDef, Field
 from crawl_engine.model.job import link_key, request_key
 from crawl_engine.model.link import Carried, Link, LinkRequest, NextPage, RequestTemplate
@@ -53,6 +55,37 @@ def test_a_value_leads_to_the_next_page_of_the_group() -> None:
     assert link.details is not None
     assert (link.details.request, link.details.carried) == (LinkRequest(relation="next"), None)
     assert link.details.stays_at_depth
+
+
+BY_HEADER = NextPage(
+    request=RequestTemplate(url="/api/items?page=%{p}"), variables=(("p", "header: X-Next-Page"),)
+)  # fmt: skip
+BY_VARIABLE = NextPage(request=RequestTemplate(url="/api/items?page=%{document.header.X-Next-Page}"), variables=())
+
+
+@pytest.mark.parametrize("next_page", [BY_HEADER, BY_VARIABLE], ids=["variable", "url"])
+@pytest.mark.parametrize(
+    ("values", "url", "faults"),
+    [
+        (["2"], f"{API}?page=2", []),
+        (["a+b/c=&d"], f"{API}?page=a%2Bb%2Fc%3D%26d", []),
+        (["a,b"], f"{API}?page=a%2Cb", []),
+        (["2", "2"], f"{API}?page=2", []),
+        ([], None, []),
+        ([""], None, []),
+        (["2, 3"], None, ["`next`: the header X-Next-Page has several values: '2, 3'"]),
+        (["2", "3"], None, ["`next`: the header X-Next-Page has several values: '2, 3'"]),
+    ],
+)
+def test_a_header_leads_to_the_next_page(
+    next_page: NextPage, values: list[str], url: str | None, faults: list[str]
+) -> None:
+    answered = page("[]", kind="json", url=API)
+    answered.headers = [("x-next-page", value) for value in values]
+    extractor = RecordExtractor(DataDef(name="d", fields=(Field(name="f"),), next=next_page), {})
+    result = apply_data_defs(answered, CONTEXT, [(extractor, True)], 100)
+    assert [link.url for link in result.links] == ([url] if url else [])
+    assert [*answered.faults] == faults
 
 
 @pytest.mark.parametrize(
@@ -354,3 +387,13 @@ def test_a_page_without_a_record_ends_a_chain_by_header_with_until() -> None:
     by_header = replace(BY_HEADER, until_empty=True)
     assert linked("<?page=2>; rel=next", by_header) == f"{API}?page=2"
     assert linked("<?page=2>; rel=next", by_header, text="[]") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [("X-Next-Pag", "did you mean `x-next-page`?"), ("X-Next-Page", ""), ("Total", "headers are `x-next-page`")],
+)
+def test_a_header_that_no_answer_has_is_explained(written: str, text: str) -> None:
+    answered = page("[]", kind="json", url=API)
+    answered.headers = [("x-next-page", "")]
+    assert explain_selector(f"header: {written}", Scope(answered)).text == text
