@@ -1,4 +1,4 @@
-"""Reads the type `date`: ISO 8601, a format of its own, seconds since 1970, or dates as people write them."""
+"""Reads the type `date`: ISO 8601, its own format, numbers since 1970, or what people write."""
 
 import re
 from collections.abc import Callable
