@@ -37,7 +37,7 @@ _TIMER = """\
 Description=Starts the crawl {name}: {at}
 
 [Timer]
-OnCalendar={calendar}
+{calendars}
 Persistent=true
 
 [Install]
@@ -155,7 +155,10 @@ class Manager:
             ),
         )
         timer = _TIMER.format(
-            mark=schedule.mark, name=schedule.name, at=schedule.times, calendar=schedule.times.calendar
+            mark=schedule.mark,
+            name=schedule.name,
+            at=schedule.times,
+            calendars="\n".join(f"OnCalendar={one}" for one in schedule.times.calendars),
         )
         mail = _MAIL.format(
             mark=MARK,

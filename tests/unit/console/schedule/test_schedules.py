@@ -89,13 +89,14 @@ def test_systemd_accepts_the_units_and_their_hardening(
 
 
 def test_a_unit_starts_this_program_at_these_places(shop: Path, tmp_path: Path) -> None:
-    text = units(tmp_path, "--fresh", "--set", "user_agent=100% $me/1")[".service"].read_text()
+    given = "--fresh", "--only-new", "--max-pages", "90", "--nodes", "1-4", "--set", "user_agent=100% $me/1"
+    text = units(tmp_path, *given)[".service"].read_text()
     (line,) = re.findall("^ExecStart=(.*)$", text, re.MULTILINE)
     words = [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line)]
     program = [str(Path(sys.executable).with_name("crawl-console"))]
     assert words == [
         *program, "run", "--no-ui", "--defs", f"{shop}/defs.yml", "--data", f"{shop}/data",
-        "--fresh", "--set", "user_agent=100% $me/1",
+        *given,
     ]  # fmt: skip
     assert f"WorkingDirectory={shop}".replace("%", "%%") in text
     assert f"SuccessExitStatus={' '.join(map(str, QUIET_CODES))}\n" in text

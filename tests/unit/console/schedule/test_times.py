@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from crawl_console.schedule.times import Times, parse_times
+from crawl_console.schedule.times import parse_times
 from crawl_engine.errors import UsageError
 
 NOW = datetime.datetime(2026, 11, 28, 16, 30, 5)
@@ -20,13 +20,30 @@ SPECS = [
     ("sunday 00:00", "Sun 00:00", "Sun *-*-* 00:00:00", "0 0 * * 0", "2026-11-29 00:00"),
     ("SAT 16:30", "Sat 16:30", "Sat *-*-* 16:30:00", "30 16 * * 6", "2026-12-05 16:30"),
     ("Sat 16:31", "Sat 16:31", "Sat *-*-* 16:31:00", "31 16 * * 6", "2026-11-28 16:31"),
+    ("18:00,6:00", "06:00,18:00", "*-*-* 06,18:00:00", "0 6,18 * * *", "2026-11-28 18:00"),
+    ("Thu,Mon 06:00", "Mon,Thu 06:00", "Mon,Thu *-*-* 06:00:00", "0 6 * * 1,4", "2026-11-30 06:00"),
+    ("Sat-mon 06:00", "Mon,Sat,Sun 06:00", "Mon,Sat,Sun *-*-* 06:00:00", "0 6 * * 0,1,6", "2026-11-29 06:00"),
+    ("monthly 03:30", "monthly 03:30", "*-*-01 03:30:00", "30 3 1 * *", "2026-12-01 03:30"),
+    ("Monthly", "monthly 00:00", "*-*-01 00:00:00", "0 0 1 * *", "2026-12-01 00:00"),
+    ("*/15 * * * *", "*/15 * * * *", "*-*-* *:00,15,30,45:00", "*/15 * * * *", "2026-11-28 16:45"),
+    (
+        "30  3 * * mon-fri",
+        "30 3 * * 1,2,3,4,5",
+        "Mon,Tue,Wed,Thu,Fri *-*-* 03:30:00",
+        "30 3 * * 1,2,3,4,5",
+        "2026-11-30 03:30",
+    ),
+    ("0 0 * * 7", "0 0 * * 0", "Sun *-*-* 00:00:00", "0 0 * * 0", "2026-11-29 00:00"),
+    ("0 12 29 feb *", "0 12 29 2 *", "*-02-29 12:00:00", "0 12 29 2 *", "2028-02-29 12:00"),
+    ("0 */6 1-3/2 * *", "0 */6 1,3 * *", "*-*-01,03 00,06,12,18:00:00", "0 */6 1,3 * *", "2026-12-01 00:00"),
+    ("0 * * * *", "0 * * * *", "hourly", "0 * * * *", "2026-11-28 17:00"),
 ]
 
 
 @pytest.mark.parametrize(("text", "name", "calendar", "cron", "next_at"), SPECS)
 def test_a_spec(text: str, name: str, calendar: str, cron: str, next_at: str) -> None:
     times = parse_times(text)
-    assert (str(times), times.calendar, times.cron) == (name, calendar, cron)
+    assert (str(times), times.calendars, times.cron) == (name, [calendar], cron)
     assert f"{times.next_after(NOW):%Y-%m-%d %H:%M}" == next_at
     assert parse_times(name) == times
 
@@ -37,7 +54,7 @@ def test_systemd_finds_the_same_next_start(text: str) -> None:
     times = parse_times(text)
     base = [f"--base-time={NOW:%Y-%m-%d %H:%M:%S} UTC"]
     done = subprocess.run(
-        ["systemd-analyze", "calendar", *base, times.calendar],
+        ["systemd-analyze", "calendar", *base, *times.calendars],
         capture_output=True,
         text=True,
         check=True,
@@ -57,7 +74,15 @@ def test_systemd_finds_the_same_next_start(text: str) -> None:
         ("Montag 03:30", "'Montag' is not a day"),
         ("Mondy 03:30", "did you mean 'Monday'"),
         ("every 5 minutes", "is not a time"),
-        ("30 3 * * 1", "is not a time"),
+        ("30 3 * *", "is not a time"),
+        ("06:00,18:30", "a line of cron has one minute for all its hours"),
+        ("Mon,Foo 06:00", "'Foo' is not a day"),
+        ("monthly 25:00", "a day has no 25:00"),
+        ("30 2 31 2 *", "bad day-of-month"),
+        ("61 * * * *", "bad minute"),
+        ("0 0 L * *", "do not read 'L'"),
+        ("0 0 * * 5#2", "do not read '5#2'"),
+        ("0 0 */2 * 1", "read steps of days beside weekdays differently"),
         ("03:30\nUser=root", "is not a time"),
     ],
 )
@@ -72,5 +97,11 @@ def test_a_spec_that_means_nothing_is_told_with_examples(text: str, said: str) -
 def test_an_hour_of_24_starts() -> None:
     at = datetime.datetime(2026, 1, 1)
     for _ in range(24):
-        at = Times().next_after(at)
+        at = parse_times("hourly").next_after(at)
     assert at == datetime.datetime(2026, 1, 2)
+
+
+def test_a_day_of_the_month_or_of_the_week_is_enough_to_cron() -> None:
+    times = parse_times("0 6 13 * 5")
+    assert times.calendars == ["Fri *-*-* 06:00:00", "*-*-13 06:00:00"]
+    assert f"{times.next_after(NOW):%Y-%m-%d}" == "2026-12-04"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from crawl_console.cli.options import (
+    Nodes,
+    Number,
     arguments_option,
     common_options,
     defs_option,
@@ -32,8 +34,11 @@ _HEADINGS = ("NAME", "AT", "NEXT", "LAST RUN", "STATE", "EXIT", "PAGES", "FAILED
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--at", metavar="SPEC", help="When: hourly, HH:MM, or DAY HH:MM, such as 'Mon 03:30'; local time.")
+@click.option("--at", metavar="SPEC", help="When: hourly, 03:30, 'Mon,Thu 06:00', monthly, '*/15 * * * *'; local.")
 @click.option("--fresh", is_flag=True, help="Each start begins a new run; without it, an unfinished run is resumed.")
+@click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
+@click.option("--max-pages", type=Number(), metavar="N", help="Stop gracefully after N requests for pages.")
+@click.option("--nodes", type=Nodes(), metavar="N", help="Node processes: a number, or a range such as 1-4.")
 @click.option("--systemd", is_flag=True, help="A timer and its units: of the machine for root, else of the user.")
 @click.option("--cron", is_flag=True, help="A line of crontab.")
 @click.option("--kubernetes", is_flag=True, help="A CronJob.")
@@ -46,12 +51,16 @@ _HEADINGS = ("NAME", "AT", "NEXT", "LAST RUN", "STATE", "EXIT", "PAGES", "FAILED
 @common_options("data", "assigned")
 def schedule(
     name: str | None, at: str | None, fresh: bool, install: bool, print_: bool, list_: bool, defs: Path,
-    arguments: dict[str, str], as_json: bool, data: Path, assigned: dict[str, str], **kinds: bool,
+    arguments: dict[str, str], as_json: bool, data: Path, assigned: dict[str, str], only_new: bool,
+    max_pages: int | None, nodes: str | None, **kinds: bool,
 ) -> int:  # fmt: skip
     """Start the crawl of this folder at times, or list what is scheduled."""
     chosen = [kind for kind in _KINDS if kinds[kind]]
+    words = [*(["--fresh"] if fresh else []), *(["--only-new"] if only_new else [])]
+    words += ["--max-pages", str(max_pages)] if max_pages is not None else []
+    words += ["--nodes", str(nodes)] if nodes is not None else []
     if list_:
-        if name or at or chosen or install or print_ or fresh:
+        if name or at or chosen or install or print_ or words:
             raise UsageError("schedule --list takes no other option but --json", "It lists all schedules.")
         return _list(as_json=as_json)
     if as_json:
@@ -66,13 +75,13 @@ def schedule(
         )
     if install and print_:
         raise UsageError("schedule: --install and --print exclude each other", "--print changes nothing.")
-    wanted = _build(name, at, defs, data, assigned, arguments, fresh=fresh, kind=chosen[0])
+    wanted = _build(name, at, defs, data, assigned, arguments, words, kind=chosen[0])
     return _install(chosen[0], wanted) if install else _print(chosen[0], wanted)
 
 
 def _build(
-    name: str, at: str, defs: Path, data: Path, assigned: dict[str, str], arguments: dict[str, str], *, fresh: bool,
-    kind: str,
+    name: str, at: str, defs: Path, data: Path, assigned: dict[str, str], arguments: dict[str, str],
+    words: Sequence[str], *, kind: str,
 ) -> "Schedule":  # fmt: skip
     """The schedule; defs and settings must be in order. Raises UsageError, DefsError."""
     from crawl_console.schedule import cron, systemd
@@ -82,7 +91,7 @@ def _build(
     check_name(name)
     times = parse_times(at)
     definitions, settings = load_defs(defs, assigned, arguments)
-    words = [*(["--fresh"] if fresh else []), *(w for n, v in assigned.items() for w in ("--set", f"{n}={v}"))]
+    words = [*words, *(w for n, v in assigned.items() for w in ("--set", f"{n}={v}"))]
     words += [word for n, v in arguments.items() for word in ("-a", f"{n}={v}")]
     urls = {"base_url": settings.base_url, "store": settings.store, "notify": assigned.get("notify")}
     kept, hidden = hide_passwords(words, urls)
