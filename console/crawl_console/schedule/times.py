@@ -118,10 +118,13 @@ def _read_cron(text: str, words: str) -> str:
     fields = []
     for written, values, (least, most) in zip(words.split(), sets, _FIELDS, strict=True):
         numbers = {value % 7 if most == 6 else value for value in values if isinstance(value, int)}
-        if min(numbers, default=-1) < least:  # `L` and `5#2`
+        is_known = all(isinstance(value, int) for value in values)
+        if not is_known or min(numbers) < least:  # `L` and `5#2`
             raise UsageError(f"--at {text!r}: systemd and Kubernetes do not read {written!r}", _REMEDY)
         is_whole = len(numbers) == most - least + 1
         fields.append("*" if is_whole else written if _STEPS.fullmatch(written) else _list(sorted(numbers)))
+    if not rule.day_and and "*" in (fields[2], fields[4]):  # one that names all days is enough
+        fields[2] = fields[4] = "*"
     if any(_STEPS.fullmatch(one) and other != "*" for one, other in ((fields[2], fields[4]), (fields[4], fields[2]))):
         message = f"--at {text!r}: cron and Kubernetes read steps of days beside weekdays differently"
         raise UsageError(message, f"Write out the days. {_REMEDY}")

@@ -5,8 +5,15 @@ from typing import Any
 
 from crawl_engine.extract.page.reading import PageReading
 from crawl_engine.extract.select.scope import Scope
+from crawl_engine.extract.select.selector_syntax import read_header_name
 from crawl_engine.extract.select.selectors import compile_selector
-from crawl_engine.extract.select.slips import Slip, explain_column, explain_selector, explain_values
+from crawl_engine.extract.select.slips import (
+    Slip,
+    explain_column,
+    explain_header,
+    explain_selector,
+    explain_values,
+)
 from crawl_engine.model.definition import DataDef, Field
 from crawl_engine.model.link import Link
 from crawl_engine.model.record import MISS, REFUSED, SLIP, WORKED, Rejection
@@ -85,7 +92,12 @@ class PartWatch:
             self._note_work(reading, NEXT)
         elif self._may_miss(NEXT):
             texts = [text for _, text in self._data_def.next.variables if not text.isdecimal()]
-            slips = [explain_selector(text, Scope(reading.page)) for text in texts]
+            slips = [
+                explain_header(header, reading.page)
+                if (header := read_header_name(text))
+                else explain_selector(text, Scope(reading.page))
+                for text in texts
+            ]
             miss = next((slip for slip in slips if slip.is_sure), slips[0] if slips else _UNKNOWN)
             if miss.text:  # a cursor that is null is there
                 self._note_idle(reading, NEXT, miss)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from crawl_engine import urls
 from crawl_engine.errors import one_line
+from crawl_engine.model.host import REDACTED
 from crawl_engine.model.retry_policy import REDIRECT_STATUSES
 
 MAX_HEADERS = 512
@@ -18,8 +19,6 @@ MAX_ALL_HEADERS_BYTES = 256 * 1024
 FILE_STATUSES = (200, 206)
 """The statuses of an answer that is a file, or a part of one."""
 _ASCII = "".join(map(chr, range(128)))
-REDACTED = "[not stored]"
-"""Stands for a value that is not stored."""
 _COOKIE_HEADERS = frozenset({"set-cookie", "set-cookie2"})
 _WHOLE_URLS = frozenset({"location", "content-location"})
 _URL_HEADERS = frozenset({"refresh", "link"})

@@ -64,6 +64,8 @@ SAFE_HEADERS = frozenset(
 FIXED_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding",
                            "upgrade", "proxy-connection", "proxy-authorization"})  # fmt: skip
 """Headers that defs cannot set: they depend on the URL, the body or one connection."""
+REDACTED = "[not stored]"
+"""Stands for the value of a header that is not stored."""
 STATUS_CLASSES = ("2xx", "3xx", "4xx", "429", "5xx", "none")
 """`4xx` is without 429; `none`: a request without an answer."""
 _SHORTEST = 0.001

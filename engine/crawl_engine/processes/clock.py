@@ -64,16 +64,17 @@ class QuestionClock:
             self._on_expired()
 
     def _watch_next(self, left: float) -> None:
-        tick = min(_TICK_SECONDS, max(left, _TICK_SECONDS / 10))
+        tick = min(_TICK_SECONDS, max(left, _TICK_SECONDS / 10)) if left > 0 else _TICK_SECONDS
         due = self._loop.time() + tick
         self._timer = self._loop.call_at(due, self._watch, left, tick, due, self._received())
 
     def _watch(self, left: float, tick: float, due: float, received: int) -> None:
         """Count a tick. After a late one, the loop first reads what has come meanwhile; an answer may be long."""
-        late = self._loop.time() - due > _TICK_SECONDS
+        lateness = self._loop.time() - due
+        late, delay = lateness > _TICK_SECONDS, self._new_delay()
         arriving = self._received() > received
         if not self._paused:
-            left -= tick - self._new_delay()
+            left -= min(tick, tick + lateness - delay)
         if self._paused or left > 0 or ((late or arriving) and left > -self._limit):
             self._watch_next(left)
         else:
@@ -82,4 +83,4 @@ class QuestionClock:
     def _new_delay(self) -> float:
         """Seconds of waiting for a processor that were added since the tick before."""
         known, self._known_delay = self._known_delay, self._run_delay()
-        return 0.0 if known is None else self._known_delay - known
+        return 0.0 if known is None else max(0.0, self._known_delay - known)  # a process that has ended has none

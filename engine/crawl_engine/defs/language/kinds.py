@@ -18,7 +18,6 @@ from crawl_engine.extract.select.selector_syntax import (
     pattern_problem,
     selector_problem,
     source_problem,
-    split_header,
     template_problem,
 )
 from crawl_engine.late_regex import late_regex
@@ -102,9 +101,10 @@ def _step_problem(text: str) -> str | None:
 
 
 def _selector_or_step_problem(text: str) -> str | None:
-    if text.isdecimal() or split_header(text):
+    if text.isdecimal():
         return None
-    return source_problem(text) if text.strip().startswith("header:") else selector_problem(text)
+    is_header = text.strip() == "header:" or text.lstrip().startswith("header: ")
+    return source_problem(text) if is_header else selector_problem(text)
 
 
 def _separator_problem(text: str) -> str | None:

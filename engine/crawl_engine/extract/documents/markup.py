@@ -56,8 +56,10 @@ class Markup:
 
     def forget(self) -> bool:
         """Drop the text of a large page, except its head if needed; False if the head is as large."""
-        if len(self.head) > _KEPT_BYTES and _FORBIDDING.search(self.head):
-            return False
+        if len(self.head) > _KEPT_BYTES:
+            if b"<meta" in self.head and _FORBIDDING.search(self.head):
+                return False
+            self._head = b""  # it forbids nothing
         self.mentions(NOFOLLOW)  # what it mentions is found before it goes
         self._text = b""
         return True

@@ -16,9 +16,10 @@ from crawl_engine.extract.page.patterns import TimeBudget
 from crawl_engine.extract.select.css import Speed
 from crawl_engine.extract.select.node_value import JsonValue, read_node
 from crawl_engine.extract.select.scope import Scope
-from crawl_engine.extract.select.selector_syntax import split_header
+from crawl_engine.extract.select.selector_syntax import read_header_name
 from crawl_engine.extract.select.selectors import compile_selector
 from crawl_engine.late_regex import late_regex
+from crawl_engine.model.host import REDACTED
 from crawl_engine.model.job import link_key, request_key
 from crawl_engine.model.link import Carried, LinkDetails, LinkRequest, NextPage, PageBlocks, TextSource
 from crawl_engine.model.locator import MAX_SERIES_PAGES
@@ -27,6 +28,8 @@ from crawl_engine.model.variables import HEADER
 from crawl_engine.urls import QueryStripper
 
 _GET = "GET"
+_DATE = late_regex(r"[A-Z][a-z]{2}, \d\d? ")
+"""The beginning of a date of HTTP, which has a comma."""
 _NUMBER = late_regex(r"-?[0-9]{1,18}")
 
 
@@ -44,13 +47,15 @@ class NextPageFinder:
         self.until_empty = next_page.until_empty
         self._steps = next_page.steps
         places = (sources, ()) if sources else ((),)
-        self._headers = {name: header for name, text in next_page.variables if (header := split_header(text))}
+        self._headers = {name: header for name, text in next_page.variables if (header := read_header_name(text))}
         self._selectors = {
             name: [compile_selector(text, place) for place in places]
             for name, text in next_page.variables
             if name not in self._steps and name not in self._headers
         }
         """By the name of a variable: its selector; with sources in their documents, and then on the page itself."""
+        self._by_variables = bool(self._selectors or self._headers)
+        """Whether variables lead on; else a header that the request names does."""
         speeds = [selector.speed for selectors in self._selectors.values() for selector in selectors]
         self.speed = max(speeds, default=Speed.QUICK)
 
@@ -65,8 +70,10 @@ class NextPageFinder:
             if name in self._selectors:
                 time_budget.check_patience()
                 return self._select(name, page)
-            header = self._headers.get(name) or (name.removeprefix(HEADER) if name.startswith(HEADER) else "")
-            return _read_header(page, header) if header else context.look_up(name, page)
+            header = self._headers.get(name)
+            if header is None and not self._by_variables and name.startswith(HEADER):
+                header = name.removeprefix(HEADER)
+            return context.look_up(name, page) if header is None else _read_header(page, header)
 
         try:
             return self._make_link(page, context, look_up, blocks)
@@ -155,7 +162,8 @@ class NextPageFinder:
 def _read_header(page: Page, name: str) -> str | None:
     """The value of a header; None, and a fault, if it has several: some servers join them."""
     written = ", ".join(header_values(page.headers, name.lower()))
-    values = dict.fromkeys([value for value in written.split(", ") if value.strip()])
+    parts = [written] if _DATE.match(written) else written.split(", ")
+    values = dict.fromkeys([part.strip() for part in parts if part.strip() and part != REDACTED])
     if len(values) > 1:
         page.faults[f"`next`: the header {name} has several values: {quote_text(written)}"] = None
         return None

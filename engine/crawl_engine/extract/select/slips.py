@@ -19,7 +19,6 @@ from crawl_engine.extract.select.selector_syntax import (
     JSONLD_PREFIX,
     XPATH_PREFIX,
     split_embedded,
-    split_header,
     split_json_ld,
     split_table,
 )
@@ -52,9 +51,6 @@ class Slip(NamedTuple):
 def explain_selector(text: str, scope: Scope) -> Slip:
     """Why a selector matches nothing in a page or block."""
     bare = text.strip()
-    if header := split_header(bare):
-        names = [name for name, _ in scope.page.headers]
-        return Slip("", is_sure=False) if header.lower() in names else _choose(header.lower(), names, "headers are", "")
     table = split_table(bare)
     if table is not None:
         nodes = compile_selector(table[0]).all(scope)
@@ -72,6 +68,12 @@ def explain_selector(text: str, scope: Scope) -> Slip:
         if values:
             return _explain_keys(expression, values[0] if len(values) == 1 else values)
     return _explain_markup(bare, scope)
+
+
+def explain_header(name: str, page: Page) -> Slip:
+    """Why an answer gives no value of a header."""
+    names = [written for written, _ in page.headers]
+    return Slip("", is_sure=False) if name.lower() in names else _choose(name.lower(), names, "headers are", "")
 
 
 def explain_column(heading: str, headings: Collection[str]) -> Slip:

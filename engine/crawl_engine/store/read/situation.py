@@ -164,7 +164,6 @@ def _count_pages(db: Database, run: Run, situation: Situation) -> None:
         total = pages.left + pages.done + pages.failed + pages.other
         situation.total += total
         situation.waiting += pages.left
-        taken += pages.taken
         if pages.left:
             situation.open_sequences[pages.id] = total
         if pages.paused:
@@ -172,9 +171,11 @@ def _count_pages(db: Database, run: Run, situation: Situation) -> None:
             of_host.paused_pages += pages.left
             continue
         open_parts[pages.id] = of_host, pages
+        taken += pages.taken
     rooms = {(room.code, room.name): room for room in page_limits.list_rooms(db, run.seq)}
+    has_members = any(not room.limit.ends_run for room in rooms.values())
     members: dict[tuple[str, str], list[int]] = {}
-    for sequence, code, name in page_limits.list_members(db, run.seq) if rooms else ():
+    for sequence, code, name in page_limits.list_members(db, run.seq) if has_members else ():
         if sequence in open_parts:
             members.setdefault((code, name), []).append(sequence)
     shares = dict.fromkeys(open_parts, 1.0)

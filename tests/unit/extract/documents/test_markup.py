@@ -53,7 +53,10 @@ def test_a_large_head_that_forbids_something_is_not_forgotten() -> None:
     start = b"<meta name=robots content=%s>"
     filling = b"<p>text " * (2 * LARGE // 8)
     assert not Markup(start % b"noindex" + filling).forget()
-    assert Markup(start % b"index" + filling).forget()
+    forgotten = Markup(start % b"index" + filling)
+    assert forgotten.forget()
+    assert (forgotten.head, forgotten.mentions_robots(b"acme")) == (b"", False)
+    assert Markup(b"November, not now" + filling).forget()
 
 
 def test_counts_are_those_of_the_text() -> None:

@@ -143,6 +143,8 @@ def test_a_mismatching_date_or_an_invalid_format_is_rejected(date_format: str) -
         ("unix", "0x10", "is not a number"),
         ("unix", "\u0661", "is not a number"),
         (None, "1700000000", "is it a time since 1970? use `format: unix`"),
+        (None, "20240131120000", "use `format: '%Y%m%d%H%M%S'`"),
+        (None, "202401311200", "use `format: '%Y%m%d%H%M'`"),
         (None, "1712010101123", "is it a time since 1970? use `format: unix-ms`"),  # not a moment of 1712
     ],
 )
@@ -154,7 +156,8 @@ def test_a_number_that_is_no_date_is_rejected(date_format: str | None, text: str
 
 def test_a_default_of_a_date_that_is_a_number_may_be_iso_8601() -> None:
     read = reader_of("date").default_converter(Field(name="f", type="date", format="unix"))
-    assert read("2024-01-31", BASE) == "2024-01-31"
+    assert read("2024-01-31", BASE) == "2024-01-31T00:00:00+00:00"
+    assert read("2024-01-31T10:00:00+02:00", BASE) == "2024-01-31T10:00:00+02:00"
     assert read("60", BASE) == "1970-01-01T00:01:00+00:00"
 
 

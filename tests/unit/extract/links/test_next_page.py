@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from crawl_engine.extract.page.page import PageKind
 from crawl_engine.extract.records import RecordExtractor
-from crawl_engine.extract.select.scope import Scope
-from crawl_engine.extract.select.slips import explain_selector
+from crawl_engine.extract.select.slips import explain_header
 from crawl_engine.model.definition import DataDef, Field
 from crawl_engine.model.job import link_key, request_key
 from crawl_engine.model.link import Carried, Link, LinkRequest, NextPage, RequestTemplate
@@ -73,6 +72,9 @@ BY_VARIABLE = NextPage(request=RequestTemplate(url="/api/items?page=%{document.h
         (["2", "2"], f"{API}?page=2", []),
         ([], None, []),
         ([""], None, []),
+        (["2 , 2"], f"{API}?page=2", []),
+        (["Mon, 30 Nov 2026 10:00:00 GMT"], f"{API}?page=Mon%2C%2030%20Nov%202026%2010%3A00%3A00%20GMT", []),
+        (["[not stored]"], None, []),
         (["2, 3"], None, ["`next`: the header X-Next-Page has several values: '2, 3'"]),
         (["2", "3"], None, ["`next`: the header X-Next-Page has several values: '2, 3'"]),
     ],
@@ -396,4 +398,11 @@ def test_a_page_without_a_record_ends_a_chain_by_header_with_until() -> None:
 def test_a_header_that_no_answer_has_is_explained(written: str, text: str) -> None:
     answered = page("[]", kind="json", url=API)
     answered.headers = [("x-next-page", "")]
-    assert explain_selector(f"header: {written}", Scope(answered)).text == text
+    assert explain_header(written, answered).text == text
+
+
+def test_a_selector_of_the_element_header_is_no_header() -> None:
+    by_element = replace(CURSOR, variables=(("cursor", "header:first-child"),))
+    link = next_of("<header>7</header>", by_element, kind="html")
+    assert link is not None
+    assert link.url == f"{API}?after=7"

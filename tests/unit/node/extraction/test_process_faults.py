@@ -95,6 +95,12 @@ class FakeLoop:
     def call_later(self, seconds: float, callback: object, *arguments: object) -> Mock:
         return self.call_at(self.now + seconds, callback, *arguments)
 
+    def pass_to(self, late: float) -> None:
+        """Let the time pass to the timer, and so many seconds further."""
+        assert self.due is not None
+        self.now = self.due
+        self.tick(late)
+
     def tick(self, late: float = 0.0) -> None:
         assert self.due is not None
         assert callable(self.callback)
@@ -123,6 +129,24 @@ def test_a_clock_counts_neither_a_stall_nor_a_pause() -> None:
     assert not expired.called, "its answer arrives"
     loop.tick()
     assert expired.call_count == 1
+
+
+def test_a_clock_counts_all_but_the_waits_for_a_processor() -> None:
+    for late, share, least, most in (
+        (0.0, 0.0, 0.9, 1.1),
+        (0.0, 0.4, 1.5, 1.8),
+        (0.2, 0.4, 2.0, 7.0),
+        (0.0, 0.9, 9, 11),
+    ):
+        loop, expired = FakeLoop(), Mock()
+        clock = QuestionClock(
+            loop, 1.0, has_begun=lambda: True, received=lambda: 0, on_expired=expired,  # type: ignore[arg-type]
+            run_delay=lambda loop=loop, share=share: loop.now * share,  # type: ignore[misc]
+        )  # fmt: skip
+        clock.start()
+        while not expired.called and loop.now < 100:
+            loop.pass_to(late)
+        assert least <= loop.now <= most, (late, share, loop.now)
 
 
 @linux

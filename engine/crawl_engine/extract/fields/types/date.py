@@ -23,6 +23,8 @@ from crawl_engine.model.field_type import UNIX_FORMATS
 
 _TIME_OF_DAY = re.compile(r"%[HIMSfpXcZz]")
 _DIGITS = late_regex(r"\d{9,}", re.ASCII)
+_COMPACT = late_regex(r"(?:19|20)\d{10}(?:\d\d)?", re.ASCII)
+"""A date and a time without marks, such as `20240131120000`."""
 _UNIX_TIME = late_regex(r"[+-]?\d{1,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_DATE_LENGTH = 100
@@ -45,7 +47,7 @@ class DateReader(TypeReader):
         convert = self.converter(field)
         if field.format not in UNIX_FORMATS:
             return convert
-        return lambda text, base: convert(text, base) if _UNIX_TIME.fullmatch(text) else _date(text, base)
+        return lambda text, base: convert(text, base) if _UNIX_TIME.fullmatch(text) else _in_utc(_date(text, base))
 
     def conversion(self, field: Field, path: str) -> Conversion:
         """The language of the dates may stand in the page."""
@@ -71,6 +73,8 @@ class DateReader(TypeReader):
             text = text_of(value).strip()
             if not text:
                 return None
+            if field.format in UNIX_FORMATS and _UNIX_TIME.fullmatch(text):
+                return str(written(text, ""))
             with suppress(ValueError):
                 return str(iso(text, ""))
             if field.format == ANY_FORMAT and locales:
@@ -109,7 +113,10 @@ def _date(text: str, _base: str) -> str:
         pass
     if _DIGITS.fullmatch(text):  # to the library, `1712010101123` is in the year 1712
         unit = "unix" if len(text) <= _MAX_SECONDS_DIGITS else "unix-ms"
-        raise ValueError(f"{quote_text(text)} is not an ISO 8601 date; is it a time since 1970? use `format: {unit}`")
+        cure = f"is it a time since 1970? use `format: {unit}`"
+        if _COMPACT.fullmatch(text):
+            cure = f"use `format: '{'%Y%m%d%H%M%S'[: len(text) - 2]}'`"
+        raise ValueError(f"{quote_text(text)} is not an ISO 8601 date; {cure}")
     try:
         return parser.isoparse(text).isoformat()
     except (ValueError, OverflowError):
@@ -128,6 +135,12 @@ def _date_converter(date_format: str) -> Converter:
         return moment.isoformat() if has_time else moment.date().isoformat()
 
     return convert
+
+
+def _in_utc(iso: str) -> str:
+    """A date in ISO 8601 as a time in UTC, if it says no other zone."""
+    moment = datetime.fromisoformat(iso)
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).isoformat()
 
 
 def _unix_converter(units: int) -> Converter:
