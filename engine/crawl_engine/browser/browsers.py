@@ -236,7 +236,8 @@ class PageNeed(Need):
 
     def may_blame(self, answer: NotRendered) -> bool:
         """Whether another page may be why this one has no document."""
-        return self.is_suspect and (answer.is_broken or (answer.retryable and self.is_disturbed))
+        is_doubtful = answer.is_broken or answer.is_crashed
+        return self.is_suspect and (is_doubtful or (answer.retryable and self.is_disturbed))
 
 
 class _BrowserPages(Pool[BrowserProcess, PageNeed]):

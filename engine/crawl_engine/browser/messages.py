@@ -147,6 +147,8 @@ class NotRendered(Struct, frozen=True, kw_only=True, tag="failed"):
     """Whether the browser must be replaced."""
     is_at_fault: bool = False
     """Whether it was ended for the sake of the others of its browser."""
+    is_crashed: bool = False
+    """Whether its process ended, perhaps for what other pages of its browser needed."""
 
 
 Question = Launch | Visit | Verdict | GiveUp | Quit

@@ -44,6 +44,8 @@ _FIRST_ERROR = 400
 _EMPTY_ERROR = "ERR_HTTP_RESPONSE_CODE_FAILURE"
 """The code of a document with an error status and no content."""
 _STAGES = {"load": "its load event did not come", "idle": "it did not become idle"}
+_CRASH = "crashed"
+"""In the driver's words, too: `Target crashed`."""
 _CRASHED = "the page crashed, or needed more memory than the browser has (browser_memory)"
 _CLOSED_ITSELF = "the page closed itself"
 _CLOSED = (_CLOSED_ITSELF, "has been closed")
@@ -138,7 +140,8 @@ class PageVisit:
 
     def _fail(self, text: str, **more: bool) -> NotRendered:
         """`more`: as of NotRendered."""
-        return NotRendered(text="; ".join([text, *self._traffic.notes.values()])[:MAX_TEXT], **more)
+        told = "; ".join([text, *self._traffic.notes.values()])[:MAX_TEXT]
+        return NotRendered(text=told, is_crashed=_CRASH in text, **more)
 
     def _on_end(self, text: str) -> None:
         self._end = self._end or text

@@ -11,6 +11,7 @@ import pytest
 
 from crawl_engine.browser import browsers
 from crawl_engine.browser.browsers import BrowserPool, BrowserUnavailable, PageNeed
+from crawl_engine.browser.messages import NotRendered
 from crawl_engine.settings import Settings
 
 pytestmark = pytest.mark.asyncio
@@ -166,3 +167,20 @@ async def test_a_page_alone_waits_for_an_empty_browser_and_shares_it_with_none(p
     await alone
     await waiting
     assert not later.had_company
+
+
+@pytest.mark.parametrize(
+    ("answer", "blames"),
+    [
+        (NotRendered(text="the page crashed", is_crashed=True), True),
+        (NotRendered(text="timeout after 30 s"), False),
+        (NotRendered(text="the browser has ended", is_broken=True), True),
+    ],
+)
+def test_a_page_that_crashed_in_company_is_not_to_blame_for_sure(answer: NotRendered, blames: bool) -> None:
+    need = PageNeed("browsers")
+    assert not need.may_blame(answer), "it was alone"
+    need.had_company = True
+    assert need.may_blame(answer) is blames
+    need.is_alone = True
+    assert not need.may_blame(answer)
