@@ -239,14 +239,17 @@ def _field(written: WrittenField, part: DefPart) -> Field:
     entry = part.node.entries.get("default")
     if entry is None:
         return field
-    default = field.default
-    if find_field_type(field.type).keeps_written:
-        if entry.node.kind == "list":  # a number that reads back as written stays one, so that stored defs are equal
-            texts = [_as_written(*pair) for pair in zip(entry.node.items, default, strict=True)]
-            default = [text if text != str(value) else value for text, value in zip(texts, default, strict=True)]
-        else:
-            default = _as_written(entry.node, default)
+    keeps_written = find_field_type(field.type).keeps_written
+    default = _default_as_written(entry.node, field.default) if keeps_written else field.default
     return replace(field, has_default=True, default=default)
+
+
+def _default_as_written(node: YamlNode, default: Any) -> Any:
+    """A default of a text. In a list, a number that reads back as written stays one: stored defs are equal."""
+    if node.kind != "list":
+        return _as_written(node, default)
+    pairs = [(_as_written(item, value), value) for item, value in zip(node.items, default, strict=True)]
+    return [value if text == str(value) else text for text, value in pairs]
 
 
 def _as_written(node: YamlNode, value: Any) -> Any:

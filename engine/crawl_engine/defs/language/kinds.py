@@ -19,6 +19,7 @@ from crawl_engine.extract.select.selector_syntax import (
     selector_problem,
     source_problem,
     template_problem,
+    variable_problem,
 )
 from crawl_engine.late_regex import late_regex
 from crawl_engine.model import bounds, variables
@@ -101,10 +102,7 @@ def _step_problem(text: str) -> str | None:
 
 
 def _selector_or_step_problem(text: str) -> str | None:
-    if text.isdecimal():
-        return None
-    is_header = text.strip() == "header:" or text.lstrip().startswith("header: ")
-    return source_problem(text) if is_header else selector_problem(text)
+    return None if text.isdecimal() else variable_problem(text)
 
 
 def _separator_problem(text: str) -> str | None:

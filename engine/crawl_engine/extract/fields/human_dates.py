@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
 
 from crawl_engine.errors import quote_text, suggest
@@ -57,10 +58,7 @@ class HumanDates:
                 f"{quote_text(text)} is longer than {MAX_LENGTH} characters; pick out the date with `match`"
             )
         if (of_net := _NET.fullmatch(text.strip())) is not None:
-            try:
-                return (_EPOCH + timedelta(milliseconds=int(of_net[1]))).isoformat()
-            except OverflowError:
-                raise ValueError(f"{quote_text(text)} is beyond the years 1 to 9999") from None
+            return read_unix_time(text, Decimal(of_net[1]), 1_000)
         is_number = _NUMBER.fullmatch(text.strip()) is not None
         date = (self._parse_with_year(text) if _YEAR.search(text) else None) or (
             None if is_number else self._parse(text, fetched_at)
@@ -89,6 +87,14 @@ class HumanDates:
             return None
         moment: datetime = parsed.date_obj
         return moment.isoformat(timespec="seconds") if parsed.period == "time" else moment.date().isoformat()
+
+
+def read_unix_time(text: str, number: Decimal, units: int) -> str:
+    """The time in UTC of a number of units since 1970, of which a second has so many. Raises `ValueError`."""
+    try:
+        return (_EPOCH + timedelta(microseconds=round(number * 1_000_000 / units))).isoformat()
+    except OverflowError:
+        raise ValueError(f"{quote_text(text)} is beyond the years 1 to 9999") from None
 
 
 def is_locale_selector(text: str) -> bool:

@@ -11,7 +11,7 @@ from crawl_engine.extract.links.html_form import with_query
 from crawl_engine.extract.links.request_template import fill_body, fill_headers, sends_secret_elsewhere
 from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.link_header import find_linked
-from crawl_engine.extract.page.page import MAX_URL_CHARACTERS, Page, header_values, host_name, resolve_url
+from crawl_engine.extract.page.page import MAX_URL_CHARACTERS, Page, host_name, resolve_url
 from crawl_engine.extract.page.patterns import TimeBudget
 from crawl_engine.extract.select.css import Speed
 from crawl_engine.extract.select.node_value import JsonValue, read_node
@@ -47,7 +47,9 @@ class NextPageFinder:
         self.until_empty = next_page.until_empty
         self._steps = next_page.steps
         places = (sources, ()) if sources else ((),)
-        self._headers = {name: header for name, text in next_page.variables if (header := read_header_name(text))}
+        self._headers = {
+            name: f"{HEADER}{header}" for name, text in next_page.variables if (header := read_header_name(text))
+        }
         self._selectors = {
             name: [compile_selector(text, place) for place in places]
             for name, text in next_page.variables
@@ -70,10 +72,10 @@ class NextPageFinder:
             if name in self._selectors:
                 time_budget.check_patience()
                 return self._select(name, page)
-            header = self._headers.get(name)
-            if header is None and not self._by_variables and name.startswith(HEADER):
-                header = name.removeprefix(HEADER)
-            return context.look_up(name, page) if header is None else _read_header(page, header)
+            known = self._headers.get(name, name)
+            written = context.look_up(known, page)
+            leads_on = name in self._headers or (not self._by_variables and name.startswith(HEADER))
+            return _read_header(page, known.removeprefix(HEADER), written) if leads_on else written
 
         try:
             return self._make_link(page, context, look_up, blocks)
@@ -159,9 +161,9 @@ class NextPageFinder:
         return None if text is None else " ".join(text.split())
 
 
-def _read_header(page: Page, name: str) -> str | None:
+def _read_header(page: Page, name: str, written: str | None) -> str | None:
     """The value of a header; None, and a fault, if it has several: some servers join them."""
-    written = ", ".join(header_values(page.headers, name.lower()))
+    written = written or ""
     parts = [written] if _DATE.match(written) else written.split(", ")
     values = dict.fromkeys([part.strip() for part in parts if part.strip() and part != REDACTED])
     if len(values) > 1:

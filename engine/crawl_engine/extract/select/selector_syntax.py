@@ -21,7 +21,7 @@ EMBEDDED_PREFIX = "jmespath("
 """Begins JMESPath on the JSON in an element: `jmespath(CSS): expression`."""
 _COMMENT_PREFIX = "comment("
 _HEADER = late_regex(r"header:\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)")
-_HEADER_VARIABLE = late_regex(r"\s*header:\s")
+_HEADER_VARIABLE = late_regex(r"\s*header:(?:\s|$)")
 _CAPTURE = late_regex(r"capture:\s*([A-Za-z][A-Za-z0-9_-]{0,63})")
 MAX_LENGTH = 4_000
 _ATTRIBUTE = late_regex(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
@@ -93,6 +93,11 @@ def split_header(text: str) -> str:
 def read_header_name(text: str) -> str:
     """The name of `header: NAME` in a variable of `next`; empty for a selector, such as `header:hover`."""
     return split_header(text) if _HEADER_VARIABLE.match(text) else ""
+
+
+def variable_problem(text: str) -> str | None:
+    """Why a variable of `next` cannot be read: by a selector, or by `header: NAME`; None when it can."""
+    return source_problem(text) if _HEADER_VARIABLE.match(text) else selector_problem(text)
 
 
 def split_capture(text: str) -> str:

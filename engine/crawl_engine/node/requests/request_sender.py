@@ -108,7 +108,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
 
     def renders(self, job: LeasedJob) -> bool:
         """Whether its first request is a browser's, which takes its turn once the page has a place there."""
-        return job.plan.has_loader and isinstance(self.group_loaders.find(job), BrowserRule)
+        return isinstance(self.group_loaders.find(job), BrowserRule)
 
     async def change_host(self, job: LeasedJob) -> None:
         """Have a job that sends several requests wait for its turn at the host of the next one. Raises HostBackingOff.

@@ -22,7 +22,7 @@ WHERE h.run = ? AND h.key = ? AND s.ready + s.delayed > 0 ORDER BY s.ready DESC,
 """
 
 
-_WITHOUT_PLACE = [hold.code for hold in HOLDS if not hold.needs_place]
+_WITHOUT_PLACE = tuple([hold.code for hold in HOLDS if not hold.needs_place])
 """What holds a sequence whether or not its host has a place."""
 
 

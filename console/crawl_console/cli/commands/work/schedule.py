@@ -25,6 +25,7 @@ from crawl_engine.errors import CrawlError, UsageError, one_line
 if TYPE_CHECKING:
     from crawl_console.schedule.schedule import KnownSchedule, Schedule
     from crawl_engine.model.definition import Definitions
+    from crawl_engine.model.node import NodeRange
     from crawl_engine.settings import Settings
 
 _KINDS = ("systemd", "cron", "kubernetes")
@@ -52,7 +53,7 @@ _HEADINGS = ("NAME", "AT", "NEXT", "LAST RUN", "STATE", "EXIT", "PAGES", "FAILED
 def schedule(
     name: str | None, at: str | None, fresh: bool, install: bool, print_: bool, list_: bool, defs: Path,
     arguments: dict[str, str], as_json: bool, data: Path, assigned: dict[str, str], only_new: bool,
-    max_pages: int | None, nodes: str | None, **kinds: bool,
+    max_pages: int | None, nodes: "NodeRange | None", **kinds: bool,
 ) -> int:  # fmt: skip
     """Start the crawl of this folder at times, or list what is scheduled."""
     chosen = [kind for kind in _KINDS if kinds[kind]]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache, lru_cache, partial
 from typing import Any
@@ -12,7 +12,13 @@ from msgspec.structs import replace
 
 from crawl_engine.errors import quote_text
 from crawl_engine.extract.fields.convert import Conversion, Converter, StepCheck, StepPage, TypeReader
-from crawl_engine.extract.fields.human_dates import ANY_FORMAT, HumanDates, find_locale, is_locale_selector
+from crawl_engine.extract.fields.human_dates import (
+    ANY_FORMAT,
+    HumanDates,
+    find_locale,
+    is_locale_selector,
+    read_unix_time,
+)
 from crawl_engine.extract.fields.locales import locale_sources, read_locales, reads_locale
 from crawl_engine.extract.fields.step_values import text_of
 from crawl_engine.extract.page.page import Page
@@ -26,7 +32,6 @@ _DIGITS = late_regex(r"\d{9,}", re.ASCII)
 _COMPACT = late_regex(r"(?:19|20)\d{10}(?:\d\d)?", re.ASCII)
 """A date and a time without marks, such as `20240131120000`."""
 _UNIX_TIME = late_regex(r"[+-]?\d{1,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_DATE_LENGTH = 100
 _MAX_LOCALES = 20
 _MAX_SECONDS_DIGITS = 11
@@ -151,10 +156,10 @@ def _unix_converter(units: int) -> Converter:
         if not _UNIX_TIME.fullmatch(text):
             raise ValueError(f"{quote_text(text)} is not a number")
         try:
-            return (_EPOCH + timedelta(microseconds=round(Decimal(text) * 1_000_000 / units))).isoformat()
-        except OverflowError:
+            return read_unix_time(text, Decimal(text), units)
+        except ValueError as error:
             cure = "; is it in milliseconds? use `format: unix-ms`" if units == 1 else ""
-            raise ValueError(f"{quote_text(text)} is beyond the years 1 to 9999{cure}") from None
+            raise ValueError(f"{error}{cure}") from None
 
     return convert
 
