@@ -10,6 +10,7 @@ from urllib.parse import quote_plus, unquote, unquote_plus
 
 from ada_url import URL, join_url, normalize_url
 
+from crawl_engine.host_rules import HostRules
 from crawl_engine.late_regex import late_regex
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ _PATH_PARAMETER = late_regex(r";([^;/=]*)=[^;/]*")
 _SOCKS = late_regex(r"(socks5h?)://", re.IGNORECASE)
 _HOMES = ("#/", "#!", "#!/")
 """Fragments of the page that has none."""
-_NO_RULE = object()
 
 
 def normalize(url: str, *, keeps_route: bool = False) -> str | None:
@@ -318,13 +318,14 @@ class QueryStripper:
     """What a def version says of URLs: its compiled `drop` rules, and groups whose URLs have routes. Thread-safe."""
 
     def __init__(self, rules: Mapping[str, Iterable[str]], routed: Iterable[str] = ()) -> None:
-        """`rules`: patterns of keys by host, with or without a port; with a port and empty: that port drops nothing."""
+        """`rules`: patterns of keys by names of `HostRules`; an empty one: these hosts drop nothing."""
         self.routed = frozenset(routed)
         """The groups whose URLs keep their routes."""
         plain = repr((sorted((name, sorted(patterns)) for name, patterns in rules.items()), sorted(self.routed)))
         self.key = blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         """Strippers with the same key do the same."""
-        self._keys_by_host = {name: _compile(patterns) for name, patterns in rules.items()}
+        self._keys_by_host = HostRules({name: _compile(patterns) for name, patterns in rules.items()})
+        self._has_rules = bool(rules)
 
     @classmethod
     def from_rules(cls, rules: Mapping[str, Iterable[str]], routed: Collection[str] = ()) -> "QueryStripper | None":
@@ -340,7 +341,7 @@ class QueryStripper:
 
     def strip_url(self, url: str) -> str:
         """A normalized URL without the keys that its host drops; the rest stays byte for byte, its route too."""
-        if not self._keys_by_host:
+        if not self._has_rules:
             return url
         url, mark, route = url.partition("#")
         return f"{self._strip(url)}{mark}{route}"
@@ -350,10 +351,8 @@ class QueryStripper:
         if not mark and ";" not in bare:
             return url
         host = host_key(url)
-        keys = self._keys_by_host.get(host, _NO_RULE)
-        if keys is _NO_RULE and host != FILE_HOST_KEY:
-            keys = self._keys_by_host.get(host[: host.rindex(":")])
-        if not isinstance(keys, re.Pattern):
+        keys = None if host == FILE_HOST_KEY else self._keys_by_host.find(host)
+        if keys is None:
             return url
         if ";" in bare:
             bare = _strip_path(bare, keys)

@@ -19,6 +19,7 @@ from crawl_engine.defs.checks import (
     conflicts,
     converters,
     groups,
+    host_names,
     imports,
     links,
     names,
@@ -92,6 +93,7 @@ def load(
     converters.check(root, catalog, problems)
     conflicts.check(root, problems, keep_documents=keep_documents)
     paths = {source.display_path: source.path for source in def_files}
+    host_names.check(root, problems)
     transport.check(root, paths, catalog, problems)
     links.check(root, problems)
     series.check(root, problems)

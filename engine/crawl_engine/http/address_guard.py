@@ -155,6 +155,13 @@ class CachedResolver:
         self._resolver = resolver
         self._asked: dict[str, tuple[float, asyncio.Task[list[str]]]] = {}
 
+    def find_known(self, host: str) -> str | None:
+        """The first address of a name that was asked for before; None: it was not, or has none."""
+        _, asking = self._asked.get(host, (0.0, None))
+        if asking is None or not asking.done() or _has_failed(asking):
+            return None
+        return next(iter(asking.result()), None)
+
     async def resolve(self, host: str) -> list[str]:
         now = asyncio.get_running_loop().time()
         asked_at, asking = self._asked.get(host, (0.0, None))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
 
+from crawl_engine.host_rules import HostRules
 from crawl_engine.model.axis import AxisTable
 from crawl_engine.model.declaration import (
     AnyText,
@@ -329,7 +330,7 @@ class HostRule(Struct, frozen=True, kw_only=True):
     """Request policy for one host."""
 
     name: str
-    """A name without a port matches every port."""
+    """A name without a port matches every port; one with `*` is a pattern."""
     delay: Annotated[
         DelayRange | None,
         Shape.MAPPING_OR_MIN,
@@ -342,6 +343,11 @@ class HostRule(Struct, frozen=True, kw_only=True):
     concurrency: Annotated[
         Concurrency | None, DefKey("The maximum number of concurrent requests.", examples=(2, 8))
     ] = None
+    shared: Annotated[
+        bool,
+        OMIT_DEFAULT,
+        DefKey("Whether all hosts of a pattern have one limit together: delay, concurrency and rests; default false."),
+    ] = False
     headers: Annotated[
         Mapping[str, HeaderValue], DefKey("Headers to send to this host.", examples=({"Accept-Language": "en"},))
     ] = field(default_factory=_empty_mapping)
@@ -439,14 +445,15 @@ class Definitions(Struct, frozen=True, kw_only=True, dict=True):
         data_def: DataDef | None = self._by_name("data_defs").get(name)
         return data_def
 
-    def host_rule(self, host: str, port: int | None) -> HostRule | None:
-        """The rule for a host: a rule with the port takes precedence over one without."""
-        rules = self._by_name("hosts")
-        rule: HostRule | None = rules.get(f"{host}:{port}") or rules.get(host)
-        return rule
+    def host_rule(self, host_key: str) -> HostRule | None:
+        """The rule for a host (`name:port`), as `HostRules` chooses it."""
+        return self._host_rules.find(host_key)
 
     def allows_private(self, host: str, port: int) -> bool:
-        """Whether a host may be at a guarded address: by its rule with the port, else by the one without."""
+        """Whether a host may be at a guarded address: by its rule with the port, else by the one without.
+
+        Patterns name no host.
+        """
         rules = self._by_name("hosts")
         for name in (f"{host}:{port}", host):
             rule: HostRule | None = rules.get(name)
@@ -461,6 +468,10 @@ class Definitions(Struct, frozen=True, kw_only=True, dict=True):
     def appenders_of(self, data_def: str) -> tuple[AppenderDef, ...]:
         """The outputs that rows of a dataDef go to."""
         return tuple(a for a in self.appenders if not a.data_defs or data_def in a.data_defs)
+
+    @cached_property
+    def _host_rules(self) -> HostRules[HostRule]:
+        return HostRules({rule.name: rule for rule in self.hosts})
 
     @cached_property
     def _index(self) -> dict[str, dict[str, Any]]:

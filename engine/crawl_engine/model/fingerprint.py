@@ -7,28 +7,26 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from crawl_engine.host_rules import is_pattern, split_port
 from crawl_engine.model.definition import Definitions, TaskGroup, definition_hash
 
 
 def list_query_rules(definitions: Definitions) -> Mapping[str, tuple[str, ...]]:
     """The patterns of query keys to drop, by name of the rule; empty if no host drops any.
 
-    A rule with a port that drops nothing is included if it overrides a rule that does. The order of patterns means
-    nothing, so they are sorted.
+    A rule that drops nothing is included if it may override one that does. The order of patterns means nothing, so
+    they are sorted.
     """
     rules = {rule.name: tuple(sorted(set(rule.drop))) for rule in definitions.hosts}
-    named = {name: keys for name, keys in sorted(rules.items()) if keys or rules.get(_without_port(name))}
+    if any(keys and is_pattern(name) for name, keys in rules.items()):
+        return dict(sorted(rules.items()))
+    named = {name: keys for name, keys in sorted(rules.items()) if keys or rules.get(split_port(name)[0])}
     return named if any(named.values()) else {}
 
 
 def list_routed_groups(definitions: Definitions) -> list[str]:
     """The groups whose URLs have routes: a browser loads their pages."""
     return [one.name for one in definitions.task_groups if one.loader is not None and one.loader.browser.routes]
-
-
-def _without_port(name: str) -> str:
-    host, colon, port = name.rpartition(":")
-    return host if colon and port.isdigit() else name
 
 
 _PAGE_LOADER = "PageLoader"

@@ -191,6 +191,11 @@ class HostPlan(Struct, eq=False):
     exempt_since: int = 0
     """The version of the defs that lets the host be at a guarded address; it counts until a newer one is known."""
 
+    @property
+    def limited(self) -> str:
+        """What its limits are of: the host, or the pattern of hosts that have them together."""
+        return self.rule.name if self.rule.shared else self.host_key
+
 
 class JobLineage(NamedTuple):
     """Where a job comes from: its locator, the links from there, and what the last one gives it."""

@@ -45,6 +45,7 @@ from crawl_engine.node.handlers.sitemap_job import SitemapHandler
 from crawl_engine.node.handlers.visited_page import PageStage, VisitedPage
 from crawl_engine.node.node_context import NodeContext
 from crawl_engine.node.outcomes import OutcomeBuilder
+from crawl_engine.node.requests.host_addresses import HostAddresses
 from crawl_engine.node.requests.named_hosts import RedirectRule
 from crawl_engine.node.requests.request_sender import Attempt, RequestSender
 from crawl_engine.node.requests.shared_jars import SharedJars
@@ -153,6 +154,7 @@ class Pipeline:
         }  # fmt: skip
         self._stored_stages: tuple[PageStage, ...] = (stay, start, judge, read, extract, refresh, *finish)
         self._byte_budget = byte_budget
+        self._host_addresses = HostAddresses(sender.fetcher.resolvers)
         self._attempts: set[Attempt] = set()
         """Those that run."""
         self._by_plan: dict[HostPlan, _PlanStages] = {}
@@ -192,6 +194,8 @@ class Pipeline:
             outcome.effects = (*results, *outcome.effects)
         if attempt.changed_sites:
             outcome.add(*[CookiesChanged(self._shared_jars.jar(site)) for site in attempt.changed_sites])
+        if attempt.responses and (address := self._host_addresses.find_new(outcome.job)) is not None:
+            outcome.add(address)
         stats = outcome.stats
         stats.requests, stats.responses = attempt.requests - attempt.reserved, attempt.responses
         stats.seconds, stats.received = attempt.seconds, attempt.received

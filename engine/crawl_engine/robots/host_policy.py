@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 from crawl_engine import urls
+from crawl_engine.host_rules import is_pattern
 from crawl_engine.model.definition import Definitions, HostRule
 from crawl_engine.model.host import DelayRange, product_token
 from crawl_engine.model.variables import UnusableVariable, render_authority
@@ -17,8 +18,7 @@ _NO_RULE = HostRule(name="")
 
 def host_rule_for(definitions: Definitions, host_key: str) -> HostRule:
     """The rule for a host (`name:port`), or an empty one."""
-    name, _, port = host_key.rpartition(":")
-    return definitions.host_rule(name, int(port)) or _NO_RULE
+    return definitions.host_rule(host_key) or _NO_RULE
 
 
 def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: str) -> HostPolicy:
@@ -33,6 +33,7 @@ def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: 
         robots=is_site and (settings.robots if rule.robots is None else rule.robots),
         agent=product_token(settings.user_agent),
         login=rule.login if rule.login is not None and _may_log_in(definitions, settings, host_key, rule) else None,
+        pool=rule.name if rule.shared and is_site else None,
         throttle=is_site and (rule.throttle or settings.throttle) == "auto",
     )
 
@@ -66,9 +67,10 @@ def find_mistyped_hosts(definitions: Definitions, base: str | None) -> Iterator[
                 return
             keys.add(urls.host_key(normalized))
     used = keys | {key.rpartition(":")[0] for key in keys}
-    for rule in definitions.hosts:
-        if rule.name not in used and (similar := urls.similar_host(rule.name, keys)) is not None:
-            yield rule.name, similar
+    unused = [rule.name for rule in definitions.hosts if not is_pattern(rule.name) and rule.name not in used]
+    for name in unused:
+        if (similar := urls.similar_host(name, keys)) is not None:
+            yield name, similar
 
 
 def resolve_written(url: str) -> str | None:

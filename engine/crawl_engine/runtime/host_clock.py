@@ -86,7 +86,7 @@ class HostClock:
         os.close(self._fd)
 
     def find(self, host_key: str) -> HostRecord:
-        """The record of a host (`name:port`), created if missing."""
+        """The record of a host (`name:port`), or of a pattern of hosts with one limit, created if missing."""
         digest = blake2b(host_key.encode(), digest_size=16).digest()
         first = int.from_bytes(digest[:8])
         probed = [HostRecord.of((first + i) % _RECORDS) for i in range(_PROBES)]

@@ -51,7 +51,8 @@ def control_host(run: RunContext, arguments: Mapping[str, Any]) -> tuple[bool, s
         rests = False
         if arguments.get("reset") or changes.get("paused") is False:
             rests = host_control.end_rest(db, seq, keys[0], now)
-            end_rest(run.folder, os.environ, keys[0], shared=run.settings.host_clock)
+            limited = host_control.read_limited(db, seq, keys[0])
+            end_rest(run.folder, os.environ, limited, shared=run.settings.host_clock)
         control = host_control.read(db, seq, keys[0])
         waits = "; a longer wait that has begun ends first" if control.delay < before.delay else ""
         return True, f"{keys[0]}: {_describe(control)}{waits}{'; its rest has ended' if rests else ''}"

@@ -78,7 +78,7 @@ def test_the_sample_project() -> None:
     assert (detail.allow, detail.deny, detail.priority) == (("/catalogue/",), ("/login",), None)
     reviews = defs.data_defs[1].fields[1]
     assert [f.name for f in reviews.fields] == ["by", "stars"]
-    rule = defs.host_rule("shop.example", 8080)
+    rule = defs.host_rule("shop.example:8080")
     assert rule is not None
     assert (rule.delay, rule.concurrency, dict(rule.headers), rule.nofollow) == (
         DelayRange(min=0.5),

@@ -206,10 +206,9 @@ def test_parts_are_found_by_name() -> None:
 def test_a_host_rule_with_the_port_takes_precedence() -> None:
     bare, ported = HostRule(name="a.example"), HostRule(name="a.example:8080")
     defs = Definitions(hosts=(bare, ported))
-    assert defs.host_rule("a.example", 8080) is ported
-    assert defs.host_rule("a.example", 80) is bare
-    assert defs.host_rule("a.example", None) is bare
-    assert defs.host_rule("b.example", 80) is None
+    assert defs.host_rule("a.example:8080") is ported
+    assert defs.host_rule("a.example:80") is bare
+    assert defs.host_rule("b.example:80") is None
 
 
 def test_private_falls_back_to_the_rule_without_a_port() -> None:

@@ -27,6 +27,8 @@ from crawl_engine.defs.language.reader import Builder, DefPart, Reader
 from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.yaml.node import YamlNode
 from crawl_engine.defs.yaml.sources import resolve_beside
+from crawl_engine.host_rules import is_pattern, split_port
+from crawl_engine.late_regex import late_regex
 from crawl_engine.model.axis import AxisTable
 from crawl_engine.model.declaration import TypeHint
 from crawl_engine.model.definition import DataDef, Definitions, Expectation, Field, HostRule, Task, TaskGroup
@@ -41,6 +43,9 @@ from crawl_engine.model.stored_form import SourcePosition
 from crawl_engine.plugins.catalog import Catalog
 from crawl_engine.plugins.plugin_class import ClassKind
 from crawl_engine.urls import bare_host, host_of, normalize
+
+_PORTS = 65_536
+_PATTERN = late_regex(r"[a-z0-9_.-]*\*[a-z0-9_.-]*")
 
 APPENDER_CLASSES: tuple[ClassKind, ...] = ("encoder", "appender")
 """What the class of an appender may be."""
@@ -313,16 +318,29 @@ def _auth(written: WrittenAuth, _part: DefPart) -> HostAuth | None:
 
 
 def canonical_host(name: str) -> str | None:
-    """A host name in the form it has in URLs, with the port if one is given; None if invalid."""
+    """A host name in the form it has in URLs, with the port if one is given; None if invalid. So for a pattern."""
+    if is_pattern(name):
+        return _canonical_pattern(name)
     match = re.fullmatch(r"(\[[^\]]*\]|[^:/?#@\\\s*%\[\]]+)(?::([0-9]{1,5}))?", name)
     url = normalize(f"http://{match.group(1)}/") if match else None
     if match is None or url is None or url.count("/") != 3:
         return None
     port = match.group(2)
-    if port is not None and not 0 < int(port) < 65_536:
+    if port is not None and not 0 < int(port) < _PORTS:
         return None
     host = bare_host(host_of(url))
     return host if port is None else f"{host}:{int(port)}"
+
+
+def _canonical_pattern(name: str) -> str | None:
+    """A pattern with one `*`; a part between dots that is not ASCII has none."""
+    pattern, port = split_port(name)
+    labels = pattern.lower().split(".")
+    canonical = [canonical_host(label) if label and not label.isascii() else label for label in labels]
+    host = ".".join([label or "" for label in canonical]).rstrip(".")
+    if None in canonical or not _PATTERN.fullmatch(host):
+        return None
+    return host if not port else f"{host}:{int(port)}" if 0 < int(port) < _PORTS else None
 
 
 def kind_of(type_: str, catalog: Catalog) -> AppenderKind:

@@ -5,7 +5,6 @@ import re
 from msgspec.structs import replace
 
 from crawl_engine.defs.builders.bodies import check_bodies, iter_scalars, warn_of_json_text
-from crawl_engine.defs.builders.definitions import canonical_host
 from crawl_engine.defs.checks import fields
 from crawl_engine.defs.checks.text_sources import check_in_document, check_query
 from crawl_engine.defs.language.keys import (
@@ -19,7 +18,7 @@ from crawl_engine.defs.language.keys import (
 )
 from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.yaml.node import Entry, YamlNode
-from crawl_engine.defs.yaml.redaction import shown_host, shown_key
+from crawl_engine.defs.yaml.redaction import shown_key
 from crawl_engine.errors import UsageError
 from crawl_engine.extract.select.selector_syntax import (
     EMBEDDED_PREFIX,
@@ -57,9 +56,7 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
         _check_documents(name, group.node, problems, keep_documents=keep_documents)
     for name, data_def in root.entries_of("dataDefs"):
         _check_data_def(name, data_def.place, data_def.node, problems)
-    hosts: dict[str, SourcePosition] = {}
-    for name, host in root.entries_of("hosts"):
-        _check_host(name, host.place, hosts, problems)
+    for _, host in root.entries_of("hosts"):
         check_header_names(host.node, problems)
         if host.node.has_empty_list("drop"):
             message = "the list of query keys is empty; name keys such as `utm_*`, or remove the key"
@@ -309,17 +306,6 @@ def _check_in_block(node: YamlNode, block: str, problems: Problems) -> None:
         message = "the block selects JSON values, which have no elements; use `jmespath:`"
     if message:
         problems.add(node.key_place("selector"), "conflict", message)
-
-
-def _check_host(name: str, place: SourcePosition, seen: dict[str, SourcePosition], problems: Problems) -> None:
-    host = canonical_host(name)
-    if host is None:
-        message = f"'{shown_host(name)}' is not a host; write a name or address, optionally with a port: `shop.example`"
-        problems.add(place, "bad-host", message)
-    elif host in seen:
-        problems.add(place, "duplicate-name", f"'{name}' is already defined at {seen[host]}")
-    else:
-        seen[host] = place
 
 
 def check_login(host: YamlNode, problems: Problems) -> None:

@@ -24,6 +24,10 @@ class Resolvers:
         self._any = CachedResolver(given or SystemResolver())
         self._public = GuardedResolver(self._any)
 
+    def find_known(self, host: str) -> str | None:
+        """The first address of a name that was asked for in the last minute; None: it was not, or has none."""
+        return self._any.find_known(host)
+
     def find(self, *, exempt: bool) -> Resolver:
         """One that resolves to public addresses only, unless the host is exempt."""
         return self._any if exempt else self._public

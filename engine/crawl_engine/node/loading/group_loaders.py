@@ -126,7 +126,7 @@ class GroupLoaders:
 
     async def _take_turn(self, job: LeasedJob, *, must_wait: bool, again: bool) -> None:
         if must_wait:
-            await self._host_gates.enter(job, job.plan.host_key, send_at=None)
+            await self._host_gates.enter(job, job.plan.limited, send_at=None)
         await self._host_gates.wait_turn(job, again=again and not must_wait)
 
     async def load(

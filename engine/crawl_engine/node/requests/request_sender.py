@@ -101,7 +101,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             return _give_back(job, HostBackingOff(store_time() + closed))
         try:
             takes_turn = not self.renders(job)
-            await self.host_gates.enter(job, job.plan.host_key, send_at=job.terms.send_at, takes_turn=takes_turn)
+            await self.host_gates.enter(job, job.plan.limited, send_at=job.terms.send_at, takes_turn=takes_turn)
         except HostBackingOff as refusal:
             return _give_back(job, refusal)
         return None
@@ -116,7 +116,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         `job`: with the plan, the delay and the concurrency of that host.
         """
         self.host_gates.exit(job)
-        await self.host_gates.enter(job, job.plan.host_key, send_at=None)
+        await self.host_gates.enter(job, job.plan.limited, send_at=None)
 
     def dismiss(self, job: LeasedJob) -> None:
         """Note that the job sends no more: another may take its place at the host."""

@@ -179,8 +179,12 @@ CREATE TABLE hosts (
     login_failure        TEXT,                     -- why it FAILED
     lost_in_row          INTEGER NOT NULL DEFAULT 0, -- pages in a row that failed although it was new
     lent_until           REAL,                     -- how long its machine keeps it; null: while its number is that machine's
+    address              TEXT,                     -- where it is; null: unknown, as behind a proxy
+    pool                 TEXT,                     -- the pattern whose hosts have one limit together, which the first has
     UNIQUE (run, key)
 );
+CREATE INDEX hosts_address ON hosts(run, address) WHERE address IS NOT NULL AND pool IS NULL;
+CREATE INDEX hosts_pool ON hosts(run, pool) WHERE pool IS NOT NULL;
 CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
 
 CREATE TABLE sequences (

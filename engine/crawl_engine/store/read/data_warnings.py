@@ -9,6 +9,7 @@ import orjson
 from msgspec import Struct
 
 from crawl_engine.errors import plural
+from crawl_engine.host_rules import is_pattern
 from crawl_engine.model.definition import DataDef, Definitions, Field
 from crawl_engine.model.job import JobKind
 from crawl_engine.model.link import COOKIES_PATH, RELATION_PATH
@@ -18,6 +19,7 @@ from crawl_engine.model.stored_form import SourcePosition
 from crawl_engine.store.db.connector import Database, id_list
 from crawl_engine.store.read.failures import group_failures
 from crawl_engine.store.read.job_range import find_ids
+from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.job import sequences
 from crawl_engine.store.tables.row import health
 from crawl_engine.store.tables.row.health import DataDefHealth, PartSigns
@@ -71,6 +73,8 @@ _AT_END = "end"
 _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
 _MAX_UNUSED = 5
+_MAX_NAMES = 4
+"""Of one address, without a warning."""
 MIN_RECORDS = 20
 """Records from which a field that was never filled is a warning, also of a run that is not DONE, or where the last
 DONE run had it filled."""
@@ -146,6 +150,10 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     for host in db.rows(_HostCounts, _HOSTS, (run.seq,)):
         failures = [] if host.pages else group_failures(db, run.seq, 1, host.key)
         warnings += _of_host(host, *(one.reason for one in failures))
+    for one in hosts.list_crowded(db, run.seq, _MAX_NAMES, 3):
+        text = f"{one.names:,} hosts are at {one.address}, such as {one.first}, each with its own limits; a pattern in"
+        text += f' `hosts` gives them one: {{"{_pattern_of(one.first)}": {{shared: true}}}}'
+        warnings.append(DataWarning("one-address", text, subject=one.address))
     for streak in page_repeats.list_found(db, run.seq):
         text = f"{streak.pages:,} pages of {streak.host} in a row gave the same text and fields: {streak.pattern}"
         text += f"; max_repeats skipped {streak.skipped:,}" if streak.skipped else ""
@@ -386,10 +394,20 @@ def _of_shared_urls(db: Database, run: int) -> list[FoundWarning]:
     return [FoundWarning("shared-url", text, url)]
 
 
+def _pattern_of(name: str) -> str:
+    """A pattern for a name and its neighbours: the last part of an address varies, the first one of a name."""
+    start, _, last = name.rpartition(".")
+    return f"{start}.*" if last.isdigit() else f"*.{name.partition('.')[2] or name}"
+
+
 def _of_unused_hosts(db: Database, run: Run) -> Iterator[DataWarning]:
     """The rules of hosts without a request: their delay, login or limits applied to nothing."""
     names = db.column(_HOST_RULES, (run.defs_version,))
-    unused = [name for name in names if not db.one(_HAS_HOST, (run.seq, name, f"{name}:", f"{name};"))]
+    unused = [
+        name
+        for name in names
+        if not is_pattern(name) and not db.one(_HAS_HOST, (run.seq, name, f"{name}:", f"{name};"))
+    ]
     keys = db.column(_SOME_HOSTS, (run.seq,)) if unused else []
     for name in unused[:_MAX_UNUSED]:
         similar = similar_host(name, keys)

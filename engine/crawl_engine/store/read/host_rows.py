@@ -17,7 +17,7 @@ SELECT h.id, h.key AS "row.host",
     (SELECT coalesce(sum(ready + delayed + taken), 0) FROM sequences WHERE host = h.id AND kind <> 'extract')
         AS "row.waiting",
     {hosts.EFFECTIVE_DELAY} AS "row.delay", {hosts.EFFECTIVE_CONCURRENCY} AS "row.concurrency",
-    h.next_at AS "row.next_in", h.backoff_until AS "row.backoff", h.strikes AS "row.strikes",
+    {hosts.NEXT_AT} AS "row.next_in", {hosts.BACKOFF_UNTIL} AS "row.backoff", h.strikes AS "row.strikes",
     h.throttled AS "row.throttled", h.errors AS "row.errors", h.blocked AS "row.blocked",
     lower(h.robots) AS "row.robots", h.robots_status AS "row.robots_status",
     (SELECT coalesce(sum(done), 0) FROM sequences WHERE host = h.id AND kind = 'page') AS "row.pages",
@@ -48,9 +48,9 @@ ORDER BY {_SHOWN_STATE} NOT IN ({", ".join(f"'{state}'" for state in TROUBLE)}),
 _ONE_HOST = f"{_HOSTS} AND h.key = ?"
 _RUNNING = f"""
 SELECT total(min(taken, concurrency)) FROM (
-    SELECT total(s.taken) AS taken, {hosts.EFFECTIVE_CONCURRENCY} AS concurrency
+    SELECT total(s.taken) AS taken, max({hosts.EFFECTIVE_CONCURRENCY}) AS concurrency
     FROM sequences s CROSS JOIN hosts h ON h.id = s.host
-    WHERE s.run = ? AND s.taken > 0 AND s.kind <> 'extract' GROUP BY h.id) busy
+    WHERE s.run = ? AND s.taken > 0 AND s.kind <> 'extract' GROUP BY coalesce(h.pool, h.key)) busy
 """
 
 

@@ -30,8 +30,8 @@ SELECT EXISTS (SELECT 1 FROM appenders WHERE supervisor IN (SELECT epoch FROM su
     AND NOT EXISTS (SELECT 1 FROM appenders WHERE run = ? AND ended_at IS NULL AND beat_age IS NOT NULL)
 """
 _HOSTS = f"""
-SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY} AS delay, h.backoff_until, h.strikes, h.rest_reason, h.paused, h.errors,
-    h.blocked
+SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY} AS delay, {hosts.BACKOFF_UNTIL} AS backoff_until, h.strikes,
+    h.rest_reason, h.paused, h.errors, h.blocked
 FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value
 """
 

@@ -1,5 +1,7 @@
 """Claims hosts for machines: at any moment one machine alone asks a host, so that its gates are exact.
 
+Hosts with one limit together go to one machine: the row of the first of them says which.
+
 Machines share a database, and divide the hosts by their numbers among those of them that have a node. Where machines
 come or go, a host whose number is another's is handed over: its machine leases no more of it, and the other claims it
 once the leased jobs have ended. A host whose own machine does not come is lent to another after a second. Whoever
@@ -11,8 +13,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from crawl_engine.store.db.connector import Database, id_list
-from crawl_engine.store.tables.host.hosts import EFFECTIVE_DELAY
+from crawl_engine.store.tables.host.hosts import EFFECTIVE_DELAY, LIMITER
 from crawl_engine.store.tables.job import rings
+from crawl_engine.store.tables.job.holds import POOLS, TAKEN
 
 _PATIENCE, _LENT_SECONDS = 1.0, 10.0
 """Seconds after which the jobs of a host may go to any machine, and for which that one keeps the host."""
@@ -30,19 +33,20 @@ _IS_OURS = "h.id % (SELECT machines FROM m) = (SELECT place FROM m)"
 _IS_LENT = "coalesce(h.lent_until, 0) > :now"
 _KEEPS = f"h.machine = (SELECT epoch FROM m) AND ({_IS_OURS} OR {_IS_LENT})"
 # no joins but loops, and `m` as values: so the sequences are read in the order of their rings, and no host besides
+_LIMITER = f"SELECT * FROM hosts WHERE id = (SELECT {LIMITER} FROM hosts h WHERE h.id = {{}}) LIMIT 1"
 _LIST_RUNG = f"""
-{_MACHINE}
+{_MACHINE}, {POOLS}
 SELECT * FROM (
     SELECT s.id, s.kind <> 'extract' AND ({_KEEPS}) IS NOT TRUE, NULL::bigint
-    FROM sequences s CROSS JOIN LATERAL (SELECT * FROM hosts WHERE id = s.host LIMIT 1) h
+    FROM sequences s CROSS JOIN LATERAL ({_LIMITER.format("s.host")}) h
     WHERE s.run = :run AND s.rung_at IS NOT NULL AND EXISTS (SELECT 1 FROM m)
         AND (s.kind = 'extract' OR (({{wanted}}) AND (({_KEEPS})
-        OR ((s.rung_at < :now - {_PATIENCE} OR ({_IS_OURS} AND NOT {_IS_LENT})) AND (h.machine IS NULL OR NOT EXISTS (
-            SELECT 1 FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract' AND t.taken > 0))))))
+        OR ((s.rung_at < :now - {_PATIENCE} OR ({_IS_OURS} AND NOT {_IS_LENT}))
+            AND (h.machine IS NULL OR {TAKEN} = 0)))))
     ORDER BY s.rung_at, s.taken, s.id LIMIT +:limit
 ) rung
-UNION ALL SELECT NULL, NULL, h.id
-FROM json_each(:held) i CROSS JOIN LATERAL (SELECT * FROM hosts WHERE id = i.value LIMIT 1) h
+UNION ALL SELECT NULL, NULL, i.value
+FROM json_each(:held) i CROSS JOIN LATERAL ({_LIMITER.format("i.value")}) h
 WHERE (SELECT machines FROM m) > 1 AND ({_KEEPS}) IS NOT TRUE
 """
 _LIST_ANY, _LIST_WITHOUT_DELAY = (_LIST_RUNG.format(wanted=wanted) for wanted in ("1 = 1", f"{EFFECTIVE_DELAY} = 0"))
@@ -51,7 +55,9 @@ _CLAIM = f"""
 UPDATE hosts AS h SET machine = m.epoch, lent_until = CASE WHEN {_IS_OURS} THEN NULL ELSE :now + {_LENT_SECONDS} END,
     next_at = CASE WHEN h.machine IS NULL OR h.machine = m.epoch OR {EFFECTIVE_DELAY} = 0 THEN h.next_at
         ELSE max(coalesce(h.next_at, 0), :now + {EFFECTIVE_DELAY}) END
-FROM m WHERE h.id IN (SELECT host FROM sequences WHERE id IN (SELECT value FROM json_each(:sequences)))
+FROM m WHERE h.id IN (
+    SELECT l.id FROM sequences s CROSS JOIN LATERAL ({_LIMITER.format("s.host")}) l
+    WHERE s.id IN (SELECT value FROM json_each(:sequences)))
 """
 _LEAVE = f"""
 UPDATE hosts AS h SET machine = NULL, next_at = CASE WHEN {EFFECTIVE_DELAY} = 0 THEN h.next_at

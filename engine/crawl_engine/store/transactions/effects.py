@@ -8,7 +8,7 @@ from crawl_engine.store.pages.documents import CheckedDocument, NewDocument
 from crawl_engine.store.pages.temporary import DocumentUse
 from crawl_engine.store.tables.host import cookie_jars, hosts
 from crawl_engine.store.tables.host.cookie_jars import CookiesChanged
-from crawl_engine.store.tables.host.hosts import Backoff, HostFailure
+from crawl_engine.store.tables.host.hosts import Backoff, HostAddress, HostFailure
 from crawl_engine.store.tables.job import jobs, results, step_values
 from crawl_engine.store.tables.job.jobs import AskedAgain
 from crawl_engine.store.tables.job.linked_jobs import Children
@@ -73,6 +73,7 @@ WRITERS: dict[type[Effect], Writer] = {
     Backoff: hosts.write_backoffs,
     RobotsWanted: robots.write_wanted,
     HostFailure: hosts.write_failures,
+    HostAddress: hosts.write_addresses,
     RobotsResult: robots.write_results,
     LoginNews: logins.write,
     CookiesChanged: cookie_jars.write,

@@ -24,7 +24,7 @@ from crawl_engine.store.read.sent_request import SentRequest
 from crawl_engine.store.read.stale_pages import DueExtract
 from crawl_engine.store.tables.host import hosts
 from crawl_engine.store.tables.job import jobs, rings
-from crawl_engine.store.tables.job.holds import AFTER_LOGIN, FIRST_HOLD, TAKEN
+from crawl_engine.store.tables.job.holds import AFTER_LOGIN, FIRST_HOLD, POOLS, TAKEN
 from crawl_engine.store.tables.run import nodes, page_limits
 from crawl_engine.store.transactions.claims import claim_rung
 
@@ -65,6 +65,10 @@ class SequenceState(Struct, frozen=True, array_like=True):
     hold: str | None
     """What keeps all its jobs from being sent (`holds.HOLDS`); None: nothing does."""
     host: int
+    limiter: int
+    """The host whose row has its limits: its own, or the first of those that have one limit together."""
+    limited: str
+    """What its limits are of: the host (`name:port`), or the pattern of those."""
     delay: float
     longest_delay: float
     throttled: bool
@@ -106,14 +110,15 @@ class SequenceState(Struct, frozen=True, array_like=True):
 
 # if the robots.txt cannot be read or the login failed, no page is sent: jobs need no send times
 _STATES = f"""
-SELECT json_group_array({json_row(SequenceState)}) FROM (
+WITH {POOLS} SELECT json_group_array({json_row(SequenceState)}) FROM (
     SELECT s.id, s.run, s.kind, s.grp AS "group", s.ready, s.taken,
         {FIRST_HOLD} AS hold,
-        h.id AS host,
+        h.id AS host, {hosts.LIMITER} AS limiter, coalesce(h.pool, h.key) AS limited,
         CASE WHEN (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
             AND (s.kind <> 'page' OR h.login <> 'FAILED') THEN {hosts.EFFECTIVE_DELAY} ELSE 0.0 END AS delay,
         {hosts.LONGEST_DELAY} AS longest_delay, h.throttle AS throttled,
-        {hosts.EFFECTIVE_CONCURRENCY} AS host_concurrency, h.next_at, h.backoff_until,
+        {hosts.EFFECTIVE_CONCURRENCY} AS host_concurrency, {hosts.NEXT_AT} AS next_at,
+        {hosts.BACKOFF_UNTIL} AS backoff_until,
         {TAKEN} AS host_taken, r.active_sequences AS active, r.slots,
         coalesce(r.defs_version, 0) AS defs_version,
         CASE WHEN s.kind = 'page' THEN {page_limits.CODES_OF_SEQUENCE} ELSE '' END AS limits, r.relinking,
@@ -183,10 +188,10 @@ def lease_sequences(
 
 
 def _split(states: Sequence[SequenceState], *, one_by_one: bool) -> Iterator[list[SequenceState]]:
-    """Parts to lease from at once: plain sequences of different hosts, or a single one."""
+    """Parts to lease from at once: plain sequences with different limits, or a single one."""
     part: list[SequenceState] = []
     for state in states:
-        together = state.is_plain and not one_by_one and state.host not in {other.host for other in part}
+        together = state.is_plain and not one_by_one and state.limiter not in {other.limiter for other in part}
         if part and not (together and part[0].is_plain):
             yield part
             part = []
@@ -226,7 +231,7 @@ class _Allowance(Struct, frozen=True):
 def _lease_part(
     db: Database, request: LeaseRequest, states: Sequence[SequenceState], now: float, *, suspects: bool
 ) -> list[Lease]:
-    """Lease from plain sequences of different hosts, or from a single one. `suspects`: some may have suspects."""
+    """Lease from plain sequences with different limits, or from a single one. `suspects`: some may have suspects."""
     if states[0].kind == JobKind.EXTRACT and request.free_slots > 0:
         return [_lease_extracts(db, request, states[0])]
     allowances: list[_Allowance] = []
@@ -244,7 +249,7 @@ def _lease_part(
     ]
     jobs.take(db, [job.id for got in leases for job in got.jobs], request.lease_id, request.node)
     given = [(state, got) for state, got in zip(states, leases, strict=True) if got.jobs]
-    hosts.reserve(db, {state.host: got.due + rings.LOOKAHEAD for state, got in given if got.due is not None})
+    hosts.reserve(db, {state.limiter: got.due + rings.LOOKAHEAD for state, got in given if got.due is not None})
     for state, got in given:
         if state.is_limited:
             page_limits.reserve(db, state.id, state.limits.split(), len(got.jobs))

@@ -6,13 +6,15 @@ from typing import NamedTuple
 from crawl_engine.model.job import JobKind, lease_limit, quota
 from crawl_engine.store.db.connector import Database
 from crawl_engine.store.tables.host import host_logins
+from crawl_engine.store.tables.host.hosts import of_pool
 from crawl_engine.store.tables.job import rings
 from crawl_engine.store.tables.job.holds import HOLDS
 from crawl_engine.store.tables.run import page_limits
 from crawl_engine.store.transactions.lease import SequenceState, read_sequences
 
-_SEQUENCE = """
-SELECT s.id, s.paused, h.paused AS host_paused, r.paused AS run_paused, h.crawl_delay, h.throttled, h.blocked
+_SEQUENCE = f"""
+SELECT s.id, s.paused, h.paused AS host_paused, r.paused AS run_paused, h.crawl_delay,
+    {of_pool("throttled")} AS throttled, h.blocked
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run
 WHERE s.run = ? AND s.kind = ? AND s.grp = ? AND h.key = ?
 """
@@ -48,7 +50,7 @@ class _Sequence(NamedTuple):
 
 
 FindHolder = Callable[[str, int], str | None]
-"""The crawl that holds all slots of a host (`name:port`) that this one may take, of so many in all; None: no crawl."""
+"""The crawl that holds all slots of a limit (`name:port`, or a pattern) that this one may take, of so many in all."""
 
 
 def explain(
@@ -82,9 +84,9 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holde
     if place.kind == JobKind.EXTRACT and state.hold is None:
         return "it waits for a free slot; fetches come first"
     if state.hold == "robots" or (state.hold not in _WITHOUT_PLACE and state.host_taken >= state.host_concurrency):
-        holder = find_holder(place.host, state.host_concurrency)
+        holder = find_holder(state.limited, state.host_concurrency)
         if holder is not None:
-            return f"another crawl, {holder}, holds the places of {place.host}"
+            return f"another crawl, {holder}, holds the places of {state.limited}"
     if state.hold is not None:
         return _describe_hold(state, held, place, now)
     if state.is_limited:
@@ -93,9 +95,9 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holde
             return f"{full} is reached"
     if state.delay and state.next_at is not None and state.next_at > now + rings.LOOKAHEAD:
         cause = "Crawl-delay" if held.crawl_delay >= state.delay else "delay"
-        return f"{cause} {state.delay:g} s of {place.host}: the next request in {state.next_at - now:.1f} s"
+        return f"{cause} {state.delay:g} s of {state.limited}: the next request in {state.next_at - now:.1f} s"
     if state.host_taken >= state.host_concurrency:
-        return f"{place.host} is at its concurrency of {state.host_concurrency}"
+        return f"{state.limited} is at its concurrency of {state.host_concurrency}"
     if state.others_waiting and not lease_limit(
         active=state.active, slots=state.slots, running=state.taken, free=state.slots, batch=state.slots
     ):
@@ -127,6 +129,6 @@ def _describe_hold(state: SequenceState, held: _Sequence, place: WaitingPlace, n
         case "backoff":
             cause = "it refused the crawler" if held.blocked else "an answer, or by its `hours`"
             rest = (state.backoff_until or now) - now
-            return f"{place.host} rests for {rest:.1f} s after {'429 or 503' if held.throttled else cause}"
+            return f"{state.limited} rests for {rest:.1f} s after {'429 or 503' if held.throttled else cause}"
         case _:
             return "no run is in progress"

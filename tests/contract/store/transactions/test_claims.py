@@ -186,3 +186,20 @@ def test_few_hosts_are_divided_too(new_store: Callable[..., StoreHarness]) -> No
     seed(store, "http://h0/1")
     store.seed("http://h0/2", "http://h1/1", group="other")
     assert {len(hosts_of(leased(store, machine))) for machine in (0, 1)} == {1}
+
+
+def test_hosts_with_one_limit_go_to_one_machine(new_store: Callable[..., StoreHarness]) -> None:
+    """The first of them says whose they are, whatever their own numbers."""
+    policies = {f"h{number}:80": HostPolicy(0.0, 2, robots=False, pool="h*") for number in range(8)}
+    store = _of_two_machines(new_store(policies=policies))
+    seed(store, *(f"{host}/" for host in HOSTS))
+    of_machines = [take(store, machine) for machine in (0, 1)]
+    assert sorted(map(bool, of_machines)) == [False, True], "one machine has them all"
+    (owner,) = [machine for machine, jobs in enumerate(of_machines) if jobs]
+    for _ in range(8):
+        store.commit(*map(store.done, of_machines[owner]), node=store.nodes[owner])
+        with store.db.transaction():
+            rings.ring_all(store.db, store.run, store.now)
+        assert take(store, 1 - owner) == []
+        of_machines[owner] = take(store, owner)
+    assert store.db.value("SELECT count(*) FROM jobs WHERE state = 'DONE'") == 8

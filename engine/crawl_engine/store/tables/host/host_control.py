@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from crawl_engine.store.db.connector import Database
-from crawl_engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY
+from crawl_engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY, LIMITER, NAME
 
-_FIND = """
-SELECT key FROM hosts WHERE run = :run AND (key = :name OR rtrim(rtrim(key, '0123456789'), ':') = :name)
+_FIND = f"""
+SELECT key FROM hosts WHERE run = :run AND (key = :name OR {NAME} = :name)
 ORDER BY key LIMIT 3
 """
 _SET = """
@@ -15,14 +15,14 @@ UPDATE hosts SET paused = coalesce(:paused, paused), operator_delay = coalesce(:
 WHERE run = :run AND key = :key
 """
 _RESET = "UPDATE hosts SET paused = 0, operator_delay = NULL, operator_concurrency = NULL WHERE run = ? AND key = ?"
-_END_REST = """
+_LIMITER_OF = f"(SELECT {LIMITER} FROM hosts h WHERE h.run = :run AND h.key = :key)"
+_END_REST = f"""
 UPDATE hosts SET backoff_until = NULL, strikes = 0, rest_reason = NULL
-WHERE run = :run AND key = :key AND backoff_until > :now RETURNING id
+WHERE id = {_LIMITER_OF} AND backoff_until > :now RETURNING id
 """
 # a send time reserved under a longer delay comes earlier: no job has it yet
 _BRING_FORWARD = f"""
-UPDATE hosts AS h SET next_at = min(next_at, :now + {EFFECTIVE_DELAY})
-WHERE run = :run AND key = :key AND next_at IS NOT NULL
+UPDATE hosts AS h SET next_at = min(next_at, :now + {EFFECTIVE_DELAY}) WHERE id = {_LIMITER_OF} AND next_at IS NOT NULL
 """
 _READ = f"""
 SELECT paused, {EFFECTIVE_DELAY} AS delay, {EFFECTIVE_CONCURRENCY} AS concurrency, delay AS defs_delay,
@@ -78,6 +78,11 @@ def reset(db: Database, run: int, key: str, now: float) -> None:
 def end_rest(db: Database, run: int, key: str, now: float) -> bool:
     """End the rest of a host that refused requests; False: it does not rest. `now`: boot-time seconds."""
     return bool(db.all(_END_REST, {"run": run, "key": key, "now": now}))
+
+
+def read_limited(db: Database, run: int, key: str) -> str:
+    """What the limits of a host (`name:port`) are of: itself, or the pattern of hosts that have them together."""
+    return str(db.value("SELECT coalesce(pool, key) FROM hosts WHERE run = ? AND key = ?", (run, key)))
 
 
 def read(db: Database, run: int, key: str) -> HostControl:

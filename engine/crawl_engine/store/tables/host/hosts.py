@@ -16,9 +16,19 @@ ROBOTS_MAX_AGE = 23 * 3600.0
 """Seconds after which a robots.txt is asked for again, so that none in use is older than the 24 hours of RFC 9309."""
 _ROBOTS_KEPT = 30 * 86400.0
 """Seconds for which a robots.txt stays in force while it cannot be read again, as RFC 9309 proposes."""
+
+
+def of_pool(column: str) -> str:
+    """SQL: what limits the host `h` now; hosts with one limit together keep it in the row of the first of them."""
+    first = f"(SELECT p.{column} FROM hosts p WHERE p.run = h.run AND p.pool = h.pool ORDER BY p.id LIMIT 1)"
+    return f"(CASE WHEN h.pool IS NULL THEN h.{column} ELSE {first} END)"
+
+
+LIMITER, NEXT_AT, BACKOFF_UNTIL = of_pool("id"), of_pool("next_at"), of_pool("backoff_until")
+"""SQL: the host whose row has the limits of the host `h`, its next send time, and the end of its rest."""
 EFFECTIVE_DELAY = (
     "max(coalesce(h.operator_delay, h.delay), CASE h.robots WHEN 'OFF' THEN 0.0 ELSE h.crawl_delay END,"
-    " h.pace * h.throttle)"
+    f" {of_pool('pace')} * h.throttle)"
 )
 """SQL: seconds between two requests to the host `h`, by the defs or an operator, its robots.txt and its pace."""
 LONGEST_DELAY = f"max({EFFECTIVE_DELAY}, CASE WHEN h.operator_delay IS NULL THEN h.delay_max ELSE 0.0 END)"
@@ -26,24 +36,27 @@ LONGEST_DELAY = f"max({EFFECTIVE_DELAY}, CASE WHEN h.operator_delay IS NULL THEN
 EFFECTIVE_CONCURRENCY = "coalesce(h.operator_concurrency, h.concurrency)"
 """SQL: concurrent requests to the host `h`, by the defs or an operator."""
 MAX_PACE = 60.0
+NAME = "rtrim(rtrim(key, '0123456789'), ':')"
+"""SQL: a host without its port."""
 GUARDED = -1
 """In place of the status of a robots.txt: the address guard refused to ask for it."""
 
 _CREATE = """
-INSERT INTO hosts (run, key, origin, delay, delay_max, concurrency, robots, throttle, login)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+INSERT INTO hosts (run, key, origin, delay, delay_max, concurrency, robots, throttle, login, pool)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
 _FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
 _RESERVE = """
 WITH r (id, next_at) AS ({values}) UPDATE hosts SET next_at = r.next_at FROM r WHERE hosts.id = r.id
 """
-_RETURN_TURN = "UPDATE hosts SET next_at = max(:now, next_at - :seconds) WHERE id = :host AND next_at > :now"
-_SET_BACKOFF = """
+_LIMITER_OF = f"(SELECT {LIMITER} FROM hosts h WHERE h.id = :host)"
+_RETURN_TURN = f"UPDATE hosts SET next_at = max(:now, next_at - :seconds) WHERE id = {_LIMITER_OF} AND next_at > :now"
+_SET_BACKOFF = f"""
 UPDATE hosts SET strikes = strikes + :strike, throttled = throttled + :answered,
     backoff_until = max(coalesce(backoff_until, 0), :until), rest_reason = coalesce(:reason, rest_reason),
     least_pace = CASE WHEN :strike = 1 THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE least_pace END,
     pace = CASE WHEN :strike = 1 THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE pace END
-WHERE id = :host
+WHERE id = {_LIMITER_OF}
 """
 _COUNT_FAILURE = "UPDATE hosts SET errors = errors + ?, gone = gone + ? WHERE id = ?"
 _SHORTEST_STRUCK_PACE = 0.05
@@ -54,11 +67,12 @@ WITH l (id, answers, latency, failed_latency) AS ({{values}})
 UPDATE hosts SET pace = min({MAX_PACE}, max(
     least_pace, CASE WHEN l.failed_latency > pace THEN l.failed_latency ELSE 0.0 END, CASE
     WHEN l.answers > 0 THEN max(l.latency, l.latency + (pace - l.latency) / (1 << min(l.answers, 30))) ELSE pace END))
-FROM l WHERE hosts.id = l.id AND hosts.throttle <> 0
+FROM l WHERE hosts.id = (SELECT {LIMITER} FROM hosts h WHERE h.id = l.id) AND hosts.throttle <> 0
 """
-_RESET_STRIKES = """
+_RESET_STRIKES = f"""
 UPDATE hosts SET strikes = 0, rest_reason = NULL
-WHERE (strikes > 0 OR rest_reason IS NOT NULL) AND id IN (SELECT value FROM json_each(?))
+WHERE (strikes > 0 OR rest_reason IS NOT NULL)
+    AND id IN (SELECT {LIMITER} FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value)
     AND coalesce(backoff_until, 0) <= ?
 """
 _REUSE_ROBOTS = f"""
@@ -108,7 +122,8 @@ UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :sh
 WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
 """
 _APPLY = f"""
-UPDATE hosts SET delay = :delay, delay_max = :delay_max, concurrency = :concurrency, throttle = :throttle, robots = CASE
+UPDATE hosts SET delay = :delay, delay_max = :delay_max, concurrency = :concurrency, throttle = :throttle,
+    pool = :pool, robots = CASE
     WHEN :robots = 0 THEN 'OFF' WHEN robots_status = {GUARDED} THEN 'WANTED' WHEN robots <> 'OFF' THEN robots
     WHEN robots_status IS NULL THEN 'WANTED' ELSE 'KNOWN' END
 WHERE run = :run AND key = :key
@@ -131,6 +146,12 @@ SELECT id FROM hosts h WHERE id IN (SELECT value FROM json_each(?))
 _IS_NAME_NAMED = """
 SELECT EXISTS (SELECT 1 FROM hosts WHERE run = :run AND key >= :name || ':' AND key < :name || ';' AND named = 1)
 """
+_BACKOFF = f"SELECT {of_pool('strikes')}, {BACKOFF_UNTIL} FROM hosts h WHERE h.id = ?"
+_CROWDED = f"""
+SELECT address, count(DISTINCT {NAME}) AS names, min({NAME}) AS first FROM hosts
+WHERE run = ? AND address IS NOT NULL AND pool IS NULL GROUP BY address HAVING count(DISTINCT {NAME}) > ?
+ORDER BY names DESC, address LIMIT +?
+"""
 _NAMES = "SELECT id, key FROM hosts WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 _ROBOTS_STATE = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
 
@@ -151,6 +172,8 @@ class HostPolicy(Struct, frozen=True):
     """How to log in before its pages."""
     delay_max: float = 0.0
     """Up to which each delay is drawn; 0: it is `delay`."""
+    pool: str | None = None
+    """The pattern whose hosts have these limits together; None: the host has them for itself."""
 
 
 class WantedRobots(NamedTuple):
@@ -178,7 +201,7 @@ def ensure(db: Database, run: int, key: str, origin: str, policy: HostPolicy) ->
     """The host's id, and whether its robots.txt must be read. A new host takes over that of an earlier run of today."""
     robots = "WANTED" if policy.robots else "OFF"
     login = "OFF" if policy.login is None else "WANTED"
-    limits = policy.delay, policy.delay_max, policy.concurrency, robots, int(policy.throttle), login
+    limits = policy.delay, policy.delay_max, policy.concurrency, robots, int(policy.throttle), login, policy.pool
     if (found := db.one(_FIND, (run, key))) is not None:
         return int(found[0]), found[1] == "WANTED"
     host = int(db.value(_CREATE, (run, key, origin, *limits)))
@@ -195,7 +218,7 @@ def find(db: Database, run: int, key: str) -> int | None:
 
 
 def reserve(db: Database, next_at: Mapping[int, float]) -> None:
-    """Reserve send times: by host, the boot-time second before which no other lease may send."""
+    """Reserve send times: by the host that has the limits, the boot-time second before which no other may send."""
     db.execute_values(_RESERVE, list(next_at.items()))
 
 
@@ -248,6 +271,17 @@ def adapt_paces(db: Database, latencies: Sequence[HostLatency]) -> None:
 def reset_strikes(db: Database, hosts: Iterable[int], now: float) -> None:
     """Reset the strikes of hosts that answered successfully, but not by answers on the wire when a backoff began."""
     db.execute(_RESET_STRIKES, (id_list(hosts), now))
+
+
+class HostAddress(Effect):
+    """At which address the host of the job is."""
+
+    address: str
+
+
+def write_addresses(commit: Commit, made: Sequence[tuple[JobOutcome, HostAddress]]) -> None:
+    for outcome, host in made:
+        commit.db.execute("UPDATE hosts SET address = ? WHERE id = ?", (host.address, outcome.job.host))
 
 
 class HostFailure(Effect):
@@ -327,7 +361,7 @@ def get_robots(db: Database, host: int) -> StoredRobots | Literal["OFF"] | None:
 
 def get_backoff(db: Database, host: int) -> tuple[int, float | None]:
     """Consecutive strikes, and the boot-time second at which the backoff ends."""
-    row = db.one("SELECT strikes, backoff_until FROM hosts WHERE id = ?", (host,))
+    row = db.one(_BACKOFF, (host,))
     return (0, None) if row is None else (int(row[0]), row[1])
 
 
@@ -352,6 +386,20 @@ def list_names(db: Database, hosts: Iterable[int]) -> dict[int, str]:
     return dict(db.all(_NAMES, (id_list(hosts),)))
 
 
+class CrowdedAddress(NamedTuple):
+    """An address at which many hosts are that have limits of their own."""
+
+    address: str
+    names: int
+    first: str
+    """One of the names."""
+
+
+def list_crowded(db: Database, run: int, names: int, limit: int) -> list[CrowdedAddress]:
+    """Addresses with more than so many names, at most `limit`: those with most first."""
+    return db.rows(CrowdedAddress, _CROWDED, (run, names, limit))
+
+
 def list_keys(db: Database, run: int) -> list[str]:
     return db.column("SELECT key FROM hosts WHERE run = ?", (run,))
 
@@ -363,7 +411,7 @@ def apply_policy(db: Database, run: int, key: str, policy: HostPolicy) -> tuple[
     """
     limits = {
         "delay": policy.delay, "delay_max": policy.delay_max, "concurrency": policy.concurrency,
-        "robots": int(policy.robots), "throttle": int(policy.throttle),
+        "robots": int(policy.robots), "throttle": int(policy.throttle), "pool": policy.pool,
     }  # fmt: skip
     before = db.one(_ROBOTS_STATE, (run, key))
     db.execute(_APPLY, {**limits, "run": run, "key": key})

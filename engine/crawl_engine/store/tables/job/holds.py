@@ -4,10 +4,26 @@ from collections.abc import Container
 
 from msgspec import Struct
 
+from crawl_engine.store.tables.host.hosts import BACKOFF_UNTIL
+
 AFTER_LOGIN = ("page", "file")
 """The kinds of jobs that wait for the login to their host."""
-TAKEN = "(SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')"
-"""SQL: the jobs of the host `h` that nodes hold."""
+_TAKEN_OF_HOST = "(SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')"
+_TAKEN_OF_POOLS = """
+SELECT m.run, m.pool, count(*) AS taken
+FROM jobs j CROSS JOIN sequences t ON t.id = j.sequence CROSS JOIN hosts m ON m.id = t.host
+WHERE (SELECT 1 FROM hosts WHERE pool IS NOT NULL LIMIT 1) = 1 AND j.state = 'TAKEN' AND t.kind <> 'extract'
+    AND m.pool IS NOT NULL
+GROUP BY m.run, m.pool
+"""
+POOLS = f"pools AS MATERIALIZED ({_TAKEN_OF_POOLS})"
+"""SQL: the table of a WITH that `TAKEN` reads."""
+# sums: SQLite would build an index over the few rows
+TAKEN = (
+    f"(CASE WHEN h.pool IS NULL THEN {_TAKEN_OF_HOST} ELSE"
+    " (SELECT total(CASE WHEN p.run = h.run AND p.pool = h.pool THEN p.taken ELSE 0 END) FROM pools p) END)"
+)
+"""SQL: the jobs that nodes hold of the host `h`, and of those with which it has one limit."""
 PLACES = ("paused", "absent")
 """The holds that the index of waiting sequences knows."""
 
@@ -17,7 +33,10 @@ class Hold(Struct, frozen=True):
 
     code: str
     free: str
-    """SQL: whether it does not. `{s}`, `{h}` are prefixes of columns of sequence and host, `r` is the run."""
+    """SQL: whether it does not. `{s}`, `{h}` are prefixes of columns of sequence and host, `r` is the run.
+
+    `{taken}`: the jobs of the host that nodes hold.
+    """
     of_fetches: bool = True
     """Whether it leaves re-extractions alone."""
     needs_place: bool = True
@@ -35,18 +54,18 @@ HOLDS = (
     Hold("login", f"{{h}}login <> 'WANTED' OR {{s}}kind NOT IN {AFTER_LOGIN}"),
     # their answers may end the session; the commit of the last one rings
     Hold("login-pages", "{s}kind <> 'login' OR {taken} = 0"),
-    Hold("backoff", "{h}backoff_until IS NULL OR {h}backoff_until <= :now"),
+    Hold("backoff", f"coalesce({BACKOFF_UNTIL}, 0) <= :now"),
 )
 """In the order in which they are named."""
 
 
-def free_of(codes: Container[str], *, s: str = "s.", h: str = "h.", taken: str = TAKEN) -> str:
+def free_of(codes: Container[str], *, s: str = "s.", h: str = "h.", taken: str = _TAKEN_OF_HOST) -> str:
     """SQL: whether none of these holds keeps a sequence."""
     return " AND ".join(f"({hold.free.format(s=s, h=h, taken=taken)})" for hold in HOLDS if hold.code in codes)
 
 
 def _case(hold: Hold) -> str:
-    kept = f"NOT ({hold.free.format(s='s.', h='h.', taken=TAKEN)})"
+    kept = f"NOT ({hold.free.format(s='s.', h='h.', taken=_TAKEN_OF_HOST)})"
     kind = "s.kind <> 'extract' AND " if hold.of_fetches else ""
     return f"WHEN {kind}{kept} THEN '{hold.code}'"
 

@@ -1,16 +1,19 @@
 """Rings sequences: the column `rung_at` of the table `sequences`, at most one ring of each at a time."""
 
+import random
 from collections.abc import Iterable, Sequence
 
 from crawl_engine.store.db.connector import Database, id_list
-from crawl_engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY
-from crawl_engine.store.tables.job.holds import PLACES, TAKEN, free_of
+from crawl_engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY, NEXT_AT
+from crawl_engine.store.tables.job.holds import PLACES, POOLS, TAKEN, free_of
 
 LOOKAHEAD = 0.1
 """Seconds by which a lease may come before the host's next send time."""
 _LEAST_RUNG = 16
 """Sequences of a host to ring at a time, or twice as many as jobs have room: most of a thousand would get none."""
 
+_POOL_SAMPLE = 64
+"""Hosts of one limit that may be rung by the commit of one: most of thousands would not be sent."""
 _SPARE_JOBS = 4
 """For each place of a host: while many wait for one commit, others are sent."""
 _SPARE = f"""
@@ -21,13 +24,14 @@ _WAITS = f"ready > 0 AND {free_of(PLACES, s='')}"
 _NOT_RUNG, _IS_RUNG = f"rung_at IS NULL AND {_WAITS}", f"rung_at IS NOT NULL AND {_WAITS}"
 _HOSTS_NOT_RUNG = f"SELECT host FROM sequences WHERE run = :run AND {_NOT_RUNG}"
 _ELIGIBLE = f"""
-WITH room AS MATERIALIZED (
-    SELECT h.id AS host, h.robots, h.login, {{most}} AS most, {TAKEN} AS taken FROM hosts h
-    WHERE h.id IN ({{hosts}}) AND {free_of(("host-paused", "backoff"))}
-        AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
+WITH {POOLS},
+room AS MATERIALIZED (
+    SELECT h.id AS host, coalesce(h.pool, h.key) AS pool, h.robots, h.login, {{most}} AS most, {TAKEN} AS taken
+    FROM hosts h WHERE h.id IN ({{hosts}}) AND {free_of(("host-paused", "backoff"))}
+        AND coalesce({NEXT_AT}, 0) <= :now + :lookahead
 ),
 eligible AS (
-    SELECT s.id, s.host, s.taken, s.rung_at, room.most - room.taken AS places
+    SELECT s.id, s.host, room.pool, s.taken, s.rung_at, room.most - room.taken AS places
     FROM room CROSS JOIN sequences s ON s.host = room.host
     WHERE room.taken < room.most AND s.kind <> 'extract' AND s.ready > 0 AND {free_of(PLACES)}
         AND {free_of(("robots", "login", "login-pages"), h="room.", taken="room.taken")}
@@ -48,7 +52,7 @@ _RING = f"""
 UPDATE sequences SET rung_at = :now WHERE id IN (
     SELECT id FROM sequences WHERE {{which}} AND kind = 'extract' AND {_NOT_RUNG}
     UNION ALL SELECT id FROM (
-        SELECT id, places, row_number() OVER (PARTITION BY host ORDER BY taken, random()) AS place
+        SELECT id, places, row_number() OVER (PARTITION BY pool ORDER BY taken, random()) AS place
         FROM eligible WHERE rung_at IS NULL
     ) ranked WHERE place <= max({_LEAST_RUNG}, 2 * places)
 ) RETURNING id
@@ -60,6 +64,16 @@ _RING_HOSTS = _RING.format(
     which=f"host IN ({_GIVEN})",
     most=_PLACES,
 )
+_POOLS_OF = """
+SELECT DISTINCT h.run, h.pool, (SELECT max(id) FROM sequences) FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value
+WHERE h.pool IS NOT NULL
+"""
+_SOME_OF_POOL = f"""
+SELECT s.host FROM sequences s CROSS JOIN hosts h ON h.id = s.host
+WHERE s.run = :run AND s.rung_at IS NULL AND s.ready > 0 AND s.id BETWEEN :first AND :last AND h.pool = :pool
+    AND {free_of((*PLACES, "host-paused", "robots"))}
+ORDER BY s.id LIMIT +:limit
+"""
 _RING_ALL = _RING.format(hosts=_HOSTS_NOT_RUNG, which="run = :run", most=_PLACES)
 _RING_EXTRACTS = f"UPDATE sequences SET rung_at = ? WHERE run = ? AND kind = 'extract' AND {_NOT_RUNG} RETURNING id"
 _RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL ORDER BY rung_at, taken, id LIMIT +?"
@@ -85,8 +99,20 @@ def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:
 
     Where many wait for one host, some of them, those with the fewest taken jobs; by chance among equal ones.
     """
-    rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": id_list(hosts)})
+    given = id_list([*hosts, *_list_pooled(db, hosts)])
+    rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": given})
     return [int(row[0]) for row in rows]
+
+
+def _list_pooled(db: Database, hosts: Iterable[int]) -> set[int]:
+    """Some hosts with jobs that wait for the limit that they have together with these: the next ones, from any on."""
+    found: set[int] = set()
+    for run, pool, last in db.all(_POOLS_OF, (id_list(hosts),)):
+        start = random.randint(1, last)
+        for first, end in ((start, last), (1, start - 1)):
+            values = {"run": run, "pool": pool, "first": first, "last": end, "limit": _POOL_SAMPLE - len(found)}
+            found |= set(db.column(_SOME_OF_POOL, values))
+    return found
 
 
 def ring_all(db: Database, run: int, now: float) -> list[int]:
