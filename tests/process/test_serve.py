@@ -1,7 +1,9 @@
 """`serve`: what it answers of data dirs in any state, over a port and over a Unix socket."""
 
+import html as html_text
 import json
 import os
+import re
 import shutil
 import socket
 import sqlite3
@@ -394,3 +396,62 @@ def test_no_answer_holds_a_secret(
 
 def memory_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.fixture
+def served_below(project: Project, library: Library) -> Iterator[WebServer]:
+    project.crawl(nodes=1)
+    server = WebServer(project, "--control", "--forwarded-prefix")
+    yield server
+    server.stop()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("keeps", [False, True], ids=["stripped", "kept"])
+def test_below_a_path_all_addresses_stay_below_it(served_below: WebServer, keeps: bool) -> None:
+    """Through a proxy that strips the path from requests, and through one that leaves it there."""
+    before = "/crawls" if keeps else ""
+    below = {"X-Forwarded-Prefix": "/crawls/", "Accept": "text/html"}
+    browser = httpx.Client(base_url=served_below.url, headers=below, timeout=20)
+    origin = {"Origin": served_below.url}
+    refused = browser.get(f"{before}/crawl?data=data&x=/y")
+    assert refused.headers["location"] == "/crawls/login?to=%2Fcrawl%3Fdata%3Ddata%26x%3D%2Fy"
+    answer = browser.post(f"{before}/login?to=/crawl", data={"token": served_below.token}, headers=origin)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/crawls/crawl")
+    assert "Path=/crawls/;" in answer.headers["set-cookie"]
+    browser.cookies.set(*answer.headers["set-cookie"].partition(";")[0].split("=", 1))
+    seen, waiting, leaving = set[str](), ["/crawls/"], list[str]()
+    while waiting:
+        path = waiting.pop()
+        if path in seen or "/body" in path:
+            continue
+        seen.add(path)
+        page = browser.get(path if keeps else path.removeprefix("/crawls"))
+        assert page.status_code == 200, path
+        found = re.findall(r'(?:href|src|action|data-events)="(/[^"]*)"', page.text)
+        leaving += [one for one in found if not one.startswith("/crawls/") or one.startswith("/crawls/crawls")]
+        waiting += [html_text.unescape(one) for one in re.findall(r'href="(/[^"]*)"', page.text)]
+    assert len(seen) > 8
+    assert leaving == []
+    order = browser.post(f"{before}/orders/pause?data=data", data={"back": "/crawl"}, headers=origin)
+    assert order.headers["location"].startswith("/crawls/crawl")
+    browser.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "https://evil.example", "/a b", '/a"x', "/../x", "/crawl", "/a" * 101, "crawls"]
+)
+def test_a_path_that_is_none_is_refused(served_below: WebServer, path: str) -> None:
+    answer = served_below.client.get("/status.json", headers={"X-Forwarded-Prefix": path})
+    assert (answer.status_code, answer.json()["error"].partition(":")[0]) == (400, "X-Forwarded-Prefix")
+
+
+def test_the_header_counts_only_where_it_is_asked_for(project: Project, serve: WebServer) -> None:
+    answer = serve.client.get("/", headers={"X-Forwarded-Prefix": "/crawls", "Accept": "text/html"})
+    assert "/crawls" not in answer.text
+    refused = project.run_command("serve", "--root-path", "//evil.example")
+    assert (refused.code, refused.err.splitlines()[0]) == (
+        2,
+        "error: --root-path //evil.example: a root path is such as /crawls: letters, digits, and `.`, `_`, `~`, `-` "
+        "between slashes",
+    )

@@ -169,3 +169,30 @@ def test_no_page_is_wider_than_the_window(
     for path in ("", "/jobs", "/hosts", "/failed", "/log", "/plots", "/runs", "/job?id=1"):
         page.goto(f"{serve.url}/crawl{path}")
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0], (path, page.evaluate(WIDER, size[0]))
+
+
+def test_orders_and_the_stream_work_below_a_path_of_a_proxy(project: Project, library: Library) -> None:
+    """A browser that knows the path alone; a proxy that leaves it in its requests is not needed for that."""
+    running = project.start(nodes=1)
+    assert until(lambda: library.site.paths or running.exited)
+    server = WebServer(project, "--control", "--root-path", "/crawls")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.set_default_timeout(20_000)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url.removeprefix(server.url)))
+        page.goto(f"{server.url}/crawls/crawl?data=data")
+        page.keyboard.type(server.token)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#link:has-text('live')")
+        page.click("button:has-text('Pause')")
+        page.wait_for_selector("text=resume")
+        assert page.url.startswith(f"{server.url}/crawls/crawl?")
+        assert [url for url in asked if not url.startswith("/crawls/")] == []
+        assert any(url.startswith("/crawls/events") for url in asked)
+        assert any(url.startswith("/crawls/orders/") for url in asked)
+        browser.close()
+    server.stop()
+    running.process.terminate()
+    running.wait()

@@ -2,6 +2,7 @@
 
     server.py      sockets, signals, slow clients; `run` starts all of it
     app.py         ROUTES, and the application made of them: a page is one line there
+    root_path.py   below which path of a proxy its addresses are
     access.py      who may ask what: Host, token, cookie, Origin, size of bodies; headers of each answer
     token_file.py  the file with the token
     watch.py       `Watch`: one data dir, read once a second at most; `CrawlView`: what was read; `Crawls`: all of them

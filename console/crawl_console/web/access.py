@@ -122,7 +122,7 @@ def _name_of(written: str) -> str:
 
 
 class Gate:
-    """The outermost layer of the application."""
+    """The layer before all routes."""
 
     def __init__(self, app: ASGIApp, access: Access, note: Callable[[str], None]) -> None:
         """`note` gets the address of each client that is let through."""

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from crawl_console.web.access import LOGIN_SECONDS, Access, login_path, own_path, refuse, who_asks
+from crawl_console.web.root_path import root_path_of
 from crawl_console.web.watch import Crawls
 from crawl_engine.errors import UsageError
 
@@ -70,6 +71,7 @@ async def login(request: Request) -> Response:
     answer = RedirectResponse(to or "/", 303)
     answer.set_cookie(
         access.cookie_name, access.new_cookie(), LOGIN_SECONDS, httponly=True, samesite="strict",
+        path=f"{root_path_of(request.scope)}/",
         secure=request.headers.get("origin", "").startswith("https:"),
     )  # fmt: skip
     return answer

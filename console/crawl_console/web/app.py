@@ -12,6 +12,7 @@ from crawl_console.web import api, control, metrics
 from crawl_console.web.access import NO_TOKEN, Access, Gate, login_path, own_path, refuse
 from crawl_console.web.pages import failed, forms, log, views
 from crawl_console.web.render import FOLDER, render
+from crawl_console.web.root_path import RootPath
 from crawl_console.web.watch import Crawls
 from crawl_engine.errors import CrawlError, UsageError
 
@@ -23,7 +24,7 @@ async def login_page(request: Request) -> Response:
     return render(request, "login.html", wrong="wrong" in request.query_params, action=to, closed=closed)
 
 
-ROUTES = [
+ROUTES: list[Route | Mount] = [
     Route("/health", api.health),
     Route("/status.json", api.status),
     Route("/metrics", metrics.metrics),
@@ -42,7 +43,7 @@ ROUTES = [
     Route("/crawl/runs", views.runs),
     Mount("/static", StaticFiles(directory=FOLDER / "static")),
 ]
-CONTROL_ROUTES = [
+CONTROL_ROUTES: list[Route | Mount] = [
     Route("/commands/{name}", control.command, methods=["POST"]),
     Route("/ask/{name}", forms.ask),
     Route("/orders/{name}", forms.order, methods=["POST"]),
@@ -50,11 +51,18 @@ CONTROL_ROUTES = [
 """With `--control` alone."""
 
 
-def create_app(crawls: Crawls, access: Access) -> Starlette:
-    """The application for these data dirs."""
+OWN_PARTS = frozenset(route.path.split("/")[1] for route in (*ROUTES, *CONTROL_ROUTES)) - {""}
+"""The first parts of all paths."""
+
+
+def create_app(crawls: Crawls, access: Access, root_path: str = "", *, reads_prefix: bool = False) -> Starlette:
+    """The application for these data dirs. `root_path`, `reads_prefix`: as of `RootPath`."""
     app = Starlette(
         routes=[*ROUTES, *(CONTROL_ROUTES if crawls.control else [])],
-        middleware=[Middleware(Gate, access=access, note=crawls.note)],
+        middleware=[
+            Middleware(RootPath, root_path=root_path, reads_header=reads_prefix, taken=OWN_PARTS),
+            Middleware(Gate, access=access, note=crawls.note),
+        ],
         exception_handlers={HTTPException: _refused, CrawlError: _failed, Exception: _fault},
     )
     app.state.crawls, app.state.access = crawls, access

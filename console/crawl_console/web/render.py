@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, Response
 
 from crawl_console.format import format_time
 from crawl_console.sanitize import clean
+from crawl_console.web.root_path import prefix_addresses, root_path_of
 
 FOLDER = Path(__file__).parent
 
@@ -28,4 +29,4 @@ def render(request: Request, template: str, status: int = 200, **values: object)
     """A template, filled."""
     control = request.app.state.crawls.control
     text = _TEMPLATES.get_template(template).render(control=control, time_of=format_time, **values)
-    return HTMLResponse(text, status)
+    return HTMLResponse(prefix_addresses(text, root_path_of(request.scope)), status)

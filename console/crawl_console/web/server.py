@@ -20,7 +20,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crawl_console.crawl.servers import remove_server
 from crawl_console.web.access import Access
-from crawl_console.web.app import create_app
+from crawl_console.web.app import OWN_PARTS, create_app
+from crawl_console.web.root_path import read_root_path
 from crawl_console.web.watch import Crawls, Watch, label_folders, name_folders
 from crawl_engine.errors import StorageError, UsageError, plural
 
@@ -45,10 +46,18 @@ class ServeOptions(Struct, frozen=True):
     allowed_hosts: Sequence[str] = ()
     names: Sequence[str] = ()
     """Of the data dirs; empty: by their paths."""
+    root_path: str = ""
+    """The path of a proxy below which it is served."""
+    reads_prefix: bool = False
+    """Whether the proxy says it, in `X-Forwarded-Prefix`."""
 
 
 def run(folders: Sequence[Path], token: Callable[[], str], options: ServeOptions, say: Callable[[str], None]) -> None:
     """Serve data dirs until a signal. `token`: the one of this moment. `say` gets each address. Raises CrawlError."""
+    try:
+        root_path = read_root_path(options.root_path, OWN_PARTS)
+    except ValueError as error:
+        raise UsageError(f"--root-path {options.root_path}: {error}") from None
     _raise_file_limit()
     for folder in folders:
         remove_server(folder)  # those that were killed
@@ -62,8 +71,9 @@ def run(folders: Sequence[Path], token: Callable[[], str], options: ServeOptions
         sockets.append(_listen_locally(options.socket))
         say(f"unix:{options.socket}")
     access = Access(token, port, {host.lower() for host in (options.bind, *options.allowed_hosts)})
+    app = create_app(crawls, access, root_path, reads_prefix=options.reads_prefix)
     config = uvicorn.Config(
-        create_app(crawls, access), loop="asyncio", http=_ClientProtocol, ws="none", lifespan="off", log_config=None,
+        app, loop="asyncio", http=_ClientProtocol, ws="none", lifespan="off", log_config=None,
         log_level="critical", access_log=False, proxy_headers=False, server_header=False,
         limit_concurrency=MAX_CLIENTS, timeout_keep_alive=5, timeout_graceful_shutdown=2,
     )  # fmt: skip

@@ -132,7 +132,7 @@ function complain(text) {
 // An order is given without leaving the page, where its answer is this page; else the browser goes there.
 async function order(event) {
   const form = event.target;
-  if (form.method !== "post" || !form.getAttribute("action").startsWith("/orders/")) return;
+  if (form.method !== "post" || !form.getAttribute("action").includes("/orders/")) return;
   event.preventDefault();
   if (sent.has(form)) return;
   sent.add(form);

@@ -18,6 +18,10 @@ from crawl_console.cli.output import write_lines, write_stderr
 @click.option(
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="Another name of this server; may be repeated."
 )
+@click.option("--root-path", default="", metavar="PATH", help="The path of a proxy below which it is served: /crawls.")
+@click.option(
+    "--forwarded-prefix", "reads_prefix", is_flag=True, help="Take that path from the proxy's X-Forwarded-Prefix."
+)
 @click.option("--token-file", type=FilePath(), help="The file with the token; default: serve.token in the data.")
 @click.option(
     "--data", "folders", type=FilePath(readable=False), multiple=True, default=(Path("data"),), show_default="data",
@@ -37,6 +41,8 @@ def serve(
     local: Path | None,
     control: bool,
     hosts: Sequence[str],
+    root_path: str,
+    reads_prefix: bool,
     token_file: Path | None,
     folders: Sequence[Path],
     names: Sequence[str],
@@ -61,5 +67,6 @@ def serve(
         write_stderr(
             f"{bind} is reached from other machines, and answers are not encrypted: put a proxy with TLS in front of it"
         )
-    run(folders, token.current, ServeOptions(bind, port, local, control, hosts, names), write_lines)
+    options = ServeOptions(bind, port, local, control, hosts, names, root_path, reads_prefix)
+    run(folders, token.current, options, write_lines)
     return 0
