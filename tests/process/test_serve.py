@@ -450,8 +450,5 @@ def test_the_header_counts_only_where_it_is_asked_for(project: Project, serve: W
     answer = serve.client.get("/", headers={"X-Forwarded-Prefix": "/crawls", "Accept": "text/html"})
     assert "/crawls" not in answer.text
     refused = project.run_command("serve", "--root-path", "//evil.example")
-    assert (refused.code, refused.err.splitlines()[0]) == (
-        2,
-        "error: --root-path //evil.example: a root path is such as /crawls: letters, digits, and `.`, `_`, `~`, `-` "
-        "between slashes",
-    )
+    assert refused.code == 2
+    assert "error: --root-path //evil.example: a root path is such as /crawls: letters, digits, and" in refused.err
