@@ -9,6 +9,7 @@ import orjson
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from crawl_engine.late_regex import late_regex
 from crawl_engine.model.declaration import (
     DefKey,
     NonNegativeInteger,
@@ -20,7 +21,7 @@ from crawl_engine.model.declaration import (
     SourceText,
     Text,
 )
-from crawl_engine.model.stored_form import NO_POSITION, SourcePosition
+from crawl_engine.model.stored_form import NO_POSITION, OMIT_DEFAULT, SourcePosition
 from crawl_engine.model.variables import SEED
 
 FORM_TYPE = "application/x-www-form-urlencoded"
@@ -58,6 +59,8 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
     has_form: bool = False
     json: str | None = None
     """JSON text; variables are inside its strings."""
+    numbers: Annotated[tuple[str, ...], OMIT_DEFAULT] = ()
+    """Keys of `json` whose texts are sent as numbers."""
     headers: tuple[tuple[str, ...], ...] = ()
     """Pairs of name and value."""
     only_read: bool = False
@@ -69,6 +72,8 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
         return self.has_form or self.json is not None
 
 
+JSON_NUMBER = late_regex(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+"""A number as JSON writes it: `01` is none."""
 TextFormat = Literal["html", "json", "js", "xml", "csv", "nextjs"]
 JSON_FORMATS: frozenset[TextFormat] = frozenset({"json", "js", "csv", "nextjs"})
 """Formats whose documents `jmespath:` reads, and no other selector."""

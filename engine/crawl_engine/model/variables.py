@@ -35,6 +35,8 @@ _NO_HOST = late_regex(r"[/\\?#@\s]")
 _SECRETS = late_regex(r"%\{(?:env|file)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
 SEED = "seed."
 """Prefix of variables with values of the line of a CSV file from which a job was made."""
+NUMBER_SEED = f"number {SEED}"
+"""Of a variable in a JSON body that stands outside of quotation marks."""
 FIELD = "field."
 """Prefix of variables with values of the record."""
 CARRIED = "carried."

@@ -4,7 +4,7 @@ A body with braces is kept in pieces: literal text, encoded, and at odd position
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -17,9 +17,10 @@ from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.url_patterns import BadStep
 from crawl_engine.defs.yaml.node import YamlNode
 from crawl_engine.encodings import quote_form_text
-from crawl_engine.errors import UsageError
+from crawl_engine.errors import UsageError, quote_text, suggest
 from crawl_engine.late_regex import late_regex
-from crawl_engine.model.link import FORM_TYPE, JSON_TYPE
+from crawl_engine.model.link import FORM_TYPE, JSON_NUMBER, JSON_TYPE
+from crawl_engine.model.variables import NUMBER_SEED, SECRET_PREFIXES, SEED, variable_names
 
 _SPACED_BRACE = late_regex(r"(?<![%\\])\{\s|\s\}")
 _VARIABLE = late_regex(r"(%%\{|%\{[^{}]*\})")
@@ -31,7 +32,7 @@ def encode_body(written: WrittenLocator) -> tuple[tuple[str, ...], str | None]:
         return _encode_form(written.form), FORM_TYPE
     if written.json is not UNSET:
         pieces = _Pieces()
-        _add_json(written.json, pieces)
+        _add_json(written.json, pieces, frozenset(written.numbers))
         return tuple(pieces.list), JSON_TYPE
     return () if written.body is None else (written.body,), None
 
@@ -53,6 +54,7 @@ def encode_alternative(content_type: str | None) -> Callable[[str], str]:
 
 def check_bodies(locator: YamlNode, problems: Problems) -> None:
     """Check how many requests the ranges and lists in `form` or `json` of a locator make."""
+    check_numbers(locator, problems, is_locator=True)
     for key in ("form", "json"):
         entry = locator.entries.get(key)
         if entry is None:
@@ -71,6 +73,56 @@ def check_bodies(locator: YamlNode, problems: Problems) -> None:
         if requests > url_patterns.MAX_URLS:
             message = f"the locator expands to {requests:,} requests; at most {url_patterns.MAX_URLS:,} are allowed"
             problems.add(entry.place, "bad-range", f"{message}: use smaller ranges, or several locators")
+
+
+def check_numbers(request: YamlNode, problems: Problems, *, is_locator: bool) -> None:
+    """Check `numbers`: each is a key of `json`, and what its texts stand for are numbers."""
+    entry, body = request.entries.get("numbers"), request.get("json")
+    if entry is None:
+        return
+    if body is None:
+        problems.add(entry.place, "missing-key", "`numbers` are keys of `json`; write it, or remove them")
+        return
+    found = dict[str, list[YamlNode]]()
+    _collect_texts(body, "", found)
+    for name in request.list_of("numbers"):
+        if name.text not in found:
+            message = f"`json` has no key '{name.text}'{suggest(name.text, sorted(found))}"
+            problems.add(name.place, "unknown-key", message)
+        for text in found.get(name.text, ()):
+            if isinstance(text.value(), str) and (problem := _number_problem(text.text.strip(), is_locator=is_locator)):
+                problems.add(text.place, "bad-number", f"'{name.text}' is sent as a number: {problem}")
+
+
+def _collect_texts(node: YamlNode, key: str, found: dict[str, list[YamlNode]]) -> None:
+    """The scalars of JSON by the key in which they, or the lists around them, stand."""
+    if node.kind == "scalar":
+        found.setdefault(key, []).append(node)
+    for part in node.items:
+        _collect_texts(part, key, found)
+    for name, entry in node.entries.items():
+        found.setdefault(name, [])
+        _collect_texts(entry.node, name, found)
+
+
+def _number_problem(text: str, *, is_locator: bool) -> str:
+    """Why a text can stand for no number; empty: it can."""
+    variables = f"one `%{{{SEED}NAME}}`" if is_locator else "one variable"
+    wanted = f"write a number, {'a range, a list of numbers, ' if is_locator else ''}or {variables}, alone"
+    try:
+        (token,) = url_patterns.split(text)
+        alternatives = url_patterns.list_alternatives(text) if token.kind == "brace" and is_locator else [text]
+    except (UsageError, ValueError):  # not one part
+        return wanted
+    if token.kind == "variable":
+        is_seed = text.startswith(f"%{{{SEED}")
+        is_secret = any(name.startswith(SECRET_PREFIXES) for name in variable_names(text))
+        return "" if (is_seed if is_locator else not is_secret) and text.startswith("%{") else wanted
+    # of a range its ends tell: all of it is padded, or nothing
+    for one in (alternatives[0], alternatives[-1]) if len(alternatives) > 1_000 else alternatives:
+        if not JSON_NUMBER.fullmatch(one):
+            return f"{quote_text(one)} is none as JSON writes it; {wanted}"
+    return ""
 
 
 def warn_of_json_text(node: YamlNode, problems: Problems) -> None:
@@ -155,25 +207,36 @@ def _encode_form_variable(text: str) -> str:
     return "".join(encoded)
 
 
-def _add_json(value: Any, pieces: _Pieces) -> None:
-    """Add the JSON text of a value, as `json.dumps` writes it without blanks."""
-    if isinstance(value, str):
+def _add_json(value: Any, pieces: _Pieces, numbers: Collection[str], *, is_number: bool = False) -> None:
+    """Add the JSON text of a value, as `json.dumps` writes it without blanks. `numbers`: keys whose texts are some."""
+    if isinstance(value, str) and is_number:
+        _add_number(value, pieces)
+    elif isinstance(value, str):
         pieces.add_literal('"')
         _add_json_text(value, pieces)
         pieces.add_literal('"')
     elif isinstance(value, dict):
         for position, (key, item) in enumerate(value.items()):
             pieces.add_literal(f"{',' if position else '{'}{_dump(key)}:")
-            _add_json(item, pieces)
+            _add_json(item, pieces, numbers, is_number=key in numbers)
         pieces.add_literal("}" if value else "{}")
     elif isinstance(value, list):
         pieces.add_literal("[")
         for position, item in enumerate(value):
             pieces.add_literal("," if position else "")
-            _add_json(item, pieces)
+            _add_json(item, pieces, numbers, is_number=is_number)
         pieces.add_literal("]")
     else:
         pieces.add_literal(_dump(value))
+
+
+def _add_number(value: str, pieces: _Pieces) -> None:
+    """Add a number, a brace that stands for some, or the variable of one, without quotes."""
+    (token,) = url_patterns.split(value.strip())
+    if token.kind == "brace":
+        pieces.add_brace(token.text)
+    else:
+        pieces.add_literal(token.text.replace(f"%{{{SEED}", f"%{{{NUMBER_SEED}"))
 
 
 def _add_json_text(value: str, pieces: _Pieces) -> None:

@@ -294,6 +294,7 @@ def _request(written: WrittenRequest, _part: DefPart) -> RequestTemplate | None:
         form=tuple((name, value) for name, values in (written.form or {}).items() for value in values),
         has_form=written.form is not None,
         json=None if written.json is UNSET else json.dumps(written.json, ensure_ascii=False, separators=(",", ":")),
+        numbers=written.numbers,
         headers=tuple(written.headers.items()),
     )
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from crawl_engine.defs import url_patterns
-from crawl_engine.defs.builders.bodies import iter_scalars, warn_of_json_text
+from crawl_engine.defs.builders.bodies import check_numbers, iter_scalars, warn_of_json_text
 from crawl_engine.defs.checks.conflicts import check_header_names
 from crawl_engine.defs.checks.fields import check_candidates
 from crawl_engine.defs.checks.series import add_no_content, has_content
@@ -259,6 +259,7 @@ def _expands_elsewhere(node: YamlNode) -> bool:
 
 def _check_request(node: YamlNode, problems: Problems) -> None:
     """Check what a link or the next page sends, without its headers."""
+    check_numbers(node, problems, is_locator=False)
     if "json" in node.entries:
         warn_of_json_text(node.entries["json"].node, problems)
         if "form" in node.entries:

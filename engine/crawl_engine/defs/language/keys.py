@@ -136,6 +136,10 @@ class WrittenLocator(Struct, frozen=True, kw_only=True):
     json: Annotated[
         Any, DefKey("Data sent as a JSON body; braces in its texts expand as in `url`.", examples=({"page": 1},))
     ] = UNSET
+    numbers: Annotated[
+        tuple[Text, ...],
+        DefKey("Keys of `json` whose texts are sent as numbers.", examples=(["page", "first"],)),
+    ] = ()
     until: Annotated[
         Literal["empty"] | None,
         DefKey("Fetch the pages of a range, `{1..}` or `{0..*..20}`, one after another, until one has no record."),
@@ -186,6 +190,10 @@ class WrittenRequest(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     json: Annotated[Any, DefKey("Data to send as a JSON body; its texts may hold the variables of `url`.")] = UNSET
+    numbers: Annotated[
+        tuple[Text, ...],
+        DefKey("Keys of `json` whose texts are sent as numbers.", examples=(["page", "first"],)),
+    ] = ()
     headers: Annotated[
         Mapping[str, Constant],
         DefKey(

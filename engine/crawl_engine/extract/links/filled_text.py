@@ -19,6 +19,14 @@ class MissingValue(Exception):
     """A variable has no value on this page, so no request is made."""
 
 
+class NoNumber(MissingValue):
+    """The value of a variable that is sent as a number is none."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(name)
+        self.text = text
+
+
 def fill_url(template: str, lookup: Lookup) -> str:
     """The URL, absolute or relative. Values are percent-encoded; a whole URL is not. Raises MissingValue."""
     whole = _TOKEN.fullmatch(template.strip())

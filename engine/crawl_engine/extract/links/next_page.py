@@ -5,7 +5,7 @@ from typing import Any
 
 from crawl_engine import urls
 from crawl_engine.errors import quote_text
-from crawl_engine.extract.links.filled_text import MissingValue, fill_url
+from crawl_engine.extract.links.filled_text import MissingValue, NoNumber, fill_url
 from crawl_engine.extract.links.form_encoding import encode_form, merge_fields
 from crawl_engine.extract.links.html_form import with_query
 from crawl_engine.extract.links.request_template import fill_body, fill_headers, sends_secret_elsewhere
@@ -79,6 +79,9 @@ class NextPageFinder:
 
         try:
             return self._make_link(page, context, look_up, blocks)
+        except NoNumber as refused:
+            page.faults[f"`next`: {refused.text}"] = None
+            return None
         except MissingValue:
             return None
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from crawl_engine import urls
 from crawl_engine.extract.fields.fields import FieldReader, RecordRejected
 from crawl_engine.extract.links import html_form
-from crawl_engine.extract.links.filled_text import Lookup, MissingValue, fill_url
+from crawl_engine.extract.links.filled_text import Lookup, MissingValue, NoNumber, fill_url
 from crawl_engine.extract.links.form_encoding import URL_ENCODED, encode_form, merge_fields
 from crawl_engine.extract.links.link_explanations import explain_links
 from crawl_engine.extract.links.links import LinkFinder, read_hrefs, reject_link
@@ -203,6 +203,9 @@ class _RecordLinkFinder:
                 link = self._make_link(template, node, look_up, reading)
                 if link is not None and template.headers:
                     link = self._add_headers(link, template, look_up, reading)
+            except NoNumber as refused:
+                reading.page.faults[f"a link is not followed: {refused.text}"] = None
+                continue
             except MissingValue:
                 continue
             if link is not None:

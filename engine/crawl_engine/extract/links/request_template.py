@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from crawl_engine import urls
-from crawl_engine.extract.links.filled_text import Lookup, MissingValue, fill_runs, find_whole_value
+from crawl_engine.errors import quote_text
+from crawl_engine.extract.links.filled_text import Lookup, MissingValue, NoNumber, fill_runs, find_whole_value
 from crawl_engine.extract.links.form_encoding import (
     URL_ENCODED,
     FormEncoding,
@@ -16,7 +17,7 @@ from crawl_engine.extract.links.form_encoding import (
     merge_fields,
 )
 from crawl_engine.late_regex import late_regex
-from crawl_engine.model.link import JSON_TYPE, MAX_HEADER_CHARACTERS, RequestTemplate
+from crawl_engine.model.link import JSON_NUMBER, JSON_TYPE, MAX_HEADER_CHARACTERS, RequestTemplate
 from crawl_engine.model.record import to_json
 from crawl_engine.model.variables import has_secrets
 
@@ -29,12 +30,12 @@ _CREDENTIALS = frozenset({"authorization", "cookie"})
 def fill_body(
     template: RequestTemplate, lookup: Lookup, fields: Sequence[FormField] = (), encoding: FormEncoding = URL_ENCODED
 ) -> RequestBody | None:
-    """The body, or None. `fields`, `encoding`: of a form. Raises MissingValue.
+    """The body, or None. `fields`, `encoding`: of a form. Raises MissingValue, NoNumber.
 
     Variables with secrets stay as written: they are filled in when the request is sent.
     """
     if template.json is not None:
-        return RequestBody(_fill_json(json.loads(template.json), lookup), JSON_TYPE)
+        return RequestBody(_fill_json(json.loads(template.json), lookup, frozenset(template.numbers)), JSON_TYPE)
     if template.has_form or fields:
         return encode_form(merge_fields(fields, template.form), lookup, encoding)
     return None
@@ -78,14 +79,25 @@ def _site_of(url: str) -> str:
     return urls.host_without_www(url) + authority.removeprefix(urls.host_of(url))
 
 
-def _fill_json(value: Any, lookup: Lookup) -> str:
+def _fill_json(value: Any, lookup: Lookup, numbers: Collection[str], *, is_number: bool = False) -> str:
+    """The JSON of a value; `numbers`: keys whose texts are numbers. Raises MissingValue."""
     if isinstance(value, str):
-        return _fill_json_text(value, lookup)
+        return _fill_number(value, lookup) if is_number else _fill_json_text(value, lookup)
     if isinstance(value, list):
-        return f"[{','.join(_fill_json(item, lookup) for item in value)}]"
+        return f"[{','.join(_fill_json(item, lookup, numbers, is_number=is_number) for item in value)}]"
     if isinstance(value, dict):
-        return f"{{{','.join(f'{_quote_json(key)}:{_fill_json(item, lookup)}' for key, item in value.items())}}}"
+        items = ((key, _fill_json(item, lookup, numbers, is_number=key in numbers)) for key, item in value.items())
+        return f"{{{','.join(f'{_quote_json(key)}:{text}' for key, text in items)}}}"
     return json.dumps(value)
+
+
+def _fill_number(template: str, lookup: Lookup) -> str:
+    """A number: that of the variable that the template is, or the template itself. Raises NoNumber."""
+    value = find_whole_value(template.strip(), lookup)
+    text = template.strip() if value is None else value.strip() if isinstance(value, str) else to_json(value)
+    if not JSON_NUMBER.fullmatch(text):
+        raise NoNumber(template, f"{template.strip()} is {quote_text(text)}, which is no number of JSON")
+    return text
 
 
 def _fill_json_text(template: str, lookup: Lookup) -> str:

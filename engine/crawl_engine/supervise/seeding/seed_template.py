@@ -7,13 +7,16 @@ from msgspec.structs import replace
 
 from crawl_engine.defs.builders.bodies import expand_body
 from crawl_engine.defs.url_patterns import expand
+from crawl_engine.errors import quote_text
 from crawl_engine.late_regex import late_regex
-from crawl_engine.model.link import MAX_CARRIED_BYTES, Carried
+from crawl_engine.model.link import JSON_NUMBER, MAX_CARRIED_BYTES, Carried
 from crawl_engine.model.locator import Locator, SeedColumns
-from crawl_engine.model.variables import SEED, fill, fill_url
+from crawl_engine.model.variables import NUMBER_SEED, SEED, fill, fill_url
 from crawl_engine.urls import without_credentials
 
 _VARIABLE = late_regex(r"%%\{|%\{seed\.([^{}]*)\}")
+_NUMBER = late_regex(rf"%%\{{|%\{{{NUMBER_SEED}([^{{}}]*)\}}")
+"""A variable of JSON that stands outside of quotation marks."""
 
 _LookUp = Callable[[str], str]
 
@@ -58,9 +61,16 @@ class SeedTemplate:
                 raise UnusableLine(f"the column '{name}' is {'empty' if name in values else 'missing'}")
             return value
 
+        def look_up_number(name: str) -> str:
+            value = look_up(name)
+            if not JSON_NUMBER.fullmatch(value):
+                raise UnusableLine(f"the column '{name}' is {quote_text(value)}, which is no number of JSON")
+            return value
+
+        numbered = [body and fill(body, _NUMBER, look_up_number, str) for body in self._bodies]
         return FilledLine(
             [fill_url(url, _VARIABLE, look_up, safe="") for url in self._urls] or [look_up(self._columns.url)],
-            [body and fill(body, _VARIABLE, look_up, self._encode) for body in self._bodies],
+            [body and fill(body, _VARIABLE, look_up, self._encode) for body in numbered],
             self._fill_headers(look_up) if self._fills_headers else None,
             self._carried(values),
         )

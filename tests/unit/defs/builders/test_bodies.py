@@ -56,6 +56,12 @@ def bodies_of(folder: Path, written: str) -> list[str]:
         ('json: {query: "{ id, name }", n: "{1..2}"}', [
             '{"query":"{ id, name }","n":"1"}', '{"query":"{ id, name }","n":"2"}',
         ]),
+        ('json: {v: {page: "{1..3}"}, s: "{1..2}"}, numbers: [page]', [
+            f'{{"v":{{"page":{page}}},"s":"{size}"}}' for page in (1, 2, 3) for size in (1, 2)
+        ]),
+        ('json: {ids: ["{1,-2.5e3}", "7", x: {}], n: " 4 "}, numbers: [ids, n]'.replace(", x: {}", ""), [
+            '{"ids":[1,7],"n":4}', '{"ids":[-2.5e3,7],"n":4}',
+        ]),
         ('json: "{name}"', ['"{name}"']), ('json: "{{1..2}}"', ['"{{1..2}}"']),
     ],
 )  # fmt: skip
@@ -96,6 +102,14 @@ PROBLEMS = [
     ('{sitemap: /s.xml, §form: {q: "{1..2}"}}', "conflict", "cannot stand beside `sitemap`"),
     ('{url: /s, form: §[a]}', "wrong-type", "must be a mapping"),
     ('{url: /s, form: {q: §{a: b}}}', "wrong-type", "must be a text"),
+    ('{url: /s, numbers: [n], json: {n: §"{01..12}"}}', "bad-number", "'01' is none as JSON writes it"),
+    ('{url: /s, numbers: [n], json: {n: §"p{1..2}"}}', "bad-number", "write a number, a range, a list of numbers"),
+    ('{url: /s, numbers: [n], json: {n: §"{1..2}{1..2}"}}', "bad-number", "write a number"),
+    ('{url: /s, numbers: [n], json: {n: [1, §"{1,a}"]}}', "bad-number", "'a' is none"),
+    ('{url: /s, numbers: [n], json: {n: §""}}', "bad-number", "write a number"),
+    ('{url: /s, numbers: [n], json: {n: §"%{env.HOME}"}}', "bad-number", "write a number"),
+    ('{url: /s, numbers: [§m], json: {n: "{1..2}"}}', "unknown-key", "`json` has no key 'm'"),
+    ('{url: /s, §numbers: [m], form: {m: "{1..2}"}}', "missing-key", "`numbers` are keys of `json`"),
     ('{url: /s, form: {a: b}, §json: {q: "{1..2}"}}', "conflict", "both set the body"),
 ]  # fmt: skip
 

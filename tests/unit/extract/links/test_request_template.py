@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_engine.extract.links.filled_text import MissingValue, fill_url
+from crawl_engine.extract.links.filled_text import MissingValue, NoNumber, fill_url
 from crawl_engine.extract.links.form_encoding import FormField, RequestBody
 from crawl_engine.extract.links.request_template import fill_body
 from crawl_engine.http.request import build_request
@@ -174,3 +174,25 @@ def test_what_a_page_writes_is_what_is_sent(a: str, b: str, template: str) -> No
         expected = expected.replace("\0", "%{").replace("\1", a).replace("\2", b)
         assert json.loads(send(fill_json({"x": template}, a=a, b=b))) == {"x": expected}
         assert parse_qsl(send(fill_form(("x", template), a=a, b=b)), keep_blank_values=True) == [("x", expected)]
+
+
+def fill_numbers(value: Any, *numbers: str, **values: Any) -> str:
+    body = fill_body(RequestTemplate(json=json.dumps(value), numbers=numbers), looking_up(**values))
+    assert body is not None
+    return body.text
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [("2", "2"), (" 2.50 ", "2.50"), (2, "2"), (Decimal("2.50"), "2.50"), ("-1e3", "-1e3")],
+)
+def test_a_number_of_a_page_is_sent_without_quotation_marks(value: Any, sent: str) -> None:
+    assert fill_numbers({"v": {"page": "%{p}"}, "p": "%{p}"}, "page", p=value).startswith(f'{{"v":{{"page":{sent}}}')
+    assert fill_numbers({"a": ["%{p}", "3"]}, "a", p=value) == f'{{"a":[{sent},3]}}'
+
+
+@pytest.mark.parametrize("value", ["", "two", "01", "1,5", '1,"admin":true', "1}", "NaN", "%{env.HOME}", True, [1], {}])
+def test_what_is_no_number_is_not_sent(value: Any) -> None:
+    with pytest.raises(MissingValue) as raised:
+        fill_numbers({"page": "%{p}"}, "page", p=value)
+    assert isinstance(raised.value, NoNumber) == (value not in ("", []))
