@@ -18,6 +18,9 @@ from crawl_engine.store.read.host_rows import HostRow
 MAX_HOSTS = 100
 """The busiest ones have metrics: each label value is a series that Prometheus keeps."""
 
+MAX_REJECTED = 1_000
+"""Fields and reasons with metrics, as many."""
+
 
 async def metrics(request: Request) -> Response:
     """All data dirs; one that cannot be read has `crawl_up` 0 and nothing else."""
@@ -59,6 +62,10 @@ class Families:
         self.pages = counter("crawl_pages", "Pages that nodes have done, repeated ones too.", labels=("crawl",))
         self.rows = counter("crawl_rows", "Rows that an output got, repeated ones too.", labels=("crawl", "output"))
         self.output_rows = gauge("crawl_output_rows", "Rows in an output now.", labels=("crawl", "output"))
+        self.rejected = counter(
+            "crawl_rejected_records", "Records that were rejected, repeated ones too.",
+            labels=("crawl", "data_def", "field", "reason"),
+        )  # fmt: skip
         self.backlog = gauge("crawl_backlog_rows", "Committed rows that an output lacks.", labels=("crawl", "output"))
         self.eta = gauge("crawl_eta_seconds", "Estimated time until the run ends.", labels=("crawl",))
         self.alarms = gauge("crawl_alarms", "Alarms that last, by code.", labels=("crawl", "code"))
@@ -99,6 +106,8 @@ class Families:
             self.rows.add_metric([crawl, output.name], output.added)
             self.output_rows.add_metric([crawl, output.name], output.rows)
             self.backlog.add_metric([crawl, output.name], output.backlog)
+        for one in snapshot.rejected_by[:MAX_REJECTED]:
+            self.rejected.add_metric([crawl, one.data_def, one.field, one.code], one.records)
         if view.poll.is_live and run.eta.seconds is not None:
             self.eta.add_metric([crawl], run.eta.seconds)
         self._add_alarms(view)

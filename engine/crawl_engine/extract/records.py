@@ -35,7 +35,15 @@ from crawl_engine.extract.tables.table_rows import TableInvalid, TableRows
 from crawl_engine.late_regex import late_regex
 from crawl_engine.model.definition import DataDef, FilterRule
 from crawl_engine.model.link import PageBlocks
-from crawl_engine.model.record import NO_RECORDS, ExtractedLink, Extraction, RecordCounts, Rejection, to_text
+from crawl_engine.model.record import (
+    NO_RECORDS,
+    ExtractedLink,
+    Extraction,
+    RecordCounts,
+    RejectCode,
+    Rejection,
+    to_text,
+)
 from crawl_engine.urls import QueryStripper
 
 if TYPE_CHECKING:
@@ -272,7 +280,7 @@ class RecordExtractor:
                         progress.enter_links()
                     record_links.add_record(scope, row)
             except RecordRejected as error:
-                rejected.append(self._rejection(error.field, error.reason, str(error.place)))
+                rejected.append(self._rejection(error.field, error.reason, str(error.place), error.code))
                 for _, read in unread:  # also counts missing ones
                     with suppress(RecordRejected):
                         read(scope, reading)
@@ -404,8 +412,8 @@ class RecordExtractor:
             return chain.from_iterable(_blocks_of(document, inner, reading) for document in documents)
         return _blocks_of(reading.page, self.block, reading)
 
-    def _rejection(self, field: str, reason: str, place: str) -> Rejection:
-        return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)
+    def _rejection(self, field: str, reason: str, place: str, code: RejectCode = "invalid") -> Rejection:
+        return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place, code=code)
 
 
 def _table_reader(

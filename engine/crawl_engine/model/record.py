@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
 
@@ -76,6 +76,10 @@ def as_text(text: str | memoryview) -> str:
     return text if isinstance(text, str) else str(text, "utf-8")
 
 
+RejectCode = Literal["missing", "invalid"]
+"""Why a record is rejected: a required field is missing, or a value cannot be read."""
+
+
 class Rejection(Struct, frozen=True, kw_only=True):
     """A record that was not written, with the field that caused it."""
 
@@ -84,6 +88,17 @@ class Rejection(Struct, frozen=True, kw_only=True):
     reason: str
     place: str
     """`file:line:col` of the field in the defs."""
+    code: RejectCode = "invalid"
+
+
+class RejectedCount(NamedTuple):
+    """How many records of a page a field rejected."""
+
+    data_def: str
+    records: Count
+    field: str = ""
+    """Empty: none, but the dataDef as a whole."""
+    code: RejectCode = "invalid"
 
 
 class PageWarning(NamedTuple):

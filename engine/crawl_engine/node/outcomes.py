@@ -82,7 +82,7 @@ class OutcomeBuilder:
             effects.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))
         if result.warnings or result.signs:
             effects.append(list_warnings(extraction))
-        effects += [RejectedRecords(name, count) for name, count in result.rejected_counts]
+        effects += [RejectedRecords(*one) for one in result.rejected_counts]
         if extraction.children or extraction.later_children is not None:
             effects.append(Children(extraction.children, extraction.later_children))
         if extraction.stored_values is not None:  # a retry would store the values again
@@ -261,5 +261,5 @@ def describe_rejections(result: PageResult, url: str) -> list[str]:
     """Texts of events about the first rejected records of a page, and the number of further ones."""
     shown = result.rejected[:_MAX_REJECTION_EVENTS]
     texts = [f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}" for r in shown]
-    more = sum(count for _, count in result.rejected_counts) - len(shown)
+    more = sum(one.records for one in result.rejected_counts) - len(shown)
     return [*texts, f"{more} more records rejected on {url}"] if more else texts

@@ -3,7 +3,7 @@
 import pytest
 
 from crawl_engine.http.response import FetchResponse
-from crawl_engine.model.record import Rejection
+from crawl_engine.model.record import RejectedCount, Rejection
 from crawl_engine.model.retry_policy import OVERLOAD_STATUSES
 from crawl_engine.node.extraction.extractor import PageExtraction
 from crawl_engine.node.extraction.result import PageResult
@@ -16,7 +16,7 @@ def result(rejected: int) -> PageResult:
     shown = tuple(
         Rejection(data_def="d", field="f", reason=f"no {n}", place="x.yml:1:2") for n in range(min(rejected, 5))
     )
-    return PageResult(page_kind="html", rejected=shown, rejected_counts=(("d", rejected),))
+    return PageResult(page_kind="html", rejected=shown, rejected_counts=(RejectedCount("d", rejected),))
 
 
 def test_five_rejections_are_described_and_the_rest_counted() -> None:

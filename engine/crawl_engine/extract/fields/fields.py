@@ -43,7 +43,7 @@ from crawl_engine.extract.select.selectors import (
 from crawl_engine.extract.select.srcset import is_srcset, read_candidates
 from crawl_engine.model.definition import Field
 from crawl_engine.model.field_type import find_field_type, needs_process
-from crawl_engine.model.record import to_text
+from crawl_engine.model.record import RejectCode, to_text
 from crawl_engine.model.stored_form import SourcePosition
 from crawl_engine.model.variables import FIELD, render, variable_names
 from crawl_engine.urls import join
@@ -55,8 +55,9 @@ if TYPE_CHECKING:
 class RecordRejected(Exception):
     """A field makes its record invalid. `field` is the path of the field: `variants.price` for a nested one."""
 
-    def __init__(self, field: str, place: SourcePosition, reason: str) -> None:
+    def __init__(self, field: str, place: SourcePosition, reason: str, code: RejectCode = "invalid") -> None:
         super().__init__(reason)
+        self.code: RejectCode = code
         self.field = field
         self.place = place
         self.reason = reason
@@ -322,7 +323,7 @@ class FieldReader:
         elif field.is_list or field.fields or self._type.stored == "rows":
             value = []
         if field.required and (value is None or value == []):
-            raise self._rejected("the field is required but missing")
+            raise self._rejected("the field is required but missing", "missing")
         return value
 
     def _limit(self, values: list[Any], most: int, reading: PageReading) -> list[Any]:
@@ -349,8 +350,8 @@ class FieldReader:
         except ValueError as error:
             raise self._rejected(f"the default: {error}") from None
 
-    def _rejected(self, reason: str) -> RecordRejected:
-        return RecordRejected(self.path, self._field.place, reason)
+    def _rejected(self, reason: str, code: RejectCode = "invalid") -> RecordRejected:
+        return RecordRejected(self.path, self._field.place, reason, code)
 
 
 def find_part(row: Mapping[str, Any], name: str) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from crawl_engine.http.byte_budget import BodyShare, ByteBudget
 from crawl_engine.model.definition import Definitions, Task, TaskGroup
-from crawl_engine.model.record import RecordCounts, Texts
+from crawl_engine.model.record import RecordCounts, RejectCode, RejectedCount, Texts
 from crawl_engine.model.step import BAD_ANSWER, ChainStep, StepResult
 from crawl_engine.node.extraction.death import LONGER_THAN_LIMIT
 from crawl_engine.node.extraction.node_calls import NodeCalls
@@ -190,14 +191,14 @@ def _without_plugins(task: PageTask, unit: int) -> PageTask:
 def _join(parts: Sequence[PageResult], **changes: Any) -> PageResult:
     """The first of these parts with changes; links, problems and results of steps are those of all."""
     links = [part.links for part in parts if len(part.links)]
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts.update(dict(part.rejected_counts))
+    counts = Counter[tuple[str, str, RejectCode]]()
+    for one in chain.from_iterable(part.rejected_counts for part in parts):
+        counts[one.data_def, one.field, one.code] += one.records
     return replace(
         parts[0],
         links=links[0] if len(links) == 1 else LinkColumns.from_links([link for of_part in links for link in of_part]),
         rejected=tuple(rejection for part in parts for rejection in part.rejected),
-        rejected_counts=tuple(counts.items()),
+        rejected_counts=tuple([RejectedCount(name, n, field, code) for (name, field, code), n in counts.items()]),
         filtered=sum(part.filtered for part in parts),
         results=tuple(result for part in parts for result in part.results),
         **changes,

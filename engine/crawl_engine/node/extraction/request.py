@@ -90,7 +90,7 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         raise InvalidAnswer("rows of a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in answer.counts]) or not _has_possible_counts(request, answer):
         raise InvalidAnswer("counts that no dataDef makes")
-    named = [*[name for name, _ in answer.rejected_counts], *[rejection.data_def for rejection in answer.rejected]]
+    named = [*[one.data_def for one in answer.rejected_counts], *[rejection.data_def for rejection in answer.rejected]]
     if not set(request.data_defs).issuperset([*named, *[one.data_def for one in (*answer.warnings, *answer.signs)]]):
         raise InvalidAnswer("rejections or warnings of a dataDef that was not asked for")
     if not answer.parts.keys() <= task["context"]["rules"].keys():

@@ -11,7 +11,16 @@ from msgspec import Meta, Struct, field
 from crawl_engine.extract.documents.sitemap import SitemapEntries
 from crawl_engine.model.job import KEY_BYTES
 from crawl_engine.model.link import LinkDetails
-from crawl_engine.model.record import Count, ExtractedLink, PageWarning, RecordCounts, Rejection, Texts, as_text
+from crawl_engine.model.record import (
+    Count,
+    ExtractedLink,
+    PageWarning,
+    RecordCounts,
+    RejectedCount,
+    Rejection,
+    Texts,
+    as_text,
+)
 from crawl_engine.model.step import StepResult
 from crawl_engine.node.lines import Lines, PackedTexts, pack_lines, unpacked_size
 from crawl_engine.node.rules import RuleParts
@@ -114,8 +123,8 @@ class PageResult(Struct, kw_only=True, omit_defaults=True, tag="page"):
     """Links beyond the limit of a page."""
     rejected: tuple[Rejection, ...] = ()
     """The rejected records; only the first ones where they crossed processes."""
-    rejected_counts: tuple[tuple[str, Count], ...] = ()
-    """The number of all rejected records, by dataDef."""
+    rejected_counts: tuple[RejectedCount, ...] = ()
+    """The number of all rejected records, by dataDef, field and code."""
     filtered: Count = 0
     """Records that a filter dropped, also where `counts` are left out."""
     counts: tuple[tuple[Count, RecordCounts], ...] = ()
@@ -199,11 +208,12 @@ def check_lines(parts: Sequence[PackedTexts], max_bytes: int) -> None:
         lines.check()
 
 
-def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ...]:
-    """The number of rejected records, by dataDef."""
+def count_rejections(rejected: Sequence[Rejection]) -> tuple[RejectedCount, ...]:
+    """The number of rejected records, by dataDef, field and code."""
     if not rejected:
         return ()
-    return tuple(Counter([rejection.data_def for rejection in rejected]).items())
+    counts = Counter([(one.data_def, one.field, one.code) for one in rejected])
+    return tuple([RejectedCount(name, count, field, code) for (name, field, code), count in counts.items()])
 
 
 def _check_links(urls: Texts, details: Texts) -> None:
@@ -216,7 +226,7 @@ def _check_links(urls: Texts, details: Texts) -> None:
 
 def _cut(rejection: Rejection) -> Rejection:
     return Rejection(
-        data_def=rejection.data_def, field=rejection.field,
+        data_def=rejection.data_def, field=rejection.field, code=rejection.code,
         reason=rejection.reason[:_MAX_REJECTION_TEXT], place=rejection.place[:_MAX_REJECTION_TEXT],
     )  # fmt: skip
 

@@ -367,6 +367,14 @@ CREATE TABLE rejections (                          -- rejected records by page, 
     PRIMARY KEY (job, data_def)
 ) WITHOUT ROWID;
 
+CREATE TABLE counters (                            -- of what happens rarely; they only rise
+    run   INTEGER NOT NULL REFERENCES runs(seq),
+    name  TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    value INTEGER NOT NULL,
+    PRIMARY KEY (run, name, scope)
+) WITHOUT ROWID;
+
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt

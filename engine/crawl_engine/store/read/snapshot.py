@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from crawl_engine.model.job import JobKind
 from crawl_engine.model.node import state_word
+from crawl_engine.model.record import RejectedCount
 from crawl_engine.model.run import NO_JUDGEMENT, NO_RATE, Alarm, Judgement, RunState, SeedingProgress
 from crawl_engine.model.step import OUTCOMES
 from crawl_engine.runtime.beat_file import NodeBrowsers
@@ -210,6 +211,8 @@ class Snapshot(Struct, frozen=True):
     data_defs: dict[str, DataDefHealth] = field(default_factory=dict)
     """How the records of each dataDef were filled."""
     warnings: list[DataWarning] = field(default_factory=list)
+    rejected_by: list[RejectedCount] = field(default_factory=list)
+    """All that were rejected in the run, repeated ones too."""
     """Signs that the data is not what the user expects."""
     running: int = 0
     """Jobs at work at their hosts. Others that nodes hold wait for their place."""
@@ -296,6 +299,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             delayed=sum(group.delayed for group in groups),
             rows={name: of.rows for name, of in counts.items()},
             rejected={name: of.rejected for name, of in counts.items() if of.rejected},
+            rejected_by=rows.list_rejected(db, current.seq),
             appenders=list_outputs(db, current.seq, current.judgement),
             nodes=nodes,
             sequences=db.rows(SequenceRow, _SEQUENCES, (current.seq, limit)),

@@ -46,7 +46,7 @@ _IN_GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 _BY_RUN = (
     "row_counts", "metrics", "outputs", "appenders", "nodes", "checkpoints", "samples", "health", "field_health",
     "page_warnings", "result_counts", "step_values", "content_sums", "cookie_jars",
-    "page_limits",
+    "page_limits", "counters",
 )  # fmt: skip
 _NEXT_EVENTS = "SELECT id FROM events WHERE run = ? AND id > ? ORDER BY id LIMIT +?"
 _TEMPORARY = "SELECT document FROM temporary_documents WHERE run = ? LIMIT +?"

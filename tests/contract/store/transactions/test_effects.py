@@ -13,7 +13,7 @@ from crawl_engine.store.db.connector import Database
 from crawl_engine.store.pages.documents import CheckedDocument, NewDocument
 from crawl_engine.store.pages.temporary import DocumentUse
 from crawl_engine.store.tables.host.cookie_jars import CookiesChanged, StoredJar, put
-from crawl_engine.store.tables.host.hosts import Backoff, HostFailure
+from crawl_engine.store.tables.host.hosts import Backoff, HostAddress, HostFailure
 from crawl_engine.store.tables.job.jobs import AskedAgain
 from crawl_engine.store.tables.job.linked_jobs import Children
 from crawl_engine.store.tables.job.results import UnitResult
@@ -56,7 +56,7 @@ CASES = [
     effect(OldRows(), "runs"),
     effect(NewRows("book", 1, ("{}",)), "rows", "row_counts"),
     effect(ContentChange((None,)), "content_sums"),
-    effect(RejectedRecords("book", 2), "rejections", "row_counts"),
+    effect(RejectedRecords("book", 2), "rejections", "row_counts", "counters"),
     effect(PageCounts(1, RecordCounts(2, 1, (("title", 1),))), "health", "field_health", "page_health", "host_health"),
     effect(NewWarnings(((1, PageWarning("book", "price", "digits-left", "x")),)), "page_warnings"),
     effect(UnitResult(1, "g", StepResult("t", "s", "ok", "", 1.0, "")), "results", "result_counts"),
@@ -73,6 +73,7 @@ CASES = [
     effect(Backoff(1030.0, throttled=True, strike=True), "hosts"),
     effect(RobotsWanted()),
     effect(HostFailure(), "hosts"),
+    effect(HostAddress("203.0.113.7"), "hosts"),
     effect(RobotsResult(200, "", 1.0, "us", 1.0), "hosts"),
     effect(LoginNews("pause"), "hosts", "session_losses", "events"),
     effect(CookiesChanged(Jar()), "cookie_jars"),

@@ -19,7 +19,7 @@ from crawl_engine.http.errors import FetchFailed
 from crawl_engine.model.definition import DataDef, Definitions, HostRule, TaskGroup
 from crawl_engine.model.link import Link
 from crawl_engine.model.locator import Locator, LocatorGroup
-from crawl_engine.model.record import PageWarning, RecordCounts, Rejection
+from crawl_engine.model.record import PageWarning, RecordCounts, RejectedCount, Rejection
 from crawl_engine.model.step import StepResult
 from crawl_engine.node.extraction import process_pool as process
 from crawl_engine.node.extraction import wire
@@ -217,7 +217,7 @@ def test_a_process_learns_no_locator_and_of_hosts_the_query_keys_to_drop_alone()
 
 VALID = PageResult(
     page_kind="html", rows=((0, ("{}",)),), links=LinkColumns(runs=((1, "g", 0, None, False),)),
-    rejected_counts=(("book", 2),), counts=((0, RecordCounts(1, 0, (("title", 1),))),),
+    rejected_counts=(RejectedCount("book", 2),), counts=((0, RecordCounts(1, 0, (("title", 1),))),),
     results=((0, StepResult("", "parser", "error", "", 0.0, "")),),
 )  # fmt: skip
 
@@ -228,7 +228,7 @@ VALID = PageResult(
         SitemapResult(pages=()),
         replace(VALID, rows=((1, ("{}",)),)),
         replace(VALID, rows=((0, ("{}",)), (0, ("{}",)))),
-        replace(VALID, rejected_counts=(("other", 1),)),
+        replace(VALID, rejected_counts=(RejectedCount("other", 1),)),
         replace(VALID, rejected=(Rejection(data_def="other", field="f", reason="", place=""),)),
         replace(VALID, warnings=(PageWarning("other", "f", "", ""),)),
         replace(VALID, results=((1, StepResult("", "parser", "error", "", 0.0, "")),)),
@@ -306,7 +306,7 @@ async def test_the_first_rejections_are_described_and_all_are_counted() -> None:
     assert len(message_of(page)) < 5_000
     answer = read_back(page)
     assert len(answer.rejected) == SHOWN_REJECTIONS
-    assert answer.rejected_counts == (("book", 1_000),)
+    assert [(one.data_def, one.records) for one in answer.rejected_counts] == [("book", 1_000)]
 
 
 async def test_links_alone_never_pass_the_limit_of_an_answer() -> None:

@@ -45,7 +45,7 @@ class RowChecker:
                     if row[field.name] is None and field.required and problem is None:
                         problem = Rejection(
                             data_def=self._data_def.name, field=field.name, place=str(field.place),
-                            reason="the field is required, and no step filled it",
+                            reason="the field is required, and no step filled it", code="missing",
                         )  # fmt: skip
             if problem is None:
                 kept.append(row)

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from itertools import chain, groupby, islice, repeat
 from typing import Any, NamedTuple
 
+import orjson
+
 from crawl_engine.model.content_digest import Digests, row_digests, unique_keys
-from crawl_engine.model.record import Texts
+from crawl_engine.model.record import RejectCode, RejectedCount, Texts
 from crawl_engine.store.db.connector import Database
+from crawl_engine.store.tables import counters
 from crawl_engine.store.tables.outcome import Commit, Extracted, JobOutcome
 from crawl_engine.store.tables.row import content_sums, double_rows
 from crawl_engine.store.tables.row.double_rows import KeyedRows
@@ -48,6 +51,8 @@ WHERE r.key IS NOT NULL AND r.data_def NOT IN (SELECT value FROM json_each(?))
 _DELETE_REPLACED = """
 DELETE FROM rows WHERE job IN (SELECT value FROM json_each(?)) AND data_def NOT IN (SELECT value FROM json_each(?))
 """
+_MAX_FIELD = 200
+"""Characters of the name of a field that is counted."""
 _ADD_REJECTED = """
 INSERT INTO rejections (job, data_def, records) {values}
 ON CONFLICT (job, data_def) DO UPDATE SET records = excluded.records
@@ -122,10 +127,12 @@ class NewRows(Extracted):
 
 
 class RejectedRecords(Extracted):
-    """The number of records of a page that a dataDef rejected."""
+    """The number of records of a page that a field of a dataDef rejected, for one reason."""
 
     data_def: str
     records: int
+    field: str = ""
+    code: RejectCode = "invalid"
 
 
 def write(commit: Commit, made: Sequence[tuple[JobOutcome, NewRows]]) -> None:
@@ -160,13 +167,25 @@ def add_first(db: Database, run: int, made: Sequence[tuple[int, NewRows]]) -> li
 
 
 def write_rejected(commit: Commit, made: Sequence[tuple[JobOutcome, RejectedRecords]]) -> None:
-    """Count rejected records, by page and in all."""
-    values = [(outcome.job.page_id, rejected.data_def, rejected.records) for outcome, rejected in made]
-    commit.db.execute_values(_ADD_REJECTED, values)
-    counts = Counter[str]()
-    for _, data_def, records in values:
-        counts[data_def] += records
+    """Count rejected records: by page, in all, and by reason."""
+    of_pages, counts, reasons = Counter[tuple[int, str]](), Counter[str](), Counter[str]()
+    for outcome, rejected in made:
+        of_pages[outcome.job.page_id, rejected.data_def] += rejected.records
+        counts[rejected.data_def] += rejected.records
+        scope = rejected.data_def, rejected.field[:_MAX_FIELD], rejected.code
+        reasons[orjson.dumps(scope).decode()] += rejected.records
+    commit.db.execute_values(_ADD_REJECTED, [(*key, records) for key, records in of_pages.items()])
+    counters.add(commit.db, commit.run, counters.REJECTED, reasons)
     commit.db.execute_values(_COUNT, [(commit.run, name, 0, count, 0, 0) for name, count in counts.items()])
+
+
+def list_rejected(db: Database, run: int) -> list[RejectedCount]:
+    """How many records each field rejected in a run, by reason, those of repeated pages too."""
+    counted = counters.read(db, run, counters.REJECTED)
+    return [
+        RejectedCount(name, records, field, code)
+        for (name, field, code), records in ((orjson.loads(scope), records) for scope, records in counted.items())
+    ]
 
 
 def add(db: Database, run: int, rows: Sequence[tuple[int, NewRows]]) -> None:
