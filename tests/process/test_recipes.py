@@ -31,7 +31,8 @@ def run_recipe(recipe: Recipe, project: Project) -> Rows:
 def test_a_recipe_gives_the_rows_of_the_site(recipe: Recipe, project: Project, site: Site) -> None:
     shop = Shop(site, SIZE)
     project.write(recipe.defs(shop.origin))
-    checked = project.run_command("check")
+    variables, _ = recipe.command
+    checked = project.run_command("check", variables=variables)
     assert (checked.code, checked.err) == (0, "")
     assert run_recipe(recipe, project) == recipe.rows(shop)
     requests = Counter((exchange.path, exchange.request.body) for exchange in site.exchanges)

@@ -43,6 +43,9 @@ def serve_inside(site: Site) -> None:
         site["/next" if part == 0 else f"/next/{part + 1}"] = html(
             f"<main>{''.join(_flight_scripts(goods, f'/next/{part + 2}' if part + 1 < parts else None))}</main>"
         )
+        nuxt_more = f"/nuxt/{part + 2}" if part + 1 < parts else None
+        script = _nuxt_call(goods, nuxt_more) if part % 2 else _nuxt_list(goods, nuxt_more)
+        site["/nuxt" if part == 0 else f"/nuxt/{part + 1}"] = html(f"<div id=__nuxt></div>{script}")
     for good in GOODS:
         site[f"/goods/{good.id}"] = html(f"<h1>{escape(good.name)}</h1>")
     site["/state"] = html(f"<h1>Tea &amp; more</h1><script>var x = {{a: 1}};</script><script>{_state()}</script>")
@@ -68,6 +71,36 @@ def _flight_scripts(goods: tuple[Good, ...], more: str | None) -> Iterable[str]:
     for at in range(0, len(flight), 61):
         chunk = json.dumps(flight[at : at + 61]).replace("<", "\\u003c")
         yield f"<script>self.__next_f.push([1,{chunk}])</script>"
+
+
+def _nuxt_list(goods: tuple[Good, ...], more: str | None) -> str:
+    """Of version 3: values name others by their places."""
+    places: list[object] = [
+        ["ShallowReactive", 1],
+        {"data": 2},
+        ["Reactive", 3],
+        {"shelf": 4},
+        None,
+        {"town": 6},
+        "Uji",
+    ]
+    numbers = []
+    for good in goods:
+        at = len(places)
+        numbers.append(at)
+        places += [{"id": at + 1, "name": at + 2, "price": at + 3, "from": 5}, good.id, good.name, float(good.price)]
+    places[4] = {"products": len(places), "more": len(places) + 1}
+    text = json.dumps([*places, numbers, more]).replace("<", "\\u003C").replace(": 11.9,", ": 11.90,")
+    return f'<script type="application/json" id="__NUXT_DATA__">{text}</script><script>window.__NUXT__={{}};</script>'
+
+
+def _nuxt_call(goods: tuple[Good, ...], more: str | None) -> str:
+    """Of version 2: a function with arguments, which fills what occurs twice."""
+    items = ",".join(
+        f"{{id:{g.id},name:{json.dumps(g.name).replace('<', chr(92) + 'u003C')},price:{g.price},from:a}}" for g in goods
+    )
+    body = f'a.town=b;return {{layout:"default",data:[{{products:[{items}],more:c}}],error:d}}'
+    return f'<script>window.__NUXT__=(function(a,b,c,d){{{body}}}({{}},"Uji",{json.dumps(more)},null));</script>'
 
 
 def _players() -> str:
@@ -97,6 +130,11 @@ def _flown(_shop: Shop) -> Iterable[Row]:
         yield {"id": good.id, "name": good.name, "price": good.price, "text": f"{good.name}: leaves, 100 g"}
 
 
+def _laid(_shop: Shop) -> Iterable[Row]:
+    for good in GOODS:
+        yield {"id": good.id, "name": good.name, "price": good.price, "town": "Uji"}
+
+
 def _totals(shop: Shop) -> Iterable[Row]:
     for number, (name, games, points) in enumerate(PLAYERS, 1):
         url = f"{shop.origin}/players/{number}"
@@ -107,5 +145,6 @@ INSIDE_RECIPES = (
     Recipe("more", "Load more", "card", _cards),
     Recipe("state", "State in a script", "good", _goods),
     Recipe("flight", "A shop made with Next.js", "flown", _flown),
+    Recipe("nuxt", "A shop made with Nuxt", "laid", _laid),
     Recipe("comments", "Tables in comments", "player", _totals),
 )

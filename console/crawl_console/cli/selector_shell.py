@@ -42,7 +42,7 @@ A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath
 or `regex:` applies to that line only, and so does `jmespath(CSS):`. Regular expressions search the source of the page.
 
 :css  :xpath  :jmespath  :jsonld  :column  :regex   the kind of the following lines
-:from SELECTOR as FORMAT   select in texts of the page, read as html, json, js, xml, csv or nextjs; `match PATTERN`
+:from SELECTOR as FORMAT   select in texts of the page, read as html, json, js, xml, csv, …; `match PATTERN`
                      before `as` cuts them; alone: the page itself
 :block SELECTOR      select inside each of its matches, as fields do inside their block; alone: the whole page
 :block table: SELECTOR   select inside each row of a table, and by `column: HEADING` its cells

@@ -74,8 +74,26 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
 
 JSON_NUMBER = late_regex(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 """A number as JSON writes it: `01` is none."""
-TextFormat = Literal["html", "json", "js", "xml", "csv", "nextjs"]
-JSON_FORMATS: frozenset[TextFormat] = frozenset({"json", "js", "csv", "nextjs"})
+TextFormat = Literal["html", "json", "js", "xml", "csv", "nextjs", "nuxt", "astro"]
+
+
+class PageData(NamedTuple):
+    """What a framework leaves in its pages. `read_page_data` of `crawl_engine.extract.embedded.FORMAT` reads it."""
+
+    name: str
+    selector: str
+    """Of the texts that have it, where the defs say none."""
+
+
+PAGE_DATA: Mapping[TextFormat, PageData] = MappingProxyType(
+    {
+        "nextjs": PageData("Next.js", "script"),
+        "nuxt": PageData("Nuxt", "script:not([type='application/ld+json'])"),
+        "astro": PageData("Astro", "xpath: //astro-island/@props"),
+    }
+)
+"""By format; all texts of a page are one document."""
+JSON_FORMATS: frozenset[TextFormat] = frozenset({"json", "js", "csv", *PAGE_DATA})
 """Formats whose documents `jmespath:` reads, and no other selector."""
 
 
@@ -107,7 +125,10 @@ class TextSource(Struct, frozen=True, kw_only=True):
     ] = None
     format: Annotated[
         TextFormat | None,
-        DefKey("What each text is: html, json, js (a literal in a script), xml, csv, or nextjs.", name="as"),
+        DefKey(
+            "What each text is: html, json, js (a literal in a script), xml, csv; or data of nextjs, nuxt, astro.",
+            name="as",
+        ),
     ] = None
 
     @property

@@ -3,7 +3,7 @@
 from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.yaml.node import YamlNode
 from crawl_engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, split_capture
-from crawl_engine.model.link import JSON_FORMATS
+from crawl_engine.model.link import JSON_FORMATS, PAGE_DATA
 
 _MAX_DOCUMENTS = 2
 
@@ -14,8 +14,8 @@ def check_source(node: YamlNode, problems: Problems) -> bool:
         if key in node.entries and "as" not in node.entries:
             message = f"`{key}` needs `as`, which says how its text is read, such as `as: html` or `as: json`"
             problems.add(node.key_place(key), "missing-key", message)
-    if node.text_of("as") == "nextjs" and "match" in node.entries:
-        message = "`match` has no effect with `as: nextjs`, which joins all texts; remove it"
+    if (format_ := node.text_of("as")) in PAGE_DATA and "match" in node.entries:
+        message = f"`match` has no effect with `as: {format_}`, which reads all texts together; remove it"
         problems.add(node.key_place("match"), "conflict", message)
     return any(key in node.entries for key in ("from", "match", "as"))
 

@@ -3,6 +3,7 @@
 import re
 import weakref
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from msgspec import Struct, field
@@ -12,7 +13,7 @@ from crawl_engine.extract.embedded.js_literal import LiteralInvalid, find_assign
 from crawl_engine.extract.page.page import Page, PageKind, PageTooCostly
 from crawl_engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
 from crawl_engine.late_regex import late_regex
-from crawl_engine.model.link import TextFormat, TextSource
+from crawl_engine.model.link import PAGE_DATA, PageData, TextFormat, TextSource
 
 _MAX_CHARACTERS = 100_000_000
 """Of all texts together: elements in each other repeat their text."""
@@ -56,8 +57,8 @@ class DocumentReader:
 
     def read(self, page: Page, texts: Sequence[Any]) -> Documents:
         """The documents of the texts, which may be values of JSON. Raises PageTooCostly."""
-        if self._format == "nextjs":
-            return self._read_next(page, [text for text in texts if isinstance(text, str)])
+        if (framework := PAGE_DATA.get(self._format)) is not None:
+            return self._read_page_data(framework, page, [text for text in texts if isinstance(text, str)])
         documents = Documents(texts=len(texts))
         time_budget = TimeBudget()
         left = _MAX_CHARACTERS
@@ -78,14 +79,13 @@ class DocumentReader:
                 documents.problems.setdefault(UNREADABLE, str(error))
         return documents
 
-    def _read_next(self, page: Page, texts: Sequence[str]) -> Documents:
+    def _read_page_data(self, framework: PageData, page: Page, texts: Sequence[str]) -> Documents:
         """The one document of all texts."""
-        from crawl_engine.extract.embedded.nextjs import read_next_data
-
-        data, fault = read_next_data(texts)
+        reader = import_module(f"{__package__}.{self._format}")
+        data, fault = reader.read_page_data(texts)
         documents = Documents([] if data is MISSING else [embed(page, "json", "", data)], texts=len(texts))
         if fault or data is MISSING:
-            documents.problems[UNREADABLE] = f"{self._source.shown}: {fault or 'no text has data of Next.js'}"
+            documents.problems[UNREADABLE] = f"{self._source.shown}: {fault or f'no text has data of {framework.name}'}"
         return documents
 
     def _read_text(self, page: Page, text: Any, documents: Documents, time_budget: TimeBudget) -> None:
@@ -101,11 +101,11 @@ class DocumentReader:
                 return
             start, end = span
         kind = self._format
-        if kind == "json" or kind == "js" or kind == "nextjs":
+        if kind == "json" or kind == "js":
             value = self._read_value(page, text, start, documents)
             if value is not None:
                 documents.pages.append(embed(page, "json", "", value))
-        elif part := text[start:end].strip():
+        elif (part := text[start:end].strip()) and (kind == "html" or kind == "xml" or kind == "csv"):
             if kind == "html":
                 part = _place_part(part)
             documents.pages.append(embed(page, kind, part))

@@ -2,8 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from crawl_engine.extract.documents.json_value import MISSING, parse_json
 from crawl_engine.late_regex import late_regex
@@ -15,7 +17,7 @@ _NUMBER = r"[-+]?\s*(?:0[xXoObB][\da-fA-F_]++|(?:\d[\d_]*+(?:\.[\d_]*+)?|\.\d[\d
 _CONSTANT = r"true|false|null|undefined|NaN|[-+]?\s*Infinity|void\s*(?:0|\(\s*0\s*\))|!\s*[01]"
 _TOKEN = late_regex(
     rf"{_BLANK}(?P<start>)(?:JSON\s*\.\s*parse\s*\(\s*(?P<parsed>{_STRING})\s*\)|(?P<string>{_STRING})"
-    rf"|(?P<constant>{_CONSTANT})(?![\w$.])|(?P<number>{_NUMBER})(?![\w$])|(?P<name>[\w$]+)"
+    rf"|(?P<date>new\s+Date\s*\(\s*-?\d{{1,16}}\s*\))|(?P<constant>{_CONSTANT})(?![\w$.])|(?P<number>{_NUMBER})(?![\w$])|(?P<name>[\w$]+)"
     r"|(?P<mark>\.\.\.|[{}\[\](),:])|(?P<other>.)|\Z)",
     re.DOTALL,
 )
@@ -26,6 +28,8 @@ _ESCAPE = late_regex(r'\\(?:u\{(\w+)\}|x([\da-fA-F]{2})|(u[\da-fA-F]{4})|([0-7]{
 _ESCAPED = {"v": "\\u000b", "\n": "", "\r": "", "\r\n": "", "\u2028": "", "\u2029": ""}
 _CONSTANTS = {"true": "true", "false": "false", "!0": "true", "!1": "false"}
 _MAX_EXPRESSIONS = 1_000
+_MARK = "\ue000"
+_NO_NAMES: Mapping[str, int] = MappingProxyType({})
 
 _State = Callable[[], "_State | None"]
 
@@ -44,22 +48,55 @@ def read_literal(text: str, at: int = 0) -> tuple[str, list[int]]:
 
     And the places of values that only a program knows, such as `new Date()`: they are null in the JSON.
     """
+    literal = read_named(text, at, {})
+    return literal.json, literal.expressions
+
+
+class Literal(NamedTuple):
+    """A value as JSON text."""
+
+    json: str
+    expressions: list[int]
+    """The places of values that only a program knows: they are null."""
+    end: int
+    """Where it ends."""
+    mark: str = _MARK
+    """The only key of the object that stands for a name; its value is the number of that."""
+
+
+def read_named(text: str, at: int, numbers: Mapping[str, int]) -> Literal:
+    """The value that begins at `at`, in which names may stand for others, by their numbers. Raises LiteralInvalid."""
+    reader = _Reader(text, at, numbers)
+    return reader.read(reader.read_value)
+
+
+def read_arguments(text: str, at: int) -> Literal:
+    """What stands in the parentheses of a call, of which the first ends at `at`, as a list. Raises LiteralInvalid."""
     reader = _Reader(text, at)
-    state: _State | None = reader.read_value
-    while state is not None:
-        state = state()
-    return "".join(reader.pieces), reader.expressions
+    literal = reader.read(reader.begin_arguments())
+    return literal._replace(json=f"{literal.json[:-1]}]")
 
 
 class _Reader:
     """Its states read one token each, and give the next state; None: the value is complete."""
 
-    def __init__(self, text: str, at: int) -> None:
+    def __init__(self, text: str, at: int, numbers: Mapping[str, int] = _NO_NAMES) -> None:
+        self._numbers = numbers
         self._text, self._at, self._value_at, self._begun, self._regexes_left = text, at, at, 0, 10
         self._open: list[tuple[str, int, int]] = []
         """Of each open bracket: the closing one, the number of pieces before it, its place."""
         self.pieces: list[str] = []
         self.expressions: list[int] = []
+
+    def read(self, state: "_State | None") -> Literal:
+        while state is not None:
+            state = state()
+        return Literal("".join(self.pieces), self.expressions, self._at)
+
+    def begin_arguments(self) -> "_State":
+        self._open.append((")", 0, self._at))
+        self.pieces.append("[")
+        return self._read_item
 
     def read_value(self) -> "_State | None":
         kind, token, start = self._next()
@@ -69,6 +106,8 @@ class _Reader:
             self.pieces.append(token)
             return self._read_key if token == "{" else self._read_item
         written = _write_scalar(kind, token)
+        if written is None and kind == "name" and token in self._numbers:
+            written = f'{{"{_MARK}":{self._numbers[token]}}}'
         if written is None:
             return self._skip_expression(start)
         self.pieces.append(written)
@@ -77,7 +116,7 @@ class _Reader:
     def _read_item(self) -> "_State | None":
         before = self._at
         kind, token, _ = self._next()
-        if kind == "mark" and token == "]":
+        if kind == "mark" and token == self._open[-1][0]:
             return self._close()
         if kind == "mark" and token == ",":
             self.pieces += ("null", ",")
@@ -140,7 +179,7 @@ class _Reader:
             follows_value = (kind not in ("mark", "other") and token != "return") or token in (")", "]", "}")
         self._at = before
         del self.pieces[self._begun :]
-        if self._open[-1][0] == "]" or self.pieces[-1] == ":":
+        if self._open[-1][0] != "}" or self.pieces[-1] == ":":
             self.pieces.append("null")
         if len(self.expressions) < _MAX_EXPRESSIONS:
             self.expressions.append(self._value_at)
@@ -166,9 +205,21 @@ def _write_scalar(kind: str, token: str) -> str | None:
         return _write_number(token)
     if kind == "constant":
         return _CONSTANTS.get("".join(token.split()), "null")
+    if kind == "date":
+        return _write_date(token)
     string = _write_string(token) if kind == "parsed" else None
     text: Any = None if string is None else json.loads(string, strict=False)
     return text if text is not None and parse_json(text) is not MISSING else None
+
+
+def _write_date(token: str) -> str | None:
+    """A moment of so many milliseconds since 1970, as scripts write dates in JSON; None: beyond the year 9999."""
+    milliseconds = int(token.partition("(")[2].rstrip(") \t\r\n"))
+    try:
+        moment = datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)  # UTC, as the text says
+    except OverflowError:
+        return None
+    return f'"{moment.isoformat(timespec="milliseconds")}Z"'
 
 
 def _write_number(token: str) -> str | None:

@@ -20,7 +20,7 @@ _OTHER_TAGS = frozenset(b"IHDWEPCRrXxN")
 _STRING = json.JSONDecoder(strict=False)
 
 
-def read_next_data(texts: Sequence[str]) -> tuple[Any, str]:
+def read_page_data(texts: Sequence[str]) -> tuple[Any, str]:
     """The data of the scripts of a page, and what is wrong with it; `MISSING` if they have none.
 
     Flight data is one object: the value of each row by its id. Texts that stand in rows of their own are put where

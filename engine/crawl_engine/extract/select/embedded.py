@@ -49,7 +49,7 @@ class TextFinder:
         page = scope.page
         if self._header:
             return self._reader.read(page, header_values(page.headers, self._header))
-        if self.selector is None:
+        if self.selector is None or (self.source.selector is None and page.kind == "json"):
             return self._read_body(page)
         if self._only_first:
             first = self.selector.first(scope) if page.kind == "html" else None

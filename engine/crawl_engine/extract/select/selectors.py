@@ -39,7 +39,7 @@ from crawl_engine.extract.select.table_grid import (
     read_columns,
     split_rows,
 )
-from crawl_engine.model.link import TextSource
+from crawl_engine.model.link import PAGE_DATA, TextSource
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -76,7 +76,8 @@ def compile_selector(text: str | None, sources: Sequence[TextSource] = (), *, pl
 
 def _compile_finder(source: TextSource) -> TextFinder:
     if source.selector is None:
-        return TextFinder(source, CssSelector("script") if source.format == "nextjs" else None)
+        of_framework = PAGE_DATA.get(source.format or "html")
+        return TextFinder(source, None if of_framework is None else compile_selector(of_framework.selector))
     if header := split_header(source.selector):
         return TextFinder(source, None, header=header)
     if css := split_comment(source.selector):

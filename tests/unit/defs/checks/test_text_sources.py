@@ -42,7 +42,7 @@ def problems(tmp_path: Path, query: str, rest: str = "fields: {x: {selector: a}}
             "6:40: conflict captured answers belong to the page; write `from` in the outer query",
         ),
         ("{as: json, block: li}", "6:23: conflict `block`: the documents are JSON, which has no elements"),
-        ("{as: nextjs, match: x}", "6:25: conflict `match` has no effect with `as: nextjs`, which joins all texts"),
+        ("{as: nextjs, match: x}", "6:25: conflict `match` has no effect with `as: nextjs`, which reads all texts"),
         ("{block: a, query: {as: html, from: b}}", "6:13: conflict `block` belongs into the inner `query`"),
         ("{query: {as: html, from: b}}", "6:13: missing-key a `query` inside a query searches the documents"),
         (

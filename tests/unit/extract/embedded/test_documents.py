@@ -194,3 +194,14 @@ def test_captured_answers_of_one_name_are_read_and_missing_ones_are_told() -> No
     assert (warning.code, warning.text) == (
         documents.LOST_ANSWER, "d: `from: capture: items`: an answer is missing: https://a/3: HTTP 500",
     )  # fmt: skip
+
+
+def test_the_data_of_sveltekit_is_a_literal() -> None:
+    script = """{ __sveltekit_1x2y = { base: "" }; const element = document.currentScript.parentElement;
+    Promise.all([import("./start.js")]).then(([kit, app]) => { kit.start(app, element, { node_ids: [0, 2],
+    data: [null,{type:"data",data:{teas:[{id:1,at:new Date(1769860800000)},{id:2}]},uses:{}}], form: null }); }); }"""
+    source = TextSource(selector="script", match=r"\bstart\([^{]*", format="js")
+    fields = (Field(name="id", selector="jmespath: id", type="int"), Field(name="at", selector="jmespath: at"))
+    data_def = DataDef(name="d", sources=(source,), block="jmespath: data[].data.teas[]", fields=fields)
+    extraction = RecordExtractor(data_def).extract(page(f"<script>{script}</script>"), CONTEXT)
+    assert extraction.rows == ({"id": 1, "at": "2026-01-31T12:00:00.000Z"}, {"id": 2, "at": None})
