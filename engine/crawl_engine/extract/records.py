@@ -143,6 +143,8 @@ class RecordExtractor:
             self._compile_error = f"query.block, query.from or next: {error}"
         selectors = [self.block if data_def.sources else None, *self._link_extractor.own_sources]
         self._sources = tuple(one for one in selectors if isinstance(one, EmbeddedSelector))
+        self.reads_members = any(one.reads_members for one in self._sources)
+        """Whether it reads files in an archive by their names."""
 
     @property
     def name(self) -> str:

@@ -68,6 +68,7 @@ _MAGIC_PREFIXES = (
     b"wOFF",
     b"wOF2",
 )
+_PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
 _JSON_TYPES = frozenset({"application/json", "text/json"})
 _NDJSON_TYPES = frozenset(
@@ -354,6 +355,8 @@ def _detect_bare_utf16(start: bytes) -> tuple[bytes, str] | None:
 
 def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKind:
     """The kind of a body. `wide`: UTF-16 text, which contains NUL bytes."""
+    if body.startswith(_PACKED):
+        return "binary"  # whatever its type says: no text begins so
     if declared in ("xml", "ndjson", "csv") and find_first_element(body) == b"html":
         return "html"  # XHTML, or an HTML page in place of data
     if declared == "csv" and body.startswith(_MAGIC_PREFIXES) and b"\0" in body[:_SNIFF_LENGTH]:

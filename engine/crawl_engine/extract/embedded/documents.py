@@ -40,7 +40,7 @@ class Documents(Struct):
         if self.pages:
             return ""
         if not self.texts:
-            return f"{source.shown} matches nothing on this page"
+            return next(iter(self.problems.values()), f"{source.shown} matches nothing on this page")
         count = "the text" if self.texts == 1 else f"any of {self.texts:,} texts"
         if not self.problems:
             return f"`match: {source.match}` matches nothing in {count} of {source.shown}"

@@ -20,7 +20,7 @@ class TooLarge(Exception):
     """The value is too large, or nests too deep, once all references are put in; the message says which."""
 
 
-class _Slot(NamedTuple):
+class _RefPlace(NamedTuple):
     """The place of a reference: what holds it, its key there, and its level."""
 
     holder: Any
@@ -36,7 +36,7 @@ def put_references(values: Sequence[Any], first: int = 0) -> tuple[Any, str]:
     Raises TooLarge.
     """
     cells = [[value] for value in values]
-    slots: dict[int, list[_Slot]] = {}
+    slots: dict[int, list[_RefPlace]] = {}
     done: dict[int, tuple[int, int]] = {}
     """Of each complete value: its parts, and its levels."""
     fault, todo = "", [first]
@@ -56,7 +56,7 @@ def put_references(values: Sequence[Any], first: int = 0) -> tuple[Any, str]:
 
 
 def _fill(
-    cells: list[list[Any]], number: int, slots: list[_Slot], done: dict[int, tuple[int, int]]
+    cells: list[list[Any]], number: int, slots: list[_RefPlace], done: dict[int, tuple[int, int]]
 ) -> tuple[int, int]:  # fmt: skip
     parts, levels = _measure(cells[number][0])
     for holder, key, ref, depth in slots:
@@ -71,13 +71,13 @@ def _fill(
     return parts, levels
 
 
-def _find_slots(cell: list[Any]) -> Iterator[_Slot]:
+def _find_slots(cell: list[Any]) -> Iterator[_RefPlace]:
     todo: list[tuple[Any, int]] = [(cell, 0)]
     while todo:
         holder, depth = todo.pop()
         for key, item in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
             if isinstance(item, Ref):
-                yield _Slot(holder, key, item, depth)
+                yield _RefPlace(holder, key, item, depth)
             elif isinstance(item, dict | list):
                 todo.append((item, depth + 1))
 

@@ -1,11 +1,12 @@
 """A fetched page, parsed on first use, once for all dataDefs."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import ref
 
+from msgspec import Struct
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, SelectolaxError
 
 from crawl_engine import urls
@@ -92,6 +93,17 @@ class PageTooCostly(CrawlError):
         )
 
 
+class ArchivedFiles(Struct, frozen=True):
+    """The files in an archive, which are read by their names."""
+
+    find: Callable[[str], Sequence[tuple[str, Callable[[], str]]]]
+    """The files that a pattern with `*` and `?` names: the name of each, and what reads its text, which raises
+    DocumentUnreadable."""
+    count: int
+    shown: str
+    """How many they are, with some names."""
+
+
 class Page:
     """A fetched page. `url` is the final one. Not thread-safe."""
 
@@ -126,6 +138,8 @@ class Page:
         """Documents inside the page, and results of selectors on all of it, by what selects them."""
         self.outer: ref[Page] | None = None
         """Of a document inside a page: that page."""
+        self.archive: ArchivedFiles | None = None
+        """The files that it is made of, if it is an archive or compressed."""
         self.states: PageStates | None = None
         """The states that it went through in a browser that collects them."""
         self.damaged = 0

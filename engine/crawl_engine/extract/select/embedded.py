@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborNode
 
-from crawl_engine.extract.embedded.documents import LOST_ANSWER, DocumentReader, Documents
+from crawl_engine.errors import quote_text
+from crawl_engine.extract.documents.document_types import DocumentUnreadable
+from crawl_engine.extract.embedded.documents import LOST_ANSWER, UNREADABLE, DocumentReader, Documents
 from crawl_engine.extract.page.page import Page, header_values
 from crawl_engine.extract.select.css import Speed
 from crawl_engine.extract.select.node_value import JsonValue, read_node
@@ -22,16 +24,18 @@ class TextFinder:
 
     def __init__(
         self, source: TextSource, selector: Selector | None, *, comments: bool = False, header: str = "",
-        captured: bool = False, only_first: bool = False,
+        member: str = "", captured: bool = False, only_first: bool = False,
     ) -> None:  # fmt: skip
         """`selector`: None for the body, or a header. `comments`: take the comments in its matches.
 
+        `member`: the pattern of the names of files in an archive.
         `captured`: its matches are answers that a browser captured, or say why one is missing.
         """
         self.source = source
         self.selector = selector
         self._comments = comments
         self._header = header.lower()
+        self.member = member
         self._captured = captured
         self._only_first = only_first
         self._reader = DocumentReader(source)
@@ -49,6 +53,8 @@ class TextFinder:
         page = scope.page
         if self._header:
             return self._reader.read(page, header_values(page.headers, self._header))
+        if self.member:
+            return self._read_members(page)
         if self.selector is None or (self.source.selector is None and page.kind == "json"):
             return self._read_body(page)
         if self._only_first:
@@ -64,6 +70,21 @@ class TextFinder:
         if self._captured and (missing := _list_missing(nodes)):
             count = "an answer is" if len(missing) == 1 else f"{len(missing):,} answers are"
             documents.problems[LOST_ANSWER] = f"{self.source.shown}: {count} missing: {missing[0]}"
+        return documents
+
+    def _read_members(self, page: Page) -> Documents:
+        files = [] if page.archive is None else page.archive.find(self.member)
+        texts, problem = [], ""
+        for name, read in files:
+            try:
+                texts.append(read())
+            except DocumentUnreadable as error:
+                problem = problem or f"{self.source.shown}: {quote_text(name)} {error}"
+        documents = self._reader.read(page, texts)
+        if problem:
+            documents.problems.setdefault(UNREADABLE, problem)
+        elif not files and page.archive is not None:
+            documents.problems[UNREADABLE] = f"{self.source.shown} names none of {page.archive.shown}"
         return documents
 
     def _read_body(self, page: Page) -> Documents:
@@ -91,6 +112,11 @@ class EmbeddedSelector(Selector):
         is_quick = finder.source.format == "json" and finder.source.match is None
         of_texts = Speed.QUICK if finder.selector is None else finder.selector.speed
         self.speed = max(of_texts, selector.speed, Speed.QUICK_IF_PLAIN if is_quick else Speed.SLOW)
+
+    @property
+    def reads_members(self) -> bool:
+        """Whether it searches files in an archive."""
+        return bool(self._finder.member)
 
     @property
     def inner(self) -> Selector:

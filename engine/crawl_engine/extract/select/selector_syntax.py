@@ -23,6 +23,7 @@ _COMMENT_PREFIX = "comment("
 _HEADER = late_regex(r"header:\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)")
 _HEADER_VARIABLE = late_regex(r"\s*header:(?:\s|$)")
 _CAPTURE = late_regex(r"capture:\s*([A-Za-z][A-Za-z0-9_-]{0,63})")
+_MEMBER = late_regex(r"member:\s*(\S(?:[^\x00-\x1f]{0,198}\S)?)")
 MAX_LENGTH = 4_000
 _ATTRIBUTE = late_regex(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
 
@@ -78,6 +79,8 @@ def source_problem(text: str) -> str | None:
         return "write the name of a header behind `header:`, such as `header: X-Items`"
     if bare.startswith("capture:"):
         return None if split_capture(bare) else "write the name of a `capture` of the browser behind `capture:`"
+    if bare.startswith("member:"):
+        return None if split_member(bare) else "write the name of a file in the archive, such as `member: *.csv`"
     if bare.startswith(_COMMENT_PREFIX):
         css = split_comment(bare)
         return selector_problem(css) if css else "write `comment(CSS)`, such as `comment(#stats)`"
@@ -103,6 +106,12 @@ def variable_problem(text: str) -> str | None:
 def split_capture(text: str) -> str:
     """The name of `capture: NAME`; empty for another source."""
     found = _CAPTURE.fullmatch(text.strip())
+    return "" if found is None else found[1]
+
+
+def split_member(text: str) -> str:
+    """The pattern of `member: NAME`; empty for another source."""
+    found = _MEMBER.fullmatch(text.strip())
     return "" if found is None else found[1]
 
 

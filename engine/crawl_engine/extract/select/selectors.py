@@ -26,6 +26,7 @@ from crawl_engine.extract.select.selector_syntax import (
     split_embedded,
     split_header,
     split_json_ld,
+    split_member,
     split_table,
 )
 from crawl_engine.extract.select.table_grid import (
@@ -82,6 +83,8 @@ def _compile_finder(source: TextSource) -> TextFinder:
         return TextFinder(source, None, header=header)
     if css := split_comment(source.selector):
         return TextFinder(source, CssSelector(css), comments=True)
+    if pattern := split_member(source.selector):
+        return TextFinder(source, None, member=pattern)
     if name := split_capture(source.selector):
         return TextFinder(source, CssSelector(f'script[data-capture="{name}"]'), captured=True)
     return TextFinder(source, compile_selector(source.selector))

@@ -4,7 +4,8 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
@@ -19,16 +20,20 @@ from crawl_engine.extract.documents.json_value import MISSING, make_encodable, p
 from crawl_engine.extract.documents.page_states import split_states
 from crawl_engine.extract.links.links import limit_links
 from crawl_engine.extract.page.context import Context
-from crawl_engine.extract.page.page import Page, PageKind
+from crawl_engine.extract.page.page import ArchivedFiles, Page, PageKind
 from crawl_engine.extract.page.xhtml import to_html
 from crawl_engine.extract.records import RecordExtractor, RecordProgress
 from crawl_engine.http.decode import content_type_at, decode, find_first_element, is_binary, is_xml_type, sent_codec
 from crawl_engine.model.definition import TaskGroup
+from crawl_engine.model.file import name_of_answer, name_of_url
 from crawl_engine.model.record import ExtractedLink, Extraction
 from crawl_engine.model.step import StepResult
 from crawl_engine.node.extraction.result import PageResult, count_rejections
 from crawl_engine.node.rules import RuleParts, judge_page
 from crawl_engine.node.rules.rule import JudgedPage
+
+if TYPE_CHECKING:
+    from crawl_engine.extract.documents.archives import Member
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory of the tree for each `<` and `=`: estimated low, since scripts hold them, too."""
@@ -95,11 +100,14 @@ def apply_data_defs(
     """Apply each dataDef; one that is paired with False, only for its links. Raises PageTooCostly and MemoryError.
 
     `patience`: seconds after which OutOfTime is raised; None: no limit. `extract` replaces the extractors.
+    Raises UnsupportedContent for an archive of several files of which no dataDef names one.
     """
     stop_at = None if patience is None else time.monotonic() + patience
     parts, judged = RuleParts(), JudgedPage(page, context, [extractor for extractor, _ in data_defs], stop_at)
     if judge_page(judged, parts, reads_rows=False):
         return _to_result(page, parts)
+    if page.archive is not None and page.archive.count != 1 and not any(one.reads_members for one, _ in data_defs):
+        raise UnsupportedContent(f'an archive of {page.archive.shown}; name one: `from: "member: NAME"`')
     if data_defs:
         _warn_of_reading(page, data_defs[0][0].name)
     for index, (extractor, wants_rows) in enumerate(data_defs):
@@ -182,13 +190,14 @@ def parse_page(
     page_class: type[Page] = Page,
     only_tree: bool = False,
     reads_documents: bool = False,
+    name: str = "",
 ) -> Page:
-    """The page of a body. Raises UnsupportedContent.
+    """The page of a body; `name`: of the file in an archive that it was. Raises UnsupportedContent.
 
     `only_tree`: no XPath will be used. `reads_documents`: only for an extraction process, since a PDF may crash it;
     raises UnreadablePage for a document beyond a limit. Without it, raises NeedsProcess for a document.
     """
-    content_type = content_type_at(content_type, url)
+    content_type = content_type_at(content_type, name or url)
     document = decode(body, content_type)
     kind: PageKind
     value: Any = MISSING
@@ -200,6 +209,13 @@ def parse_page(
         assert type_ is not None
         if not reads_documents:
             raise NeedsProcess(type_.content_types[0])
+        if type_.is_archive and name:
+            raise UnsupportedContent(f"{quote_text(name)} in an archive is an archive, too")
+        if type_.is_archive:
+            return _parse_archive(type_, body, partial(
+                parse_page, url=url, status=status, fetched_at=fetched_at, headers=headers, page_class=page_class,
+                only_tree=only_tree, reads_documents=reads_documents,
+            ), url, headers)  # fmt: skip
         (text, skipped), kind = _read_document(type_, body), "html"
     else:
         text, kind = document.utf8, document.kind
@@ -239,6 +255,39 @@ def parse_page(
     page.faults.update(dict.fromkeys(skipped))
     page.damaged, page.said_encoding = document.damaged, document.declared
     return page
+
+
+def _parse_archive(
+    type_: DocumentType, body: bytes, parse: Callable[..., Page], url: str, headers: tuple[tuple[str, str], ...]
+) -> Page:  # fmt: skip
+    """The page of the only file in an archive, or a blank one; its files are read by their names."""
+    from crawl_engine.extract.documents.archives import unpack  # few pages need it
+
+    label = type_.content_types[0]
+    try:
+        archive = unpack(body, name_of_answer(headers) or name_of_url(url))
+        if len(archive.members) == 1:
+            (member,) = archive.members
+            page = parse(member.read(), "", name=member.name)
+        else:
+            page = parse(b"", "text/html")
+    except DocumentUnreadable as error:
+        raise UnsupportedContent(f"{label} {error}") from error
+    except DocumentTooLarge as error:
+        raise UnreadablePage(str(error)) from error
+    page.archive = ArchivedFiles(
+        lambda pattern: [(one.name, partial(_read_member, one)) for one in archive.find(pattern)],
+        len(archive.members), archive.describe(),
+    )  # fmt: skip
+    return page
+
+
+def _read_member(member: "Member") -> str:
+    """The text of a file in an archive. Raises DocumentUnreadable."""
+    document = decode(member.read(), content_type_at("", member.name))
+    if document.kind == "binary":
+        raise DocumentUnreadable("is no text")
+    return document.text
 
 
 def _find_feed(text: bytes) -> int | None:
