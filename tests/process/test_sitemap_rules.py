@@ -68,3 +68,57 @@ def test_an_edit_of_the_rules_reads_the_sitemap_again(project: Project, site: Si
     assert site.count("/map.xml") == 2
     assert len(pages(project)) == 13
     assert {site.count(path) for path in site.paths if path != "/map.xml"} == {1}
+
+
+NAMED = """\
+locatorGroups: {{shelf: {{locators: [{{sitemap: "{url}"}}]}}}}
+taskGroups: {{shelf: {{page: {{dataDef: page}}}}}}
+dataDefs:
+  page:
+    fields:
+      title: {{selector: p}}
+      changed: {{value: "%{{sitemap.lastmod}}"}}
+      headline: {{value: "%{{sitemap.news:title}}"}}
+      picture: {{value: "%{{sitemap.image:loc}}"}}
+hosts: {{"127.0.0.1": {{robots: false}}}}
+"""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("many", [False, True], ids=["small", "large"])
+def test_pages_know_what_their_entries_say(project: Project, site: Site, many: bool) -> None:
+    """In an index; with other prefixes; with entries that say nothing; in a sitemap that a process reads."""
+    site.fallback = lambda request: Page(html(f"<p>{request.path}</p>"))
+    filler = f"<!-- {'x' * 100} -->" * (5_000 if many else 0)
+    site["/map.xml"] = index(site, "/news.xml")
+    site["/news.xml"] = Page(
+        '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+        ' xmlns:n="http://www.google.com/schemas/sitemap-news/0.9"'
+        ' xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">'
+        f"<url><loc>{site.url('/1')}</loc><lastmod>2026-02-01</lastmod>"
+        f"<n:news><n:title>First &amp; best</n:title></n:news>"
+        f"<image:image><image:loc>/i/1.jpg</image:loc></image:image><image:image><image:loc>/i/2.jpg</image:loc></image:image></url>"
+        f"{filler}<url><loc>{site.url('/2')}</loc></url></urlset>",
+        headers={"Content-Type": "application/xml"},
+    )
+    project.write(NAMED.format(url=site.url("/map.xml")))
+    project.crawl()
+    rows = sorted(project.rows("page"), key=lambda row: row["title"])
+    assert rows == [
+        {"title": "/1", "changed": "2026-02-01", "headline": "First & best", "picture": "/i/1.jpg"},
+        {"title": "/2", "changed": "", "headline": "", "picture": ""},
+    ]
+
+
+def test_a_feed_says_of_its_pages(project: Project, site: Site) -> None:
+    site.fallback = lambda request: Page(html(f"<p>{request.path}</p>"))
+    entry = f"<item><title>One</title><link>{site.url('/1')}</link><dc:creator>Ann</dc:creator></item>"
+    site["/map.xml"] = Page(
+        f'<rss xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><title>All</title>{entry}</channel></rss>',
+        headers={"Content-Type": "application/rss+xml"},
+    )
+    project.write(
+        NAMED.format(url=site.url("/map.xml")).replace("news:title", "title").replace("image:loc", "dc:creator")
+    )
+    project.crawl()
+    assert project.rows("page") == [{"title": "/1", "changed": "", "headline": "One", "picture": "Ann"}]

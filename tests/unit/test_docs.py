@@ -107,6 +107,7 @@ def test_every_variable_is_documented_and_no_other():
         "document.header.NAME",
         "arg.NAME",
         "seed.NAME",
+        "sitemap.NAME",
         "env.NAME",
         "file.PATH",
         "carried.NAME",

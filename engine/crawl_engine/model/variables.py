@@ -35,6 +35,8 @@ _NO_HOST = late_regex(r"[/\\?#@\s]")
 _SECRETS = late_regex(r"%\{(?:env|file)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
 SEED = "seed."
 """Prefix of variables with values of the line of a CSV file from which a job was made."""
+SITEMAP = "sitemap."
+"""Prefix of variables with what a sitemap or feed says of the page that its entry names."""
 NUMBER_SEED = f"number {SEED}"
 """Of a variable in a JSON body that stands outside of quotation marks."""
 FIELD = "field."
@@ -50,7 +52,7 @@ _HEADER_NAME = late_regex(rf"{re.escape(HEADER)}[A-Za-z0-9_-]+")
 
 def is_page_variable(name: str) -> bool:
     """Whether a page, or the way to it, gives the variable."""
-    return name in DOCUMENT_VARIABLES or name.startswith((CARRIED, SEED)) or bool(_HEADER_NAME.fullmatch(name))
+    return name in DOCUMENT_VARIABLES or name.startswith((CARRIED, SEED, SITEMAP)) or bool(_HEADER_NAME.fullmatch(name))
 
 
 def secret_name_problem(name: str) -> str | None:

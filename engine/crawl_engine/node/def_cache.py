@@ -1,5 +1,6 @@
 """Caches the defs in a node: reads each version once from the store, compiles each dataDef once."""
 
+import re
 import threading
 from functools import cached_property
 
@@ -14,12 +15,14 @@ from crawl_engine.extract.select.selector_syntax import (
     JSONLD_PREFIX,
     is_json_selector,
 )
+from crawl_engine.late_regex import late_regex
 from crawl_engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
 from crawl_engine.model.file import FieldPath, list_file_fields, list_rendered_fields
 from crawl_engine.model.fingerprint import ExtractionUnit, list_units
 from crawl_engine.model.host import RetryRule
 from crawl_engine.model.job import HostPlan, JobKind, LeasedJob
 from crawl_engine.model.step import REQUIRED_FIELDS
+from crawl_engine.model.variables import SITEMAP
 from crawl_engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from crawl_engine.settings import Settings
 from crawl_engine.store.db.connector import Database
@@ -30,6 +33,7 @@ from crawl_engine.urls import QueryStripper
 _EMPTY_GROUP = TaskGroup(name="")
 _MAX_PLANS = 10_000
 _MAX_VERSIONS = 8
+_SITEMAP_NAME = late_regex(rf"%\{{{re.escape(SITEMAP)}([^{{}}]+)\}}")
 """A developer saves often: old versions are evicted, and read again if a job still needs them."""
 
 
@@ -94,6 +98,11 @@ class DefsVersion:
         """Whether a dataDef finds the page that follows one."""
         found = self.definitions.data_def(data_def)
         return found is not None and found.next is not None
+
+    @cached_property
+    def sitemap_names(self) -> tuple[str, ...]:
+        """What the defs want to know of entries of sitemaps: the names of `%{sitemap.NAME}`."""
+        return tuple(sorted(set(_SITEMAP_NAME.findall(self.definitions.to_json()))))
 
     @cached_property
     def priorities(self) -> dict[str, int]:

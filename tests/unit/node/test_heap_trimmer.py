@@ -147,7 +147,7 @@ async def test_a_large_sitemap_counts(clock: Clock, trimmer: HeapTrimmer, extrac
     urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
     sitemap = f"<urlset>{urls}</urlset>".encode()
     share = ByteBudget(capacity=20_000_000, largest=10_000_000).open_share()
-    cache = Mock(query_stripper=Mock(return_value=None))
+    cache = Mock(query_stripper=Mock(return_value=None), version=Mock(return_value=Mock(sitemap_names=())))
     handler = SitemapHandler(10_000_000, extractor, Mock(), cache, Mock())
     children = await handler.list_children(leased(1), "http://a/s.xml", sitemap, share)
     assert children.later is not None

@@ -1,4 +1,4 @@
-"""Checks the CSV files of seeds, and that `%{seed.NAME}` names a column of one."""
+"""Checks the CSV files of seeds, and that `%{seed.NAME}` and `%{sitemap.NAME}` can have values."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from crawl_engine.errors import UsageError, suggest
 from crawl_engine.model.definition import Definitions
 from crawl_engine.model.locator import Locator
 from crawl_engine.model.output_type import can_delimit
-from crawl_engine.model.variables import SEED, variable_names
+from crawl_engine.model.variables import SEED, SITEMAP, variable_names
 
 _REQUEST_KEYS = ("url", "urls", "headers", "cookies", "body", "form", "json")
 
@@ -28,8 +28,12 @@ def check(root: YamlNode, definitions: Definitions, problems: Problems) -> None:
     for _, group in root.entries_of("locatorGroups"):
         for node in group.node.list_of("locators"):
             _check_locator(node, by_place[node.place], problems)
+    has_sitemap = any(locator.sitemap is not None for locator in by_place.values())
     has_table = any(locator.seed_columns is not None for locator in by_place.values())
     for keys, node in iter_scalars(root):
+        if f"%{{{SITEMAP}" in node.text and keys[:1] == ("dataDefs",) and not has_sitemap:
+            message = f"`%{{{SITEMAP}NAME}}` is what a sitemap says of a page, and no locator has a `sitemap`"
+            problems.add(node.place, "unknown-variable", message)
         for name in _seed_names(node) if keys[:1] != ("locatorGroups",) else ():
             if keys[:1] != ("dataDefs",):
                 message = f"`%{{{SEED}{name}}}` is available only in locators, fields and links"

@@ -130,6 +130,7 @@ def _value_problem(text: str) -> str | None:
                 f"{variables.HEADER}NAME",
                 f"{variables.CARRIED}NAME",
                 f"{variables.SEED}NAME",
+                f"{variables.SITEMAP}NAME",
             ]
             return f"unknown variable `%{{{name}}}`{suggest(name, names)}; write `%%{{` for a literal `%{{`"
     return None

@@ -33,7 +33,7 @@ class Member(NamedTuple):
     """Raises DocumentUnreadable."""
 
 
-class Archive(NamedTuple):
+class UnpackedFiles(NamedTuple):
     members: list[Member]
 
     def find(self, pattern: str) -> list[Member]:
@@ -50,7 +50,7 @@ class Archive(NamedTuple):
         return f"{plural(len(self.members), 'file')}{', such as ' + names if names else ''}"
 
 
-def unpack(body: bytes, name: str) -> Archive:
+def unpack(body: bytes, name: str) -> UnpackedFiles:
     """What a body holds; `name`: of its file, such as `feed.csv.gz`.
 
     Raises DocumentUnreadable, and DocumentTooLarge for more than `MAX_MEMBERS` files.
@@ -60,10 +60,10 @@ def unpack(body: bytes, name: str) -> Archive:
         content = _read_all(lambda: opened(BytesIO(body)))
         inner = name.rpartition(".")[0] if name.rpartition(".")[2].lower() in _SUFFIXES else name
         if not is_tar(content):
-            return Archive([Member(inner, lambda: content)])
+            return UnpackedFiles([Member(inner, lambda: content)])
         body = content
     try:
-        return Archive(list(_list_tar(body) if is_tar(body) else _list_zip(body)))
+        return UnpackedFiles(list(_list_tar(body) if is_tar(body) else _list_zip(body)))
     except _DAMAGED as error:
         raise DocumentUnreadable(f"is damaged: {error}") from error
 

@@ -1,5 +1,6 @@
 """Parses sitemaps (sitemaps.org 0.9), feeds and robots.txt files: their URLs, and when these changed."""
 
+import json
 import re
 import time
 from collections.abc import Sequence
@@ -34,6 +35,13 @@ _ROBOTS_LINE = late_regex(r"^[ \t]*(?:user-agent|sitemap)[ \t]*:", re.IGNORECASE
 _SITEMAP_LINE = late_regex(r"^[ \t]*sitemap[ \t]*:[ \t]*([^\s#]+)", re.IGNORECASE | re.MULTILINE)
 _CUT_LOCATION = late_regex(r"<(?:[\w.-]+:)?loc(?:\s[^>]*)?>|<!\[CDATA\[(?!.*\]\]>)", re.DOTALL)
 """The last markup of a document that ends within the URL of an entry."""
+_MAX_VALUE = 1_000
+_SITEMAPS, _GOOGLE = "sitemaps.org/schemas/sitemap/0.9", "www.google.com/schemas/sitemap-"
+_PREFIXES = {f"http://www.{_SITEMAPS}": "", f"https://www.{_SITEMAPS}": ""} | {
+    f"http://{_GOOGLE}{name}/1.1" if name != "news" else f"http://{_GOOGLE}news/0.9": name
+    for name in ("news", "image", "video")
+}
+"""Prefixes that are the same in each document, by namespace."""
 UNKNOWN = 0
 """The moment of an entry without a credible date."""
 
@@ -45,6 +53,8 @@ class SitemapEntries(Struct, frozen=True):
     sitemaps: Sequence[str] = ()
     modified: Sequence[int] = ()
     """Wall-clock seconds of the end of the last modification, or UNKNOWN."""
+    values: Sequence[str] = ()
+    """What each page's entry says under the names that were asked for: a JSON object of texts. Empty: none were."""
     is_cut_short: bool = False
     """Whether the document ends too early. A URL that its end cuts is left out."""
 
@@ -56,15 +66,17 @@ class SitemapEntries(Struct, frozen=True):
             [self.pages[index].replace("\n", "") for index in kept],
             sitemaps,
             [self.modified[index] for index in kept] if self.modified else (),
+            [self.values[index] for index in kept] if self.values else (),
             self.is_cut_short,
         )
         return entries, len(self.pages) + len(self.sitemaps) - len(kept) - len(sitemaps)
 
 
-def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
+def parse_sitemap(text: str, now: float | None = None, names: Sequence[str] = ()) -> SitemapEntries:
     """The entries of a sitemap or feed. A plain text file lists pages, one URL a line; a robots.txt names sitemaps.
 
-    `now`: the wall-clock second, to read when pages were modified; None: skip that.
+    `now`: the wall-clock second, to read when pages were modified; None: skip that. `names`: of elements whose texts
+    are wanted, such as `lastmod`, `news:title`.
     """
     is_markup = text[:_START_CHARACTERS].lstrip().startswith("<")
     if not is_markup and "<loc" not in text and _ROBOTS_LINE.search(text):
@@ -72,7 +84,9 @@ def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
     if "<" not in text:
         lines = [line.strip() for line in text.splitlines()]
         pages = [line for line in lines if len(line.split()) == 1]  # others are words, not URLs
-        return SitemapEntries(pages, (), [UNKNOWN] * len(pages) if now is not None else ())
+        return SitemapEntries(
+            pages, (), [UNKNOWN] * len(pages) if now is not None else (), ["{}"] * len(pages) if names else ()
+        )
     from lxml import etree
 
     text = text.strip()  # a usual blank line in front would be an error
@@ -90,7 +104,7 @@ def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
             root, parser = _parse(repaired)
     if root is None:
         return SitemapEntries(())
-    entries = _read_entries(root, now, may_be_feed=b"item" in markup or b"entry" in markup)
+    entries = _read_entries(root, now, names, may_be_feed=b"item" in markup or b"entry" in markup)
     end = parser.error_log.last_error
     is_cut_short = end is not None and end.type == etree.ErrorTypes.ERR_TAG_NOT_FINISHED
     return replace(entries, is_cut_short=True) if is_cut_short else entries
@@ -109,11 +123,43 @@ def _parse(markup: bytes) -> "tuple[_Element | None, XMLParser]":
         return None, parser
 
 
-def _read_entries(root: Any, now: float | None, *, may_be_feed: bool) -> SitemapEntries:
+def _read_entries(root: Any, now: float | None, names: Sequence[str], *, may_be_feed: bool) -> SitemapEntries:
     feed = next(root.iter(*_FEEDS), None) if may_be_feed else None
     if feed is not None:
-        return _read_feed(feed, now)
-    return _read_plain(root) if now is None else _read_dated(root, now)
+        return _read_feed(feed, now, names)
+    entries = _read_plain(root) if now is None else _read_dated(root, now)
+    return replace(entries, values=_list_values(root, names)) if names else entries
+
+
+def _list_values(root: Any, names: Sequence[str]) -> list[str]:
+    """What the entry of each page says, in the order of the pages."""
+    values: list[str] = []
+    entry, of_entry = None, ""
+    for element in root.iter("{*}loc"):
+        parent = element.getparent()
+        if parent is None or _local_name(parent) != "url" or not (element.text and element.text.strip()):
+            continue
+        if parent is not entry:
+            entry, of_entry = parent, _describe_entry(parent, names)
+        values.append(of_entry)
+    return values
+
+
+def _describe_entry(entry: Any, names: Sequence[str]) -> str:
+    """The first text that each of these elements has in an entry."""
+    found: dict[str, str] = {}
+    for element in entry.iterdescendants("{*}*"):
+        name, text = _written_name(element), (element.text or "").strip()
+        if text and name in names and name not in found:
+            found[name] = " ".join(text[:_MAX_VALUE].split())
+    return json.dumps(found, ensure_ascii=False)
+
+
+def _written_name(element: Any) -> str:
+    """The name of an element, with the usual prefix of its namespace: `news:title`; without one, its own."""
+    namespace, _, name = element.tag.rpartition("}")
+    prefix = _PREFIXES.get(namespace.removeprefix("{"), element.prefix or "")
+    return f"{prefix}:{name}" if prefix else name
 
 
 def _read_plain(root: Any) -> SitemapEntries:
@@ -153,9 +199,9 @@ def _read_dated(root: Any, now: float) -> SitemapEntries:
     return SitemapEntries(pages, locations["sitemap"], modified)
 
 
-def _read_feed(feed: Any, now: float | None) -> SitemapEntries:
+def _read_feed(feed: Any, now: float | None, names: Sequence[str]) -> SitemapEntries:
     """The pages of an RSS, RDF or Atom feed. A page is as new as the latest date of its entry."""
-    pages, modified = list[str](), list[int]()
+    pages, modified, values = list[str](), list[int](), list[str]()
     for entry in feed.iter("{*}item", "{*}entry"):
         link, guid, dates = "", "", [UNKNOWN]
         for child in entry.iterchildren("{*}*"):
@@ -169,7 +215,9 @@ def _read_feed(feed: Any, now: float | None) -> SitemapEntries:
         if page := link or guid:
             pages.append(page)
             modified.append(max(dates))
-    return SitemapEntries(pages, (), () if now is None else modified)
+            if names:
+                values.append(_describe_entry(entry, names))
+    return SitemapEntries(pages, (), () if now is None else modified, values)
 
 
 def _read_mail_date(text: str, now: float) -> int:

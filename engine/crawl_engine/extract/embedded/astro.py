@@ -1,4 +1,4 @@
-"""Reads what pages of Astro give their islands: the attribute `props`, in which each value has its type."""
+"""Reads what pages of Astro give their islands: the attribute `props`, each value with its type."""
 
 from collections.abc import Sequence
 from typing import Any

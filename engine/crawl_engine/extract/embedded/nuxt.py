@@ -1,4 +1,4 @@
-"""Reads the data that pages of Nuxt carry, without running it: of version 3 a list, of version 2 a call."""
+"""Reads the data of pages of Nuxt, without running it: of version 3 a list, of version 2 a call."""
 
 import json
 from collections.abc import Sequence

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from msgspec import Struct, field
 
 from crawl_engine.extract.page.page import Page, header_values
-from crawl_engine.model.variables import CARRIED, HEADER, SEED, render
+from crawl_engine.model.variables import CARRIED, HEADER, SEED, SITEMAP, render
 
 
 class Context(Struct, kw_only=True):
@@ -57,7 +57,7 @@ class Context(Struct, kw_only=True):
                 return self.run_time
         if name.startswith(HEADER):
             return ", ".join(header_values(page.headers, name.removeprefix(HEADER).lower()))
-        if name.startswith(SEED):
+        if name.startswith((SEED, SITEMAP)):
             return self.carried.get(name, "")
         return self.carried.get(name.removeprefix(CARRIED), "") if name.startswith(CARRIED) else None
 

@@ -277,11 +277,11 @@ class ExtractionChild:
     def _read_sitemap(self, header: dict[str, Any], body: Body) -> bytes:
         text = read_sitemap_text(body.read(), header["content_type"])
         self._slot.enter(Phase.PARSING)
-        entries = parse_sitemap(text, header.get("now"))
+        entries = parse_sitemap(text, header.get("now"), header.get("names", ()))
         self._slot.enter(Phase.ANSWER)
         kept, dropped = entries.cut(MAX_SITEMAP_URLS, MAX_URL_CHARACTERS)
         answer = SitemapResult.from_entries(kept, dropped)
-        if unpacked_size(answer.pages) + unpacked_size(answer.sitemaps) > self._limits.answer:
+        if sum(map(unpacked_size, (answer.pages, answer.sitemaps, answer.values))) > self._limits.answer:
             raise AnswerTooLarge(self._limits.answer)
         return wire.encode(answer)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from msgspec import Struct
 
@@ -235,17 +236,22 @@ class PageExtractor:
             return ()
         return tuple(data_def.id for data_def in compiled if data_def.id in job.extraction.extracted_with)
 
-    async def read_sitemap(self, body: Body, now: float | None = None) -> tuple[SitemapResult, BodyShare]:
-        """The URLs of an unpacked sitemap, with `now` also when they were modified. Raises UnreadablePage.
+    async def read_sitemap(
+        self, body: Body, now: float | None = None, names: Sequence[str] = ()
+    ) -> tuple[SitemapResult, BodyShare]:
+        """The URLs of an unpacked sitemap, and what `parse_sitemap` reads besides. Raises UnreadablePage.
 
         With it the part of the budget of answers that they hold: the caller releases it.
         """
         self._heap_trimmer.record_page(body.size)
         share = self._answer_budget.open_share()
         if body.size <= MAX_INLINE_SITEMAP_BYTES and may_be_inline(body.read(), _SITEMAP_TYPE):
-            return SitemapResult.from_entries(parse_sitemap(read_sitemap_text(body.read(), _SITEMAP_TYPE), now)), share
+            entries = parse_sitemap(read_sitemap_text(body.read(), _SITEMAP_TYPE), now, names)
+            return SitemapResult.from_entries(entries), share
         await _pack_large(body)
-        header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE} | ({} if now is None else {"now": now})
+        header: dict[str, Any] = {"kind": "sitemap", "content_type": _SITEMAP_TYPE}
+        header |= {} if now is None else {"now": now}
+        header |= {"names": tuple(names)} if names else {}
         try:
             answer = await self._pool.work(ExtractionRequest(header=header, body=body, share=share))
         except BaseException:

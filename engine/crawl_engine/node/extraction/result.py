@@ -180,6 +180,8 @@ class SitemapResult(Struct, frozen=True, kw_only=True, tag="sitemap"):
     """How many more it has than the protocol allows."""
     modified: tuple[Annotated[int, Meta(ge=0, le=_LAST_SECOND)], ...] = ()
     """The second in which each page was last modified, 0: unknown. Empty: not asked for."""
+    values: PackedTexts = ()
+    """What the entry of each page says: a JSON object of texts by name. Empty: nothing was asked for."""
     is_cut_short: bool = False
     """Whether the document ends too early."""
 
@@ -187,12 +189,14 @@ class SitemapResult(Struct, frozen=True, kw_only=True, tag="sitemap"):
     def from_entries(cls, entries: SitemapEntries, dropped: int = 0) -> "SitemapResult":
         return cls(
             pages=pack_lines(entries.pages), sitemaps=pack_lines(entries.sitemaps), dropped=dropped,
-            modified=tuple(entries.modified), is_cut_short=entries.is_cut_short,
+            modified=tuple(entries.modified), values=pack_lines(entries.values), is_cut_short=entries.is_cut_short,
         )  # fmt: skip
 
     def check(self, max_bytes: int) -> None:
         """Raise ValueError unless it is valid and unpacks to at most `max_bytes`."""
-        check_lines([self.pages, self.sitemaps], max_bytes)
+        check_lines([self.pages, self.sitemaps, self.values], max_bytes)
+        if len(self.values) not in (0, len(self.pages)):
+            raise ValueError("not the values of the pages")
         if len(self.pages) + len(self.sitemaps) > MAX_SITEMAP_URLS:
             raise ValueError("too many URLs")
         if self.modified and len(self.modified) != len(self.pages):

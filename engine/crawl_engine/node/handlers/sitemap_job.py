@@ -1,6 +1,7 @@
 """Reads a sitemap: its entries and the sitemaps it names become jobs of the locator's group."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -18,10 +19,11 @@ from crawl_engine.http.request import cookies_along
 from crawl_engine.late_regex import late_regex
 from crawl_engine.model.definition import definition_hash
 from crawl_engine.model.job import JobKind, JobState, LeasedJob, link_key, scoped_key, sitemap_key
-from crawl_engine.model.link import LinkRequest
+from crawl_engine.model.link import Carried, LinkRequest
 from crawl_engine.model.locator import SitemapRules
 from crawl_engine.model.record import Texts, as_text
 from crawl_engine.model.retry_policy import classify_status
+from crawl_engine.model.variables import SITEMAP
 from crawl_engine.node.db_access import DbAccess
 from crawl_engine.node.def_cache import DefCache
 from crawl_engine.node.extraction.extractor import PageExtractor
@@ -49,6 +51,8 @@ _ENTRIES_PER_BUDGET = 1_000
 _NORMALIZED = late_regex(r"https?://(?!.*(?:xn--|/\.))(?:[a-z0-9-]+\.)+[a-z][a-z-]*/[A-Za-z0-9/_.~-]*")
 """Matches URLs that are certainly normalized, without a port or query."""
 NOT_FOLLOWED = -1
+_Entry = tuple[str | memoryview, "Route | None", int, str | memoryview]
+"""A URL as written, where it leads, when it was modified, and what its entry says."""
 
 
 class Route(Struct, frozen=True):
@@ -204,7 +208,8 @@ class SitemapHandler(PageStage, frozen=True):
         # the rules at the creation of the job; after an edit of them the sitemap is read again
         rules = None if job.lineage.locator_id is None else self.db_access.sitemap_rules(job.lineage.locator_id)
         now = time.time() if rules is not None and rules.since is not None else None
-        sitemap, held = await self.page_extractor.read_sitemap(content, now)
+        names = self.def_cache.version(job.defs_version).sitemap_names
+        sitemap, held = await self.page_extractor.read_sitemap(content, now, names)
         try:
             stripper = self.def_cache.query_stripper(job.defs_version)
             routing = None if rules is None else self._routing(job, rules, stripper)
@@ -248,18 +253,20 @@ def _pieces(
     """The jobs of the entries, in pieces that are not empty. `chosen`: the route of each page."""
     nested = sitemap.sitemaps if job.lineage.depth < _MAX_DEPTH else ()
     own = Route(job.group, job.lineage.priority)
-    dated = zip(sitemap.pages, sitemap.modified or repeat(UNKNOWN), strict=False)
-    pages: Iterable[tuple[str | memoryview, Route | None, int]] = ((page, own, modified) for page, modified in dated)
+    dated = zip(sitemap.pages, sitemap.modified or repeat(UNKNOWN), sitemap.values or repeat(""), strict=False)
+    pages: Iterable[_Entry] = ((page, own, modified, values) for page, modified, values in dated)
     if routing is not None and chosen is not None:
         chosen_pages = zip(dated, chosen, strict=True)
         pages = (
-            (page, routing.routes[index], modified) for (page, modified), index in chosen_pages if index != NOT_FOLLOWED
+            (page, routing.routes[index], modified, values)
+            for (page, modified, values), index in chosen_pages
+            if index != NOT_FOLLOWED
         )
     rules = "" if routing is None else routing.key
-    entries = chain(pages, ((other, None, UNKNOWN) for other in nested))
+    entries = chain(pages, ((other, None, UNKNOWN, "") for other in nested))
     for piece in cut_in_pieces(entries, lambda entry: len(entry[0]), _ENTRIES_PER_PIECE):
         children: dict[bytes, ChildJob] = {}
-        for written, route, modified in piece:
+        for written, route, modified, values in piece:
             has_routes = route is not None and query_stripper is not None and route.group in query_stripper.routed
             target = _join(url, as_text(written), keeps_route=has_routes)
             if target is None:
@@ -273,6 +280,7 @@ def _pieces(
                 children[key] = ChildJob(
                     route.group, host_key, origin, target, 0, route.priority, key, JobKind.PAGE,
                     request=LinkRequest(cookies=cookies).to_json(), fresh_since=_later(modified, children.get(key)),
+                    carried=_carry(as_text(values)),
                 )  # fmt: skip
             else:
                 cookies = cookies_along(job, job.group, target)
@@ -290,6 +298,12 @@ def _pieces(
                 )
         if children:
             yield tuple(children.values())
+
+
+def _carry(values: str) -> str | None:
+    """What a page knows of its entry, as it is stored."""
+    known = json.loads(values) if values else {}
+    return Carried(values={f"{SITEMAP}{name}": text for name, text in known.items()}).to_json() if known else None
 
 
 def _later(modified: int, same: ChildJob | None) -> float | None:

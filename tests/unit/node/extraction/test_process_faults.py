@@ -335,7 +335,7 @@ async def test_a_packed_sitemap_counts_as_it_is_unpacked_and_leaves_the_loop_fre
     share, read = budget.open_share(), Mock()
     seen: list[int] = []
 
-    async def read_sitemap(body: Body, _: float | None) -> tuple[SitemapResult, BodyShare]:
+    async def read_sitemap(body: Body, *_: object) -> tuple[SitemapResult, BodyShare]:
         seen.append(body.size)
         return SitemapResult(pages=()), budget.open_share()
 

@@ -39,7 +39,7 @@ async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> N
     budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
     share, used = budget.open_share(), []
 
-    async def read_sitemap(unpacked: Body, _: float | None) -> tuple[SitemapResult, BodyShare]:
+    async def read_sitemap(unpacked: Body, *_: Any) -> tuple[SitemapResult, BodyShare]:
         assert unpacked.read() == body
         used.append(budget.used)
         return SitemapResult(pages=("/1",)), budget.open_share()
@@ -91,7 +91,7 @@ async def test_entries_that_raise_give_back_what_the_answer_holds(monkeypatch: p
     answer = budget.open_share()
     await answer.grow(MAX_BODY // 2)
 
-    async def read_sitemap(_: Body, __: float | None) -> tuple[SitemapResult, BodyShare]:
+    async def read_sitemap(*_: Any) -> tuple[SitemapResult, BodyShare]:
         return SitemapResult(pages=("/1",)), answer
 
     monkeypatch.setattr("crawl_engine.node.handlers.sitemap_job._join", Mock(side_effect=RuntimeError))

@@ -134,7 +134,7 @@ async def test_pages_get_the_moment_of_their_entries_and_nested_sitemaps_none() 
 async def test_moments_are_read_only_with_since() -> None:
     asked: list[float | None] = []
 
-    async def read_sitemap(_: Any, now: float | None) -> tuple[SitemapResult, Mock]:
+    async def read_sitemap(_: Any, now: float | None, *_names: Any) -> tuple[SitemapResult, Mock]:
         asked.append(now)
         return sitemap("/x"), Mock()
 
