@@ -9,6 +9,7 @@ from typing import Any
 from playwright.async_api import JSHandle, Page
 from playwright.async_api import TimeoutError as BrowserTimeout
 
+from crawl_engine.browser.target import Target, written
 from crawl_engine.browser.traffic import PageTraffic
 
 GONE, END = "gone", "end"
@@ -105,7 +106,7 @@ class Repeats:
             return
         passed, still, fresh, size = 0.0, 0, True, None
         while still < _STILL:
-            if until != END and await self._page.query_selector(until) is not None:
+            if until != END and await self._page.query_selector(written(until)) is not None:
                 return
             turned = await self._turn(wheel, fresh=fresh)
             passed += turned["moved"]
@@ -127,41 +128,44 @@ class Repeats:
         if until != END:
             raise InVain(f"{until} did not come")
 
-    async def click(self, selector: str, until: str) -> None:
-        """Click until the element is gone or disabled, a selector matches, or so many times. Raises InVain."""
+    async def click(self, target: Target, name: str, until: str) -> None:
+        """Click a target until it is gone or disabled, a selector matches, or so many times. Raises InVain.
+
+        `name`: what messages call the target.
+        """
         seen = await self._begin(_COUNT_CHANGES)
         clicks = in_vain = 0
         most = int(until) if until.isdigit() else None
         while in_vain < _IN_VAIN or most is not None:
-            if clicks == most or (most is None and until != GONE and await self._page.query_selector(until)):
+            if clicks == most or (most is None and until != GONE and await self._page.query_selector(written(until))):
                 return
             before = await self._changes(seen)
-            if not await self._click(selector, is_first=not clicks):
+            if not await self._click(target, is_first=not clicks):
                 if until == GONE or most is not None:
                     return
-                raise InVain(f"{until} did not come, and {selector} is gone")
+                raise InVain(f"{until} did not come, and {name} is gone")
             clicks += 1
             has_changed = await self._await_changes(seen, before)
             in_vain = 0 if has_changed else in_vain + 1
             await self._on_state()
-        raise InVain(f"{selector} is still there, and {_IN_VAIN} clicks changed nothing")
+        raise InVain(f"{name} is still there, and {_IN_VAIN} clicks changed nothing")
 
-    async def _click(self, selector: str, *, is_first: bool) -> bool:
+    async def _click(self, target: Target, *, is_first: bool) -> bool:
         """Whether it could be clicked; False: it is gone. The first time it is waited for."""
         if is_first:
-            await self._page.click(selector)
+            await target.click()
             return True
         since = monotonic()
         while True:
             await self._await_requests()
-            element = await self._page.query_selector(selector)
+            element = await target.find()
             if element is None or await element.evaluate(_IS_GONE):
                 if monotonic() - since > _GONE_SECONDS:
                     return False
                 await asyncio.sleep(_POLL)
                 continue
             with contextlib.suppress(BrowserTimeout):  # it may go meanwhile
-                await self._page.click(selector, timeout=_CLICK_MILLISECONDS)
+                await element.click(timeout=_CLICK_MILLISECONDS)
                 return True
 
     async def _begin(self, script: str) -> JSHandle:

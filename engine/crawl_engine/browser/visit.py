@@ -27,6 +27,7 @@ from crawl_engine.browser.messages import (
 )
 from crawl_engine.browser.page_cookies import from_playwright, to_playwright
 from crawl_engine.browser.repeats import InVain, Repeats
+from crawl_engine.browser.target import Target
 from crawl_engine.browser.traffic import Ask, PageTraffic
 from crawl_engine.browser.visit_clock import VisitClock
 from crawl_engine.http.response import check_headers
@@ -336,8 +337,8 @@ class PageVisit:
         host = urlsplit(self._visit.url).hostname or ""
         return [one for one in cookies if one.belongs_to(host)]
 
-    async def _reach(self, page: Page, state: str) -> None:
-        """Wait for a selector, `idle`, so many seconds, or an event of the page."""
+    async def _reach(self, page: Page, state: str, frames: Sequence[str] = ()) -> None:
+        """Wait for a selector, `idle`, so many seconds, or an event of the page. `frames`: as of `Target`."""
         self._stage = _STAGES.get(state, f"{state} did not come")
         if state == "load":
             await page.wait_for_load_state("load")
@@ -347,7 +348,7 @@ class PageVisit:
         elif _is_number(state):
             await asyncio.sleep(float(state))
         else:
-            await page.wait_for_selector(state, state="attached")
+            await Target(page, state, frames).appear("attached")
 
     async def _act(self, page: Page, repeats: Repeats, action: BrowserAction, number: int) -> None:
         self._stage = f"action {number} ({_title(action)}) was not done"
@@ -371,25 +372,25 @@ class PageVisit:
     async def _await_targets(self, page: Page, action: BrowserAction) -> None:
         """Wait for what an action is done to: given up, it is not done later."""
         if action.click is not None:
-            await page.click(action.click, trial=True)
+            await Target(page, action.click, action.frame).click(trial=True)
         for selector in (*action.fill, *action.select):
-            await page.wait_for_selector(selector)
+            await Target(page, selector, action.frame).appear()
 
     async def _do(self, page: Page, repeats: Repeats, action: BrowserAction) -> None:
         if action.click is not None and action.until is None:
-            await page.click(action.click)
+            await Target(page, action.click, action.frame).click()
         elif action.click is not None and action.until is not None:
-            await repeats.click(action.click, action.until)
+            await repeats.click(Target(page, action.click, action.frame), action.click, action.until)
         for selector, text in action.fill.items():
-            await page.fill(selector, text)
+            await Target(page, selector, action.frame).fill(text)
         for selector, text in action.select.items():
-            await page.select_option(selector, text)
+            await Target(page, selector, action.frame).select(text)
         if action.press is not None:
             await page.keyboard.press(action.press)
         if action.scroll is not None:
             await repeats.scroll(action.scroll.until)
         if action.wait is not None:
-            await self._reach(page, action.wait)
+            await self._reach(page, action.wait, action.frame)
 
 
 async def _dismiss(dialog: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field
 
-from crawl_engine.model.declaration import DefKey, LocaleName, SelectorText, Shape, Text
+from crawl_engine.model.declaration import ClickTarget, DefKey, LocaleName, SelectorText, Shape, Text
 from crawl_engine.model.stored_form import NO_POSITION, OMIT_DEFAULT, SourcePosition
 
 Outcome = Literal["ok", "warning", "error", "not_applicable"]
@@ -70,10 +70,17 @@ class Scroll(Struct, frozen=True, kw_only=True):
     ]
 
 
-class BrowserAction(Struct, frozen=True, kw_only=True):
-    """One thing that is done on a page, by its only key besides `optional`."""
+TEXT_PREFIX = "text:"
+"""Begins the text of an element to click."""
 
-    click: Annotated[SelectorText | None, DefKey("The element to click.", examples=("#accept",))] = None
+
+class BrowserAction(Struct, frozen=True, kw_only=True):
+    """One thing that is done on a page, by its only key besides `optional`, `frame` and `until`."""
+
+    click: Annotated[
+        ClickTarget | None,
+        DefKey("The element to click: a selector, or `text: …`, what it shows.", examples=("#accept", "text: Accept")),
+    ] = None
     fill: Annotated[
         Mapping[str, Text], DefKey("By selector, the text to put into a field.", examples=({"#q": "shoes"},))
     ] = field(default_factory=lambda: MappingProxyType({}))
@@ -86,6 +93,15 @@ class BrowserAction(Struct, frozen=True, kw_only=True):
         Text | None, DefKey("A selector that must match, idle, or seconds.", examples=(".row", "idle", 2))
     ] = None
     optional: Annotated[bool, DefKey("Whether the page goes on where this cannot be done; default false.")] = False
+    frame: Annotated[
+        tuple[SelectorText, ...],
+        OMIT_DEFAULT,
+        Shape.ITEM_OR_LIST,
+        DefKey(
+            "The frame in which it is done; of a list each inside the one before.",
+            examples=("#consent", ["#outer", "iframe"]),
+        ),
+    ] = ()
     until: Annotated[
         Text | None,
         OMIT_DEFAULT,

@@ -14,8 +14,10 @@ from crawl_engine.model.step import BLOCKED_WORDS, RENDERED_FILES, REQUIRED_FIEL
 from crawl_engine.model.stored_form import SourcePosition
 from crawl_engine.runtime.extras import has_extra, install_hint
 
+_STATES = ("idle", "load")
 _NAME = late_regex(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_MODIFIERS = frozenset({"optional", "until"})
+_MODIFIERS = frozenset({"optional", "until", "frame"})
+_IN_FRAMES = ("click", "fill", "select", "wait")
 _ACTIONS = [name for name in BrowserAction.__struct_fields__ if name not in _MODIFIERS]
 
 
@@ -110,6 +112,12 @@ def _check_action(action: YamlNode, problems: Problems) -> None:
     elif action.get("until") is not None and action.get("click") is None:
         message = "`until` beside an action repeats a `click`; that of a scroll stands in it: {scroll: {until: end}}"
         problems.add(action.key_place("until"), "bad-action", message)
+    elif action.get("frame") is not None and not set(given) <= set(_IN_FRAMES):
+        message = f"`frame` is of {', '.join(_IN_FRAMES)}; a key is pressed, and the page scrolled, as a whole"
+        problems.add(action.key_place("frame"), "bad-action", message)
+    elif action.get("frame") is not None and (action.text_of("wait") or "").strip() in _STATES:
+        message = "`frame` has no effect beside `wait: idle` or `load`, which are of the page; remove it"
+        problems.add(action.key_place("frame"), "no-effect", message)
 
 
 def _check_hosts(root: YamlNode, problems: Problems) -> None:

@@ -27,6 +27,7 @@ from crawl_engine.model.axis import IndexRange
 from crawl_engine.model.bounds import is_within
 from crawl_engine.model.field_type import FIELD_TYPES
 from crawl_engine.model.output_type import DATABASE_URL_STARTS, PATH_NAME, PATH_NAMES, STORE_SCHEMES
+from crawl_engine.model.step import TEXT_PREFIX
 from crawl_engine.settings.values import duration_seconds, parse_seconds, parse_share
 from crawl_engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
 
@@ -134,6 +135,12 @@ def _value_problem(text: str) -> str | None:
             ]
             return f"unknown variable `%{{{name}}}`{suggest(name, names)}; write `%%{{` for a literal `%{{`"
     return None
+
+
+def _click_problem(text: str) -> str | None:
+    if text.startswith(TEXT_PREFIX):
+        return None if text.removeprefix(TEXT_PREFIX).strip() else f"write the text behind `{TEXT_PREFIX}`"
+    return selector_problem(text)
 
 
 def _request_text_problem(text: str) -> str | None:
@@ -424,6 +431,7 @@ KINDS: Mapping[str, ValueKind] = {
         schema={"type": ["string", "integer"], "minimum": 1, "maximum": _MAX_STEP},
         is_selector=True,
     ),
+    "click target": ValueKind((_NOT_BLANK, ("bad-selector", _click_problem)), is_selector=True),
     "text source": ValueKind((_NOT_BLANK, ("bad-selector", source_problem)), is_selector=True),
     "pattern": _text(("bad-pattern", pattern_problem)),
     "filter pattern": ValueKind((("bad-pattern", pattern_problem),)),

@@ -82,7 +82,8 @@ DOCUMENT_TYPES = NameTable(
             },
         }
     ),
-    lambda entry: isinstance(entry, DocumentType), "a DocumentType"
+    lambda entry: isinstance(entry, DocumentType),
+    "a DocumentType",
 )
 
 

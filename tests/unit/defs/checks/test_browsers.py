@@ -33,6 +33,9 @@ def problems(tmp_path: Path, browser: str, data_def: str) -> list[str]:
         (f"collect: true, actions: [{SCROLL}]", "query: {table: table}, fields: {a: {}}", "3:23: no-key `collect`"),
         ("collect: true", "fields: {a: {}}", "2:37: no-effect `collect` keeps what the page shows between its actions"),
         ("actions: [{press: Enter, until: gone}]", "fields: {a: {}}", "2:62: bad-action `until` beside an action"),
+        ("actions: [{press: Enter, frame: iframe}]", "fields: {a: {}}", "2:62: bad-action `frame` is of click, fill"),
+        ("actions: [{wait: idle, frame: iframe}]", "fields: {a: {}}", "2:60: no-effect `frame` has no effect beside"),
+        ('actions: [{click: "text: "}]', "fields: {a: {}}", "2:55: bad-selector `click`: write the text behind"),
         ("actions: [{until: gone}]", "fields: {a: {}}", "2:47: bad-action an action has one of click"),
     ],
 )

@@ -198,7 +198,10 @@ class TaskChain:
                     kept.append(row)
             except RecordRejected as error:
                 rejection = Rejection(
-                    data_def=self.data_def.name, field=error.field, reason=error.reason, place=str(error.place),
+                    data_def=self.data_def.name,
+                    field=error.field,
+                    reason=error.reason,
+                    place=str(error.place),
                     code=error.code,
                 )
                 work.rejected.append(rejection)
