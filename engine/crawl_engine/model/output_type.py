@@ -22,9 +22,10 @@ from crawl_engine.model.declaration import (
     SenderUrl,
     Text,
 )
-from crawl_engine.model.stored_form import NO_POSITION, SourcePosition
+from crawl_engine.model.stored_form import NO_POSITION, OMIT_DEFAULT, SourcePosition
 
 POSTGRESQL: Literal["postgresql"] = "postgresql"
+FILES: Literal["files"] = "files"
 SCOOPI: Literal["scoopi"] = "scoopi"
 """Lines without header and quotes, as Scoopi writes them."""
 STORE_SCHEMES: tuple[str, ...] = ("s3", "gs", "az", "file")
@@ -91,6 +92,10 @@ _BUILT_IN: Mapping[str, OutputType] = MappingProxyType(
             OutputType(
                 name="xlsx", suffixes=("xlsx",), whole=True, has_column_types=True,
                 summary="One workbook of Excel per dataDef with typed cells, written whole.",
+            ),
+            OutputType(
+                name=FILES, suffixes=("links",), whole=True, format="crawl_engine.append.formats.named_files:FORMAT",
+                summary="The downloaded files in a folder, under names of fields, and a list of them.",
             ),
             OutputType(
                 name=SCOOPI, suffixes=("txt",), compressible=True,
@@ -246,6 +251,15 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
             "The file: a name, or an absolute path; may hold {dataDef}, {run.id}, {run.date} and {run.time}. "
             "The default is the name of the dataDef with the extension of the type; .gz or .zst compresses.",
             examples=("books.csv", "{dataDef}-{run.date}.csv.gz"),
+        ),
+    ] = None
+    file_name: Annotated[
+        Text | None,
+        OMIT_DEFAULT,
+        DefKey(
+            "The names of files, without ending: `%{field.NAME}`, `%{download.name}` (default), `%{download.number}`.",
+            name="fileName",
+            examples=("%{field.sku}", "%{field.brand} %{field.title}-%{download.number}"),
         ),
     ] = None
     kind: AppenderKind = "built-in"

@@ -35,6 +35,8 @@ _NO_HOST = late_regex(r"[/\\?#@\s]")
 _SECRETS = late_regex(r"%\{(?:env|file)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
 SEED = "seed."
 """Prefix of variables with values of the line of a CSV file from which a job was made."""
+FILE = "download."
+"""Prefix of variables of a downloaded file, in the names of the output type `files`."""
 SITEMAP = "sitemap."
 """Prefix of variables with what a sitemap or feed says of the page that its entry names."""
 NUMBER_SEED = f"number {SEED}"

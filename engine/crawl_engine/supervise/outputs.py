@@ -176,6 +176,7 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
         | ({"bom": True} if appender.bom else {})
         | ({"decimal": appender.decimal} if appender.decimal != "." else {})
         | ({"quoting": appender.quoting} if appender.quoting != "minimal" else {})
+        | ({"file_name": appender.file_name} if appender.file_name is not None else {})
         | ({"include_tags": True} if appender.include_tags else {})
         | ({"column_types": column_types(named)} if has_column_types(appender.type) else {})
         | _class_settings(data_def, appender)

@@ -12,9 +12,11 @@ from crawl_engine.defs.problems import Problems
 from crawl_engine.defs.yaml.node import Entry, YamlNode
 from crawl_engine.errors import UsageError, suggest
 from crawl_engine.model.definition import DataDef, Definitions
+from crawl_engine.model.file import list_file_fields, list_rendered_fields
 from crawl_engine.model.output_type import (
     DATA_DEF,
     DATABASE_URL_STARTS,
+    FILES,
     OUTPUT_TYPES,
     POSTGRESQL,
     SCOOPI,
@@ -27,6 +29,7 @@ from crawl_engine.model.output_type import (
     local_path_of,
     output_type_of,
 )
+from crawl_engine.model.variables import FIELD, FILE, variable_names
 from crawl_engine.plugins.catalog import Catalog
 from crawl_engine.plugins.plugin_class import METHODS, PluginClass
 from crawl_engine.runtime.extras import find_extra, has_extra, install_hint
@@ -35,7 +38,9 @@ _CSV_KEYS, _FILE_KEYS = frozenset({"delimiter", "escapeFormulas", "bom", "quotin
 _COLUMN_KEYS, _CLASS_KEYS = frozenset({"columns", "flatten", "price"}), frozenset({"options", "limit"})
 HTTP_KEYS, COMMAND_KEYS = frozenset({"url", "headers", "batch", "limit"}), frozenset({"run", "batch", "limit"})
 DATABASE_KEYS = frozenset({"url", "batch", "limit", *_COLUMN_KEYS})
-_TYPE_KEYS = _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
+_NAME_KEYS = frozenset({"fileName"})
+_FILE_VARIABLES = (f"{FILE}name", f"{FILE}number")
+_TYPE_KEYS = _NAME_KEYS | _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
 
 
 def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
@@ -62,6 +67,7 @@ def check_columns(root: YamlNode, definitions: Definitions, problems: Problems) 
         for data_def in definitions.data_defs:
             if data_def.fields and appenders[name] in definitions.appenders_of(data_def.name):
                 _check_columns(entry.node, appenders[name], data_def, problems)
+                _check_file_names(entry.node, appenders[name], data_def, problems)
 
 
 def _check_columns(node: YamlNode, appender: AppenderDef, data_def: DataDef, problems: Problems) -> None:
@@ -90,6 +96,22 @@ def _check_columns(node: YamlNode, appender: AppenderDef, data_def: DataDef, pro
                 message += f"; it is a column with `{key}`"
                 break
         problems.add(item.place, "unknown-column", message)
+
+
+def _check_file_names(node: YamlNode, appender: AppenderDef, data_def: DataDef, problems: Problems) -> None:
+    """Check a dataDef of which an output names the files."""
+    if appender.type != FILES:
+        return
+    if not any(True for _ in list_file_fields(data_def)) and not list_rendered_fields(data_def):
+        message = f"'{data_def.name}' has no field of `type: file`; name others in `dataDefs`"
+        problems.add(node.key_place("dataDefs" if "dataDefs" in node.entries else "type"), "no-effect", message)
+    fields = [field.name for field in data_def.fields]
+    for name in variable_names(appender.file_name or ""):
+        if name in _FILE_VARIABLES or (name.startswith(FIELD) and name.removeprefix(FIELD).split(".")[0] in fields):
+            continue
+        known = [*_FILE_VARIABLES, *(f"{FIELD}{field}" for field in fields)]
+        message = f"unknown variable `%{{{name}}}` for '{data_def.name}'{suggest(name, known)}"
+        problems.add(node.key_place("fileName"), "unknown-variable", message)
 
 
 def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> AppenderKind | None:
@@ -171,6 +193,9 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
     if type_ == "command":
         check_run(node, "`type: command`", catalog, problems)
     path = node.text_of("path") or ""
+    if type_ == FILES and "/" in path:
+        message = "`path` of `type: files` is a name: its folder stands beside the stored files, for hard links"
+        problems.add(node.key_place("path"), "conflict", message)
     if is_object(path) and local_path_of(path) is None and not has_extra("objectstore"):
         message = f"`path` needs a library that is not installed; install it: {install_hint('objectstore')}"
         problems.add(node.key_place("path"), "missing-library", message)
@@ -206,6 +231,7 @@ def _keys_of(type_: str, kind: AppenderKind) -> frozenset[str]:
     by_type = {
         "csv": _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS,
         SCOOPI: _FILE_KEYS | {"delimiter"},
+        FILES: _FILE_KEYS | _NAME_KEYS,
         "http": HTTP_KEYS,
         "command": COMMAND_KEYS,
         POSTGRESQL: DATABASE_KEYS,

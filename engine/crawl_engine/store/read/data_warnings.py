@@ -50,6 +50,10 @@ _SKIPPED_SITEMAP = """
 SELECT j.url, j.reason FROM sequences s CROSS JOIN jobs j ON j.sequence = s.id AND j.state = 'SKIPPED'
 WHERE s.run = ? AND s.kind = 'sitemap' AND s.skipped > 0 LIMIT 1
 """
+_LOST_FILE = """
+SELECT j.url, j.reason FROM sequences s CROSS JOIN jobs j ON j.sequence = s.id AND j.state = ?
+WHERE s.run = ? AND s.kind = 'file' AND s.skipped + s.failed > 0 LIMIT 1
+"""
 _HOST_RULES = """
 SELECT h.value ->> 'name' FROM def_versions v, json_each(v.definitions, '$.hosts') h WHERE v.version = ?
 """
@@ -167,6 +171,10 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         url, reason = db.all(_SKIPPED_SITEMAP, (run.seq,))[0]
         text = f"{plural(skipped, 'sitemap')} gave nothing{', such as' if skipped > 1 else ':'} {url} ({reason})"
         warnings.append(DataWarning("empty-sitemap", text))
+    if lost := sequences.count(db, run.seq, "failed", "skipped", kind=JobKind.FILE):
+        one_lost = db.one(_LOST_FILE, ("FAILED", run.seq)) or db.one(_LOST_FILE, ("SKIPPED", run.seq))
+        such = f", such as {one_lost[0]} ({one_lost[1]})" if one_lost is not None else ""
+        warnings.append(DataWarning("lost-files", f"{plural(lost, 'file')} could not be had{such}"))
     for setting, problem in runs.list_failed_commands(db, run.seq).items():
         warnings.append(DataWarning("failed-command", problem, subject=setting))
     for finder, found in runs.list_found(db, run.seq).items():

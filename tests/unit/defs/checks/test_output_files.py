@@ -147,3 +147,24 @@ def test_two_columns_of_one_name_are_reported(tmp_path: Path) -> None:
     defs = DEFS.replace("title: {selector: h1}, price", "price.amount: {selector: h1}, price")
     with pytest.raises(DefsError, match=r"two columns of 'book' would be named 'price\.amount'; rename the field"):
         loaded(tmp_path, "  x: {dataDefs: [book], flatten: true}", defs)
+
+
+FILES = DEFS.replace("shelf: {fields: {", "shelf: {fields: {cover: {selector: img, attribute: src, type: file}, ")
+
+
+@pytest.mark.parametrize(
+    ("appender", "expected"),
+    [
+        ('{type: files, dataDefs: [shelf], fileName: "%{field.nam}"}', "unknown variable `%{field.nam}` for 'shelf'"),
+        ('{type: files, dataDefs: [shelf], fileName: "%{download.nme}"}', "did you mean 'download.name'"),
+        ("{type: files, dataDefs: [book]}", "'book' has no field of `type: file`"),
+        ("{type: files}", "'book' has no field of `type: file`"),
+        ("{type: files, dataDefs: [shelf], path: /srv/x.links}", "`path` of `type: files` is a name"),
+        ("{type: files, dataDefs: [shelf], path: x.links.gz}", "files files are not compressed"),
+        ('{type: csv, fileName: "%{field.title}"}', "`fileName` has no effect with `type: csv`"),
+    ],
+)
+def test_names_of_files_are_checked(tmp_path: Path, appender: str, expected: str) -> None:
+    with pytest.raises(DefsError) as raised:
+        loaded(tmp_path, f"  x: {appender}", FILES)
+    assert any(expected in problem.message for problem in raised.value.problems), raised.value.problems
