@@ -83,6 +83,7 @@ def run_headless(options: HeadlessOptions) -> int:
             importlib.import_module(module)
         spawner.start_template(forks=True)  # it imports the rest while this process does
         from crawl_console.cli.progress import LOG_TIME, Progress
+        from crawl_console.words.trial import MAX_PAGES as TRIAL_PAGES
 
         if times := options.log_time or not sys.stderr.isatty():  # a fork would keep the format
             logging.basicConfig(format="%(asctime)s %(message)s", datefmt=LOG_TIME)
@@ -103,7 +104,9 @@ def run_headless(options: HeadlessOptions) -> int:
     from crawl_engine.store.db.connector import DatabaseBusy, connect
     from crawl_engine.store.db.schema import CRAWL, checkpoint_wal
 
-    progress = Progress(options.progress, options.data / CRAWL, times=times)
+    most = options.settings.max_pages
+    is_trial = most is not None and most <= TRIAL_PAGES and not times
+    progress = Progress(options.progress, options.data / CRAWL, times=times, is_trial=is_trial)
     db = connect(options.data / CRAWL, read_only=True)
     progress.start(db, supervisor.run.seq, extract_only=options.extract_only)
     for notice in supervisor.notices:

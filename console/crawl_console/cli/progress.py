@@ -20,6 +20,7 @@ from crawl_console.format import (
     progress_bar,
 )
 from crawl_console.sanitize import clean
+from crawl_console.words.trial import trial_lines
 from crawl_engine.errors import CrawlError
 from crawl_engine.judge.rates import speed_of
 from crawl_engine.judge.remaining import progress_of
@@ -45,8 +46,12 @@ _REFRESH_SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
 class Progress:
     """Reports progress; its errors never fail the run."""
 
-    def __init__(self, mode: str, path: Path, *, times: bool = False) -> None:
-        """`mode`: auto, tty, plain, json or quiet. `path`: the database to read. `times`: lines begin with theirs."""
+    def __init__(self, mode: str, path: Path, *, times: bool = False, is_trial: bool = False) -> None:
+        """`mode`: auto, tty, plain, json or quiet. `path`: the database to read. `times`: lines begin with theirs.
+
+        `is_trial`: the end shows fields and first rows.
+        """
+        self._is_trial = is_trial
         if mode == "auto":
             mode = "tty" if sys.stderr.isatty() else "plain"
         self._mode = mode
@@ -171,6 +176,8 @@ class Progress:
             self._write(f"    {clean(text)}\n")
         for warning in view.warnings:
             self._write(f"  WARNING {clean(warning.text)}\n")
+        for line in trial_lines(db, view) if self._is_trial else ():
+            self._write(f"{line}\n")
         for output in view.appenders:
             line = f"  {plural(output.rows, 'row'):>13}  {output.name}  {output.path}"
             self._write(f"{line.rstrip()}\n")

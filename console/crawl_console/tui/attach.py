@@ -134,7 +134,9 @@ def _resume(options: AttachOptions) -> tuple[bool, str]:
 
 
 def _print_exit_summary(options: AttachOptions, stream: TextIO) -> None:
-    from crawl_console.client import read_snapshot, supervisor_pid
+    from crawl_console.client import open_database, read_snapshot, supervisor_pid
+    from crawl_console.words.trial import MAX_PAGES as TRIAL_PAGES
+    from crawl_console.words.trial import trial_lines
     from crawl_engine.judge.run_verdict import verdict_of
 
     snapshot = read_snapshot(options.data)
@@ -154,6 +156,11 @@ def _print_exit_summary(options: AttachOptions, stream: TextIO) -> None:
             jobs, rows = snapshot.jobs, sum(snapshot.rows.values())
             result = f"{jobs['done']} done, {jobs['failed']} failed, {plural(rows, 'row')}"
             stream.write(clean(f"run {run.id} {verdict_of(snapshot, is_live=False).text}; {result}") + "\n")
+            most = options.settings.max_pages
+            db = open_database(options.data) if most is not None and most <= TRIAL_PAGES else None
+            if db is not None:
+                with contextlib.closing(db):
+                    stream.writelines(f"{line}\n" for line in trial_lines(db, snapshot))
             stream.writelines(
                 clean(f"  {plural(output.rows, 'row'):>13}  {output.path}") + "\n" for output in snapshot.appenders
             )
