@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from crawl_engine.errors import UsageError, one_line, tell_new_name
@@ -37,14 +38,17 @@ class NameTable(Mapping[str, Entry]):
         is_entry: Callable[[Any], bool],
         what: str,
         is_taken: Callable[[str], bool] = lambda _: False,
+        unlisted: Mapping[str, Entry] = MappingProxyType({}),
     ) -> None:
         """`what`: an entry in words, such as `an OutputType`, for the error if `is_entry` is false.
 
-        `is_taken`: whether a name means something else, so that no package is searched for it.
+        `is_taken`: whether a name means something else, so that no package is searched for it. `unlisted`: built-in
+        entries whose names no user writes.
         """
         self._is_taken = is_taken
         self._group = group
         self._built_in = built_in
+        self._unlisted = unlisted
         self._is_entry = is_entry
         self._what = what
         self._loaded: dict[str, Entry] = {}
@@ -52,6 +56,8 @@ class NameTable(Mapping[str, Entry]):
     def __getitem__(self, name: str) -> Entry:
         if name in self._built_in:
             return self._built_in[name]
+        if name in self._unlisted:
+            return self._unlisted[name]
         if name not in self._loaded:
             if name not in self:
                 raise KeyError(name)
@@ -59,7 +65,11 @@ class NameTable(Mapping[str, Entry]):
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._built_in or (not self._is_taken(str(name)) and name in self._entry_points)
+        return (
+            name in self._built_in
+            or name in self._unlisted
+            or (not self._is_taken(str(name)) and name in self._entry_points)
+        )
 
     def __iter__(self) -> Iterator[str]:
         yield from self._built_in

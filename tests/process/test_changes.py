@@ -1,7 +1,9 @@
 """`export --changes`: what was added, changed and vanished between two real runs on a site that changes."""
 
 import csv
+import gzip
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from crawl_console.cli.main import main
 
+from .killed_crawl import rerun_under_kills
 from .project import Completed, Project
 from .site import Page, Site, html
 
@@ -216,3 +219,79 @@ def test_a_limited_run_lets_nothing_vanish(project: Project, site: Site, export:
     since_first = export("item", "--changes", "--since", first, "--format", "jsonl")
     assert changed_keys(since_first) == [("added", "c"), ("vanished", "b")]
     assert changed_keys(export("item", "--changes", "--format", "jsonl")) == [("added", "c")]
+
+
+CHANGED = (
+    DEFS
+    + """\
+appenders:
+  rows: {{type: jsonl}}
+  changes: {{type: jsonl, changes: true}}
+  sheet: {{type: csv, changes: true, dataDefs: [item], path: "sheet.csv.gz", delimiter: ";"}}
+"""
+)
+
+
+def assert_written(project: Project, export: Export) -> None:
+    """The files of the appenders say what `export --changes` says."""
+    for name in ("item", "whole", "product"):
+        told = export(name, "--changes", "--format", "jsonl").out
+        assert project.output(f"{name}.changes.jsonl").read_text() == told, name
+    sheet = export("item", "--changes", "--delimiter", ";").out
+    assert gzip.decompress(project.output("sheet.csv.gz").read_bytes()).decode().splitlines() == sheet.splitlines()
+
+
+def test_an_appender_writes_the_changes_of_each_run(project: Project, site: Site, export: Export) -> None:
+    project.write(CHANGED.format(url=site.url("/")))
+    fill(site, {"a": "1", "b": "2"}, {"c": "3", "d": "4"})
+    project.crawl()
+    assert_written(project, export)
+    assert len(project.output("item.changes.jsonl").read_text().splitlines()) == 4
+
+    fill(site, {"n": "9", "a": "1"}, {"b": "2", "c": "3", "d": "4"})
+    site["/2"] = Page(status=400)
+    project.crawl(code=1)
+    assert_written(project, export)
+    assert "vanished" not in project.output("item.changes.jsonl").read_text()
+    del site.pages["/2"]  # now it is known to be gone: no new row says so
+    assert project.run_with_data("retry").code == 0
+    project.crawl()
+    assert_written(project, export)
+    assert project.output("item.changes.jsonl").read_text().count("vanished") == 3
+    verified = project.run_with_data("state", "--verify")
+    assert verified.code == 0, verified.out + verified.err
+
+    kept = project.output("item.changes.jsonl").read_text()
+    fill(site, {"n": "9", "a": "1"})
+    project.crawl()
+    assert project.output("item.changes.jsonl").read_text() == ""
+    assert_written(project, export)
+    assert "vanished" in kept
+
+
+@pytest.mark.quick
+def test_changes_with_other_keys_are_refused(project: Project) -> None:
+    base = CHANGED.format(url="http://shop.example/")
+    for new, said in (
+        ("{type: parquet, changes: true}", "`changes` has no effect with `type: parquet`"),
+        ("{type: jsonl, changes: true, flatten: true}", "`flatten` has no effect with `changes`"),
+        ("{type: jsonl-changes}", "unknown appender 'jsonl-changes'"),
+        ('{type: jsonl, changes: true, path: "{dataDef}.jsonl"}', "would both write"),
+    ):
+        project.write(base.replace("{type: jsonl, changes: true}", new))
+        checked = project.run_with_data("check")
+        assert checked.code == 2, new
+        assert said in checked.out + checked.err, checked.err
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", ["appender", "any"])
+def test_kills_leave_exact_changes(project: Project, site: Site, export: Export, kind: str) -> None:
+    project.write(CHANGED.format(url=site.url("/")))
+    fill(site, {f"s{i}": str(i) for i in range(30)}, {"c": "3", "d": "4"})
+    project.crawl()
+    fill(site, {f"s{i}": str(i % 7) for i in range(5, 40)}, {"c": "5"})
+    count = "SELECT count(*) FROM rows WHERE run = (SELECT max(seq) FROM runs WHERE seq > 1)"
+    rerun_under_kills(project, kind, random.Random(kind), count=count, until_at_most=60)
+    assert_written(project, export)
+    assert project.output("item.changes.jsonl").read_text().count("vanished") == 6

@@ -52,5 +52,5 @@ def test_the_figures_are_those_of_the_code():
 
 
 def test_every_key_of_an_appender_with_a_class_is_explained():
-    of_files = {"delimiter", "escapeFormulas", "bom", "quoting", "columns", "flatten", "decimal", "fileName"}
+    of_files = {"delimiter", "escapeFormulas", "bom", "quoting", "columns", "flatten", "decimal", "fileName", "changes"}
     assert keys_of(AppenderDef).keys() - set(quoted(PAGE)) == {*of_files, "url", "headers", "batch"}

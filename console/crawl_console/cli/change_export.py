@@ -1,10 +1,7 @@
 """Writes the differences between two runs, for `export --changes`."""
 
-import contextlib
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
@@ -12,13 +9,12 @@ from msgspec import Struct
 from crawl_console.cli.output import write_stderr
 from crawl_console.client import find_run
 from crawl_engine.append.change_lines import ChangeEncoder
+from crawl_engine.append.changes_writer import open_entries
 from crawl_engine.append.formats.compression import compressor
 from crawl_engine.append.run_changes import ComparedDef, compare_rows, read_changes
-from crawl_engine.errors import StorageError, UsageError, plural
+from crawl_engine.errors import UsageError, plural
 from crawl_engine.store.read.run_comparison import find_earlier_run, has_all_rows
-from crawl_engine.store.tables.row.row_entries import RowEntries
 from crawl_engine.store.tables.run import deleted_runs, runs, versions
-from crawl_engine.supervise.outputs import output_settings
 
 if TYPE_CHECKING:
     from crawl_engine.model.definition import DataDef
@@ -43,12 +39,11 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
         if earlier is not None and earlier.defs_version is not None:
             before = versions.read(self.db, earlier.defs_version).data_def(name)
         before = before or data_def
-        compared = ComparedDef(name=name, key=data_def.key, old_columns=before.columns, new_columns=data_def.columns)
+        compared = ComparedDef.of(before, data_def)
         if earlier is not None:
             _check_fields(compared, earlier)
-        joins = {**output_settings(before)["joins"], **output_settings(data_def)["joins"]}
-        encoder = ChangeEncoder(self.format, compared, joins, self.csv_options)
-        with _open_entries() as entries:
+        encoder = ChangeEncoder(self.format, compared, self.csv_options)
+        with open_entries() as entries:
             compare_rows(self.db, entries, compared, old=None if earlier is None else earlier.seq, new=self.run.seq)
             missing = entries.count_missing()
             is_decided = earlier is not None and has_all_rows(self.db, self.run.seq, earlier.seq, name)
@@ -89,13 +84,3 @@ def _check_fields(compared: ComparedDef, earlier: "Run") -> None:
     single = [name for name in columns if name not in compared.common_columns]
     if single:
         write_stderr(f"{compared.name}: not compared, as only one of the runs has it: {', '.join(single)}")
-
-
-@contextlib.contextmanager
-def _open_entries() -> Iterator[RowEntries]:
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="crawl-console-")
-    except OSError as error:
-        raise StorageError(f"no temporary folder: {error.strerror}", "Set TMPDIR to a folder with space.") from error
-    with folder, contextlib.closing(RowEntries(Path(folder.name) / "rows.db")) as entries:
-        yield entries

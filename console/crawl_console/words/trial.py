@@ -1,4 +1,4 @@
-"""Shows what a trial run gave: of each dataDef how its fields were filled, an example of each, and first rows."""
+"""Shows what a trial run gave: the fields of each dataDef, how they were filled, and first rows."""
 
 import shutil
 from collections.abc import Iterator

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from crawl_engine.append.formats.csv import CsvEncoder
-from crawl_engine.append.formats.row_json import join_fields, split_fields, to_one_line
+from crawl_engine.append.formats.jsonl import JsonlEncoder
+from crawl_engine.append.formats.row_json import join_fields, split_fields
+from crawl_engine.append.formats.writer import RowEncoder
 from crawl_engine.append.run_changes import ChangedRow, ComparedDef
 
 CHANGE = "change"
@@ -15,32 +17,39 @@ _FlatColumns = Mapping[str, tuple[str, int | None]]
 """By column behind the first: its field, and the place of its value; None: it is of the key."""
 
 
-class ChangeEncoder:
-    """Encodes changes as the bytes of a file.
+class ChangeEncoder(RowEncoder):
+    """Encodes changes as the bytes of a file: `rows_of` gives what `rows` encodes.
 
     JSON lines: `{"change": …, "key": {FIELD: …}, "fields": {FIELD: {"old": …, "new": …}}}`; values as the rows have
     them. CSV: `change`, the fields of the key, then `FIELD.old` and `FIELD.new`; both empty: the field is equal.
     """
 
-    def __init__(
-        self, format_: str, compared: ComparedDef, joins: Mapping[str, str], options: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, format_: str, compared: ComparedDef, options: Mapping[str, Any]) -> None:
         """`options`: keyword arguments of the encoder of CSV."""
         self._compared = compared
         self._columns = _flat_columns(compared)
-        column_joins = {column: joins[name] for column, (name, _) in self._columns.items() if name in joins}
-        self._csv = CsvEncoder([CHANGE, *self._columns], column_joins, **options) if format_ == "csv" else None
+        joins = {column: compared.joins[name] for column, (name, _) in self._columns.items() if name in compared.joins}
+        self._is_flat = format_ == "csv"
+        self._encoder: RowEncoder = JsonlEncoder((CHANGE, "key", "fields"))
+        if self._is_flat:
+            self._encoder = CsvEncoder([CHANGE, *self._columns], joins, **options)
 
     def header(self) -> bytes:
         """The first bytes of the file."""
-        return self._csv.header() if self._csv else b""
+        return self._encoder.header()
+
+    def rows(self, rows: Iterable[str]) -> bytes:
+        """The lines of rows that `rows_of` gave."""
+        return self._encoder.rows(rows)
+
+    def rows_of(self, changes: Iterable[ChangedRow]) -> list[str]:
+        """Changes as the JSON of rows; a row whose fields are equal has none."""
+        lines = _to_lines(self._compared, changes)
+        return [_flat_row(self._columns, line) if self._is_flat else _nested_row(line) for line in lines]
 
     def lines(self, changes: Iterable[ChangedRow]) -> bytes:
-        """The lines of changes; a row whose fields are equal has none."""
-        lines = _to_lines(self._compared, changes)
-        if self._csv:
-            return self._csv.rows(_flat_row(self._columns, line) for line in lines)
-        return "".join([to_one_line(_nested_row(line)) + "\n" for line in lines]).encode("utf-8", "replace")
+        """The lines of changes."""
+        return self.rows(self.rows_of(changes))
 
 
 class _Line(NamedTuple):

@@ -1,14 +1,16 @@
 """Compares the rows of a dataDef in two runs: what was added, what changed, and what is missing."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from crawl_engine.append.export import read_batches
 from crawl_engine.append.formats.row_json import select_fields
 from crawl_engine.model.content_digest import key_digest
+from crawl_engine.model.definition import DataDef
 from crawl_engine.store.db.connector import Database
 from crawl_engine.store.read.run_comparison import read_texts
 from crawl_engine.store.tables.row.row_entries import NEW, OLD, RowEntries, RowEntry, RowPair
@@ -24,6 +26,14 @@ class ComparedDef(Struct, frozen=True, kw_only=True):
     key: tuple[str, ...]
     old_columns: tuple[str, ...]
     new_columns: tuple[str, ...]
+    joins: Mapping[str, str] = MappingProxyType({})
+    """What stands between the values of lists in CSV, by field."""
+
+    @classmethod
+    def of(cls, before: DataDef, after: DataDef) -> "ComparedDef":
+        """A dataDef as the earlier run has it, and as the later one has it."""
+        joins = {field.name: field.join for field in (*before.fields, *after.fields) if field.is_list}
+        return cls(name=after.name, key=after.key, old_columns=before.columns, new_columns=after.columns, joins=joins)
 
     @property
     def common_columns(self) -> tuple[str, ...]:

@@ -113,12 +113,25 @@ _BUILT_IN: Mapping[str, OutputType] = MappingProxyType(
         )
     }
 )  # fmt: skip
+CHANGES_OF: Mapping[str, str] = MappingProxyType({"csv": "csv-changes", "jsonl": "jsonl-changes"})
+"""The type of an output with `changes`, by the `type` that is written."""
+_CHANGES: Mapping[str, OutputType] = MappingProxyType(
+    {
+        name: OutputType(
+            name=name, suffixes=(f"changes.{type_}",), compressible=True, whole=True,
+            summary="What differs from an earlier run, written whole.",
+            unchecked="a comparison with another run is not compared",
+        )
+        for type_, name in CHANGES_OF.items()
+    }
+)  # fmt: skip
 OUTPUT_TYPES = NameTable(
     OUTPUTS,
     _BUILT_IN,
     lambda entry: isinstance(entry, OutputType),
     "an OutputType",
     is_taken=lambda name: "." in name or name in SENDER_TYPES,  # a dot: a class of the project
+    unlisted=_CHANGES,
 )
 
 
@@ -253,6 +266,11 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
             examples=("books.csv", "{dataDef}-{run.date}.csv.gz"),
         ),
     ] = None
+    changes: Annotated[
+        bool,
+        OMIT_DEFAULT,
+        DefKey("Whether the file says what was added, changed or vanished since an earlier run, instead of all rows."),
+    ] = False
     file_name: Annotated[
         Text | None,
         OMIT_DEFAULT,
@@ -287,6 +305,11 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
     code: str = ""
     """A hash of the code of the class."""
     place: SourcePosition = NO_POSITION
+
+    @property
+    def output_type(self) -> str:
+        """The type of its outputs."""
+        return CHANGES_OF[self.type] if self.changes else self.type
 
     def divides(self, type_: str) -> bool:
         """Whether the parts of a field of that type are columns of their own."""

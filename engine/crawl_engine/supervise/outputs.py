@@ -81,7 +81,7 @@ def declare_outputs(
                 db,
                 run,
                 appender=appender.name,
-                type_=appender.type,
+                type_=appender.output_type,
                 data_def=data_def.name,
                 path=path,
                 settings=settings,
@@ -232,7 +232,7 @@ def _output_path(
         file = output_file.absolute()
         is_own = alone or OUTPUT_TYPES[appender.type].shared_file
         return str(file if is_own else file_of_data_def(file, data_def.name))
-    suffix = appender.suffix or OUTPUT_TYPES[appender.type].suffixes[0] if appender.path is None else ""
+    suffix = appender.suffix or OUTPUT_TYPES[appender.output_type].suffixes[0] if appender.path is None else ""
     path = appender.path or f"{DATA_DEF}.{suffix}"
     expanded = expand_path(path, data_def=data_def.name, run=run.id, created_at=run.created_at)
     return expanded if is_object(expanded) else str(folder / expanded)

@@ -125,7 +125,7 @@ class TwoRuns:
         is_decided = has_all_rows(self.db, self.run, earlier, data_def)
         with closing(RowEntries(path)) as entries:
             compare_rows(self.db, entries, compared, old=earlier, new=self.run)
-            encoder = ChangeEncoder(format_, compared, {}, {"escape_formulas": True})
+            encoder = ChangeEncoder(format_, compared, {"escape_formulas": True})
             changes = read_changes(self.db, entries, with_missing=is_decided)
             lines = b"".join([encoder.header(), *map(encoder.lines, changes)])
             return lines.decode().splitlines(), 0 if is_decided else entries.count_missing()

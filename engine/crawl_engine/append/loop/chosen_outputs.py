@@ -73,10 +73,11 @@ class BuiltInOutputs:
 class WholeOutputs:
     """Chooses the whole outputs of one appender: writing one takes long, and must not delay the files that grow."""
 
-    def __init__(self, appender: str, kind: str = "whole") -> None:
-        """`kind`: `whole` or `object`, as of `loop_kind`."""
+    def __init__(self, appender: str, kind: str = "whole", create: Callable[..., Writer] = create_writer) -> None:
+        """`kind`: `whole` or `object`, as of `loop_kind`. `create`: takes what `create_writer` takes."""
         self._appender = appender
         self._kind = kind
+        self._create = create
         self.backs_off = kind == "object"
 
     def choose(self, declared: Sequence[Output]) -> list[Output]:
@@ -85,7 +86,7 @@ class WholeOutputs:
 
     def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:
         """The writer of a file or an object."""
-        create = partial(create_writer, run=run, folder=folder)
+        create = partial(self._create, run=run, folder=folder)
         if self._kind == "whole":
             return create(output)
         from crawl_engine.append.object_writer import create_object_writer  # few runs need it

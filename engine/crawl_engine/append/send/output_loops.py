@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from crawl_engine.append.formats.writer import Writer, create_writer
 from crawl_engine.append.loop.appender import AppenderLoop
 from crawl_engine.append.loop.chosen_outputs import WholeOutputs, loop_kind
 from crawl_engine.append.loop.heartbeat import AppenderHeartbeat
@@ -20,6 +21,7 @@ from crawl_engine.append.send.command_sender import CommandSender
 from crawl_engine.append.send.delivery import DeliveryLoop
 from crawl_engine.append.send.delivery_batch import DeliveryBatch, DeliveryTarget
 from crawl_engine.append.send.plugin_encoder import EncodedOutput, class_spec
+from crawl_engine.model.output_type import CHANGES_OF
 from crawl_engine.model.step import PluginFile
 from crawl_engine.plugins.files import PLUGINS, resolve_arguments
 from crawl_engine.processes.launcher import TemplateLink
@@ -94,7 +96,7 @@ class OutputLoops(Struct):
             loop = LoopContext(db, self.data, self.run, self.epoch, control, control, give_up)
             targets = _TargetFactory(loop, control, self.settings, self.link)
             if key[0] in ("encoder", "whole", "object"):
-                chosen: EncodedOutput | WholeOutputs = WholeOutputs(key[1], key[0])
+                chosen: EncodedOutput | WholeOutputs = WholeOutputs(key[1], key[0], partial(_create_writer, loop))
                 if key[0] == "encoder":
                     chosen = EncodedOutput(key[1], key[2], targets.create_process)
                 folder = OutputDir(self.data, self.run.id)  # not locked: the process has the lock
@@ -164,6 +166,15 @@ class _ClassTarget:
 
     def close(self) -> None:
         self._process.close()
+
+
+def _create_writer(loop: LoopContext, output: Output, *, run: str, folder: Path) -> Writer:
+    """The writer of an output of any type."""
+    if output.type not in CHANGES_OF.values():
+        return create_writer(output, run=run, folder=folder)
+    from crawl_engine.append.changes_writer import create_changes_writer  # few runs need it
+
+    return create_changes_writer(output, loop=loop, folder=folder)
 
 
 class _LoopThread:

@@ -14,6 +14,7 @@ from crawl_engine.errors import UsageError, suggest
 from crawl_engine.model.definition import DataDef, Definitions
 from crawl_engine.model.file import list_file_fields, list_rendered_fields
 from crawl_engine.model.output_type import (
+    CHANGES_OF,
     DATA_DEF,
     DATABASE_URL_STARTS,
     FILES,
@@ -38,9 +39,9 @@ _CSV_KEYS, _FILE_KEYS = frozenset({"delimiter", "escapeFormulas", "bom", "quotin
 _COLUMN_KEYS, _CLASS_KEYS = frozenset({"columns", "flatten", "price"}), frozenset({"options", "limit"})
 HTTP_KEYS, COMMAND_KEYS = frozenset({"url", "headers", "batch", "limit"}), frozenset({"run", "batch", "limit"})
 DATABASE_KEYS = frozenset({"url", "batch", "limit", *_COLUMN_KEYS})
-_NAME_KEYS = frozenset({"fileName"})
+_NAME_KEYS, _CHANGE_KEYS = frozenset({"fileName"}), frozenset({"changes"})
 _FILE_VARIABLES = (f"{FILE}name", f"{FILE}number")
-_TYPE_KEYS = _NAME_KEYS | _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
+_TYPE_KEYS = _NAME_KEYS | _CHANGE_KEYS | _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
 
 
 def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
@@ -123,7 +124,7 @@ def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> Appende
         problems.add(type_.place, "missing-library", message)
     if type_ is None or type_.kind != "scalar" or not type_.text.strip():
         return "built-in"  # a value that is not a text is reported as such
-    if type_.text in OUTPUT_TYPES:
+    if type_.text in OUTPUT_TYPES and type_.text not in CHANGES_OF.values():
         try:
             OUTPUT_TYPES[type_.text]
         except UsageError as error:  # of its package
@@ -176,6 +177,9 @@ def _class_problem(plugin_class: PluginClass, name: str, catalog: Catalog) -> st
 
 def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: Problems) -> None:
     type_ = node.text_of("type") or "csv"
+    if node.is_true("changes"):
+        for key in node.entries.keys() & _COLUMN_KEYS:
+            problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `changes`: fields are compared")
     for key in node.entries.keys() & _TYPE_KEYS - _keys_of(type_, kind):
         problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `type: {type_}`")
     if node.has_empty_list("columns"):
@@ -229,7 +233,8 @@ def _check_database(node: YamlNode, problems: Problems) -> None:
 def _keys_of(type_: str, kind: AppenderKind) -> frozenset[str]:
     """The keys that have an effect with a type, besides `type` and `dataDefs`."""
     by_type = {
-        "csv": _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS,
+        "csv": _CSV_KEYS | _FILE_KEYS | _COLUMN_KEYS | _CHANGE_KEYS,
+        "jsonl": _FILE_KEYS | _COLUMN_KEYS | _CHANGE_KEYS,
         SCOOPI: _FILE_KEYS | {"delimiter"},
         FILES: _FILE_KEYS | _NAME_KEYS,
         "http": HTTP_KEYS,
@@ -246,6 +251,8 @@ def _check_files(
 ) -> None:  # fmt: skip
     node = entry.node
     type_ = node.text_of("type") or "csv"
+    if node.is_true("changes"):
+        type_ = CHANGES_OF.get(type_, type_)
     chosen = [part.text for part in node.list_of("dataDefs")] or with_rows
     path = node.text_of("path")
     output_type = None if kind is None else OUTPUT_TYPES.get(type_)

@@ -72,7 +72,7 @@ def _check_rule(rule: YamlNode, problems: Problems) -> None:
 
 def _check_files(root: YamlNode, group: YamlNode, browser: YamlNode, problems: Problems) -> None:
     """Check that the dataDefs of a group have room for the files of its pages."""
-    wanted = [name for name in RENDERED_FILES if browser.text_of(name) == "true"]
+    wanted = [name for name in RENDERED_FILES if browser.is_true(name)]
     data_defs = {name: entry.node for name, entry in root.entries_of("dataDefs")}
     for name in wanted:
         used = {one: data_defs[one] for _, task in iter_tasks(group) if (one := data_def_of(task)) in data_defs}

@@ -23,7 +23,7 @@ def check(root: YamlNode, problems: Problems) -> None:
         _check_name(name, entry.place, seen, problems)
         if is_pattern(name):
             _check_pattern(name, entry.node, problems)
-        elif entry.node.text_of("shared") == "true":
+        elif entry.node.is_true("shared"):
             message = "`shared` makes one limit of the hosts of a pattern, such as `*.shop.example`; remove it"
             problems.add(entry.node.key_place("shared"), "no-effect", message)
 
