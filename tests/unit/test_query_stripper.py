@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_engine.model.definition import DataDef, Definitions, HostRule, Link, Task, TaskGroup
+from crawl_engine.model.definition import DataDef, Definitions, Link, Task, TaskGroup
 from crawl_engine.model.fingerprint import PreparedDefs, list_query_rules
-from crawl_engine.model.host import DelayRange
+from crawl_engine.model.host import DelayRange, HostRule
 from crawl_engine.urls import QueryStripper, normalize
 
 SHOP = QueryStripper({"shop.example": ["utm_*", "gclid", "s?d", "filter[size]", "a b", "größe"]})

@@ -28,6 +28,7 @@ from crawl_engine.defs.checks import (
     seeds,
     series,
     shapes,
+    signing,
     transport,
 )
 from crawl_engine.defs.language.keys import SECTIONS, is_table
@@ -95,6 +96,7 @@ def load(
     paths = {source.display_path: source.path for source in def_files}
     host_names.check(root, problems)
     transport.check(root, paths, catalog, problems)
+    signing.check(root, problems)
     links.check(root, problems)
     series.check(root, problems)
     appenders.check(root, catalog, problems)

@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 
 from crawl_engine.http.response import FetchResponse
-from crawl_engine.model.definition import HostRule
-from crawl_engine.model.host import BlockSign
+from crawl_engine.model.host import BlockSign, HostRule
 
 REFUSAL_STATUSES = frozenset({401, 403, 407})
 """They refuse one page, until most of a host's answers are such."""

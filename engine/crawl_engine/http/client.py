@@ -25,7 +25,7 @@ from crawl_engine.http.transports.host_turn import HostTurnTransport
 from crawl_engine.http.transports.middleware import MiddlewareTransport, NamedMiddleware
 from crawl_engine.http.transports.route import RouteTransport
 from crawl_engine.http.transports.session_cookies import CookieTransport
-from crawl_engine.model.host import HostAuth, HostRoute
+from crawl_engine.model.host import HostAuth, HostRoute, SignRule
 from crawl_engine.model.job import Request
 from crawl_engine.settings import Settings
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from http.cookiejar import Cookie
 
     from crawl_engine.http.digest import DigestAuthenticator
+    from crawl_engine.http.signing.signer import RequestSigner
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _NO_PAIRS: Mapping[str, str] = MappingProxyType({})
@@ -69,6 +70,7 @@ class Fetcher:
         self._chain = HostTurnTransport(jar)
         self._middleware = MiddlewareTransport(self._chain, deadline=deadline, max_body=max_body)
         self._digest: DigestAuthenticator | None = None
+        self._signer: RequestSigner | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings, *, connections: int, cookies: SessionCookies | None = None) -> "Fetcher":
@@ -89,6 +91,7 @@ class Fetcher:
         cookies: Mapping[str, str] = _NO_PAIRS,
         auth: HostAuth | None = None,
         authorization: str | None = None,
+        sign: SignRule | None = None,
         route: HostRoute | None = None,
         url_from_defs: bool = False,
         exempt: bool = False,
@@ -104,8 +107,9 @@ class Fetcher:
         """Send one request and read its response, of any status. Does not follow redirects.
 
         `headers`, `cookies` and `auth` are the host's; those of `request` override them. `authorization`: the
-        `challenge_answer` of the response before. `route`: how the request travels. `url_from_defs`: the URL is a
-        text of the defs, so its variables are expanded; never set it for links and redirects of a page.
+        `challenge_answer` of the response before. `sign`: how it is signed. `route`: how the request travels.
+        `url_from_defs`: the URL is a text of the defs, so its variables are expanded; never set it for links and
+        redirects of a page.
         `exempt`: the host may be at a guarded address, such as one of the local network.
         `find_exemption`: asked if the guard refuses a host that is not. `turn`: of the job at the host.
         `middleware`: the first is the outermost.
@@ -134,9 +138,11 @@ class Fetcher:
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, auth=auth, terms=terms)
         first = None
         if auth is not None and auth.kind == "digest":
-            if authorization is None:  # the challenge that another request gets serves this one, too
+            if not authorization:  # the challenge that another request gets serves this one, too
                 await self._digest_authenticator().wait_for_first(url, auth)
-            first = self._authorize(sent, auth, authorization)
+            first = self._authorize(sent, auth, authorization or None)
+        if sign is not None:
+            self._request_signer().attach(sent, sign, is_answer=authorization is not None)
         if download is not None:
             sent.headers.update({"Accept": sent.headers.get("Accept", "*/*"), **download.request_headers(sent.target)})
         try:
@@ -181,6 +187,13 @@ class Fetcher:
         authenticator.authorize(sent, auth)
         sent.terms.answer_challenge = partial(authenticator.answer, sent, auth)
         return authenticator.begin(sent, auth)
+
+    def _request_signer(self) -> "RequestSigner":
+        if self._signer is None:
+            from crawl_engine.http.signing.signer import RequestSigner
+
+            self._signer = RequestSigner()
+        return self._signer
 
     def _digest_authenticator(self) -> "DigestAuthenticator":
         if self._digest is None:

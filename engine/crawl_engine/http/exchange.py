@@ -166,6 +166,10 @@ class RequestTerms(Struct, kw_only=True):
     download: Download | None = None
     answer_challenge: Callable[[tuple[tuple[bytes, bytes], ...]], str | None] | None = None
     """The `Authorization` that answers the headers of a 401."""
+    sign: "Callable[[OutgoingRequest], None] | None" = None
+    """Signs the request, each time that it is sent."""
+    note_wish: Callable[[tuple[tuple[bytes, bytes], ...]], bool] | None = None
+    """Whether the headers of a refusal ask for a signature, which the next request will have."""
 
 
 class OutgoingRequest(httpx.Request):

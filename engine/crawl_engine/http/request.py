@@ -15,8 +15,7 @@ from crawl_engine.encodings import quote_form_text
 from crawl_engine.http.errors import FetchFailed
 from crawl_engine.http.exchange import OutgoingRequest, RequestTerms
 from crawl_engine.late_regex import late_regex
-from crawl_engine.model.definition import HostRule
-from crawl_engine.model.host import FIXED_HEADERS, SAFE_HEADERS, HostAuth, HostRoute
+from crawl_engine.model.host import FIXED_HEADERS, SAFE_HEADERS, HostAuth, HostRoute, HostRule
 from crawl_engine.model.job import LeasedJob, Request
 from crawl_engine.model.link import FORM_TYPE, JSON_TYPE
 from crawl_engine.model.variables import UnusableVariable, decode_variables, render_secrets

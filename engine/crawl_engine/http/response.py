@@ -58,7 +58,10 @@ class FetchResponse(Struct):
     refuses_host: bool = False
     """Whether that concerns all pages of the host."""
     challenge_answer: str | None = None
-    """The `Authorization` by which the same request answers the challenge of this response, once."""
+    """The `Authorization` by which the same request answers the challenge of this response, once.
+
+    Empty: the same request is signed, as this response asks.
+    """
     loaded_url: str | None = None
     """The URL that a plugin loader was led to, normalized, without credentials; None: it is `url`."""
     notes: tuple[str, ...] = ()

@@ -47,6 +47,7 @@ class Shape(Enum):
     MAPPING_OR_URL = "a mapping, or the value of its key `url`"
     MAPPING_OR_FILE = "a mapping, or the value of its key `file`"
     MAPPING_OR_KEY = "a mapping, or its only key, whose value is then an empty mapping"
+    MAPPING_OR_FALSE = "a mapping, or false for none"
     MAPPING_OR_MIN = "a mapping, or the value of its key `min`"
 
 

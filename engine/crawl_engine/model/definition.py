@@ -13,13 +13,10 @@ from crawl_engine.host_rules import HostRules
 from crawl_engine.model.axis import AxisTable
 from crawl_engine.model.declaration import (
     AnyText,
-    Concurrency,
     Constant,
     DefKey,
     Duration,
     FilterPattern,
-    HeaderValue,
-    Hours,
     LocaleName,
     NonNegativeInteger,
     NumberMark,
@@ -27,7 +24,6 @@ from crawl_engine.model.declaration import (
     Percentage,
     PositiveInteger,
     Priority,
-    QueryKey,
     Replacement,
     Separator,
     Shape,
@@ -36,7 +32,7 @@ from crawl_engine.model.declaration import (
     Value,
 )
 from crawl_engine.model.field_type import find_field_type
-from crawl_engine.model.host import BlockSign, CookieJarMode, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.link import Link, NextPage, TextSource
 from crawl_engine.model.locator import LocatorGroup, Recrawl
 from crawl_engine.model.output_type import AppenderDef
@@ -324,84 +320,6 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
     ] = None
     """Replaces `live`."""
     place: SourcePosition = NO_POSITION
-
-
-class HostRule(Struct, frozen=True, kw_only=True):
-    """Request policy for one host."""
-
-    name: str
-    """A name without a port matches every port; one with `*` is a pattern."""
-    delay: Annotated[
-        DelayRange | None,
-        Shape.MAPPING_OR_MIN,
-        DefKey("Seconds between two requests, or their bounds.", examples=(0.5, {"min": 1, "max": 3})),
-    ] = None
-    retry: Annotated[RetryRule | None, DefKey("Which answers are asked for again, and how often.")] = None
-    hours: Annotated[Hours | None, DefKey("The local time in which the host is asked.", examples=("22:00-06:00",))] = (
-        None
-    )
-    concurrency: Annotated[
-        Concurrency | None, DefKey("The maximum number of concurrent requests.", examples=(2, 8))
-    ] = None
-    shared: Annotated[
-        bool,
-        OMIT_DEFAULT,
-        DefKey("Whether all hosts of a pattern have one limit together: delay, concurrency and rests; default false."),
-    ] = False
-    headers: Annotated[
-        Mapping[str, HeaderValue], DefKey("Headers to send to this host.", examples=({"Accept-Language": "en"},))
-    ] = field(default_factory=_empty_mapping)
-    cookies: Annotated[
-        Mapping[str, HeaderValue], DefKey("Cookies to send to this host.", examples=({"consent": "yes"},))
-    ] = field(default_factory=_empty_mapping)
-    robots: Annotated[bool | None, DefKey("Whether to obey robots.txt.")] = None
-    nofollow: Annotated[bool, DefKey("Whether to skip links marked nofollow; default true.")] = True
-    private: Annotated[
-        bool | None,
-        DefKey("Whether the host may be at a private, loopback or other guarded address; default false."),
-    ] = None
-    throttle: Annotated[
-        Literal["auto", "off"] | None,
-        DefKey("With auto, the delay follows the time the host takes to respond."),
-    ] = None
-    blocked: Annotated[
-        tuple[BlockSign, ...],
-        Shape.LIST_OR_FALSE,
-        DefKey("Further signs of an answer that blocks the crawler; false turns off the built-in ones."),
-    ] = ()
-    challenges: bool = True
-    """Whether the built-in signs of a refusal apply."""
-    cookie_jar: Annotated[
-        CookieJarMode | None,
-        DefKey(
-            "Who keeps the cookies of the site: all nodes (default with `login`), each node its own (default), nobody."
-        ),
-    ] = None
-    login: Annotated[LoginRule | None, DefKey("How to log in before the first page of the host.")] = None
-    drop: Annotated[
-        tuple[QueryKey, ...],
-        DefKey(
-            "Keys of queries and paths, with `*` and `?` as wildcards, to remove from URLs that pages name.",
-            examples=(["utm_*", "gclid", "jsessionid"],),
-        ),
-    ] = ()
-    middleware: Annotated[
-        tuple[Text, ...],
-        Shape.ITEM_OR_LIST,
-        DefKey(
-            "Plugin classes around the requests for the pages of this host, the first outermost.",
-            examples=(["sign.Sign"],),
-        ),
-    ] = ()
-    auth: Annotated[HostAuth | None, DefKey("HTTP authentication for the pages of this host.")] = None
-    route: Annotated[HostRoute | None, Shape.INLINE] = None
-    """None: directly, by HTTP/1.1, with the certificates that the system trusts."""
-    place: SourcePosition = NO_POSITION
-
-    @property
-    def jar_mode(self) -> CookieJarMode:
-        """Who keeps the cookies that the site sets."""
-        return self.cookie_jar or ("perNode" if self.login is None else "shared")
 
 
 class Expectation(Struct, frozen=True, kw_only=True):

@@ -5,25 +5,32 @@ import re
 import time
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from crawl_engine.late_regex import late_regex
 from crawl_engine.model.declaration import (
     Attempts,
+    Concurrency,
     DefKey,
     Delay,
+    Duration,
+    HeaderValue,
+    Hours,
     HttpStatus,
     LoginCheck,
     LoginText,
     LoginUrl,
+    PositiveInteger,
     ProxyUrl,
+    QueryKey,
     SelectorText,
     Shape,
     Text,
 )
-from crawl_engine.model.stored_form import OMIT_DEFAULT
+from crawl_engine.model.stored_form import NO_POSITION, OMIT_DEFAULT, SourcePosition
 
 _PRODUCT = late_regex(r"[^\s/();,]+")
 _COMPATIBLE = late_regex(r"\(compatible;\s*([^\s/();,]+)", re.IGNORECASE)
@@ -84,6 +91,22 @@ class HostAuth(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"HostAuth({self.kind})"
+
+
+class SignRule(Struct, frozen=True, kw_only=True):
+    """How the requests to a host are signed, so that it knows who asks."""
+
+    key: Annotated[
+        HeaderValue,
+        DefKey("The private key, Ed25519 in PEM form, in a variable.", examples=("%{file.bot.pem}", "%{env.BOT_KEY}")),
+    ]
+    agent: Annotated[
+        Text, DefKey("The https URL below which the public key is found.", examples=("https://bot.example",))
+    ]
+    when: Annotated[
+        Literal["always", "asked"],
+        DefKey("Which requests are signed: all (default), or those to hosts that refuse one and ask for a signature."),
+    ] = "always"
 
 
 class BlockSign(Struct, frozen=True, kw_only=True):
@@ -170,6 +193,18 @@ class RetryRule(Struct, frozen=True, kw_only=True):
             examples=(".price", "required"),
         ),
     ] = None
+
+
+class GiveUpRule(Struct, frozen=True, kw_only=True):
+    """When a host is given up that refuses each request: both must be reached."""
+
+    refusals: Annotated[PositiveInteger, DefKey("Refusals in a row; default 20.", examples=(50,))] = 20
+    after: Annotated[
+        Duration,
+        DefKey(
+            "The time without a good answer, without waits that the host asked for; default PT30M.", examples=("PT2H",)
+        ),
+    ] = 1_800.0
 
 
 def seconds_until_open(hours: str, now: float) -> float:
@@ -279,6 +314,97 @@ def _upper_bound(bucket: int) -> float:
 
 def _lower_bound(bucket: int) -> float:
     return 0.0 if bucket == 0 else _upper_bound(bucket - 1)
+
+
+def _no_pairs() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
+class HostRule(Struct, frozen=True, kw_only=True):
+    """Request policy for one host."""
+
+    name: str
+    """A name without a port matches every port; one with `*` is a pattern."""
+    delay: Annotated[
+        DelayRange | None,
+        Shape.MAPPING_OR_MIN,
+        DefKey("Seconds between two requests, or their bounds.", examples=(0.5, {"min": 1, "max": 3})),
+    ] = None
+    retry: Annotated[RetryRule | None, DefKey("Which answers are asked for again, and how often.")] = None
+    give_up: Annotated[
+        GiveUpRule | None,
+        OMIT_DEFAULT,
+        Shape.MAPPING_OR_FALSE,
+        DefKey("When a host that refuses each request is given up; false: never.", name="giveUp"),
+    ] = GiveUpRule()
+    hours: Annotated[Hours | None, DefKey("The local time in which the host is asked.", examples=("22:00-06:00",))] = (
+        None
+    )
+    concurrency: Annotated[
+        Concurrency | None, DefKey("The maximum number of concurrent requests.", examples=(2, 8))
+    ] = None
+    shared: Annotated[
+        bool,
+        OMIT_DEFAULT,
+        DefKey("Whether all hosts of a pattern have one limit together: delay, concurrency and rests; default false."),
+    ] = False
+    headers: Annotated[
+        Mapping[str, HeaderValue], DefKey("Headers to send to this host.", examples=({"Accept-Language": "en"},))
+    ] = field(default_factory=_no_pairs)
+    cookies: Annotated[
+        Mapping[str, HeaderValue], DefKey("Cookies to send to this host.", examples=({"consent": "yes"},))
+    ] = field(default_factory=_no_pairs)
+    robots: Annotated[bool | None, DefKey("Whether to obey robots.txt.")] = None
+    nofollow: Annotated[bool, DefKey("Whether to skip links marked nofollow; default true.")] = True
+    private: Annotated[
+        bool | None,
+        DefKey("Whether the host may be at a private, loopback or other guarded address; default false."),
+    ] = None
+    throttle: Annotated[
+        Literal["auto", "off"] | None,
+        DefKey("With auto, the delay follows the time the host takes to respond."),
+    ] = None
+    blocked: Annotated[
+        tuple[BlockSign, ...],
+        Shape.LIST_OR_FALSE,
+        DefKey("Further signs of an answer that blocks the crawler; false turns off the built-in ones."),
+    ] = ()
+    challenges: bool = True
+    """Whether the built-in signs of a refusal apply."""
+    cookie_jar: Annotated[
+        CookieJarMode | None,
+        DefKey(
+            "Who keeps the cookies of the site: all nodes (default with `login`), each node its own (default), nobody."
+        ),
+    ] = None
+    login: Annotated[LoginRule | None, DefKey("How to log in before the first page of the host.")] = None
+    drop: Annotated[
+        tuple[QueryKey, ...],
+        DefKey(
+            "Keys of queries and paths, with `*` and `?` as wildcards, to remove from URLs that pages name.",
+            examples=(["utm_*", "gclid", "jsessionid"],),
+        ),
+    ] = ()
+    middleware: Annotated[
+        tuple[Text, ...],
+        Shape.ITEM_OR_LIST,
+        DefKey(
+            "Plugin classes around the requests for the pages of this host, the first outermost.",
+            examples=(["sign.Sign"],),
+        ),
+    ] = ()
+    sign: Annotated[
+        SignRule | None, OMIT_DEFAULT, DefKey("How requests are signed, those for robots.txt and sitemaps too.")
+    ] = None
+    auth: Annotated[HostAuth | None, DefKey("HTTP authentication for the pages of this host.")] = None
+    route: Annotated[HostRoute | None, Shape.INLINE] = None
+    """None: directly, by HTTP/1.1, with the certificates that the system trusts."""
+    place: SourcePosition = NO_POSITION
+
+    @property
+    def jar_mode(self) -> CookieJarMode:
+        """Who keeps the cookies that the site sets."""
+        return self.cookie_jar or ("perNode" if self.login is None else "shared")
 
 
 class HostState(StrEnum):

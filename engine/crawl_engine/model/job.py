@@ -9,9 +9,9 @@ from typing import NamedTuple
 import orjson
 from msgspec import Struct
 
-from crawl_engine.model.definition import HostRule, TaskGroup
+from crawl_engine.model.definition import TaskGroup
 from crawl_engine.model.file import FieldPath
-from crawl_engine.model.host import LoginRule, RetryRule
+from crawl_engine.model.host import HostRule, LoginRule, RetryRule
 from crawl_engine.model.link import PLAIN_LINK, LinkRequest
 
 KEY_BYTES = 16
@@ -159,6 +159,8 @@ class HostTerms(NamedTuple):
     """The login in force at its host, or for a login job the one before; 0: its pages need no login."""
     login_failed: bool = False
     """Whether the login to its host failed: then it sends nothing."""
+    given_up: bool = False
+    """Whether its host refuses for good: then it sends nothing."""
 
 
 class HostPlan(Struct, eq=False):

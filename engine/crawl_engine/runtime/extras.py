@@ -8,7 +8,18 @@ from typing import Literal
 from crawl_engine.errors import UsageError
 
 Extra = Literal[
-    "browser", "duckdb", "markdown", "notify", "objectstore", "parquet", "pdf", "postgresql", "serve", "warc", "xlsx"
+    "browser",
+    "duckdb",
+    "markdown",
+    "notify",
+    "objectstore",
+    "parquet",
+    "pdf",
+    "postgresql",
+    "serve",
+    "sign",
+    "warc",
+    "xlsx",
 ]
 
 _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
@@ -22,6 +33,7 @@ _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
         "pdf": "pypdfium2",
         "postgresql": "psycopg",
         "serve": "prometheus_client",
+        "sign": "cryptography",
         "warc": "warcio",
         "xlsx": "xlsxwriter",
     }

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from crawl_engine.extract.page.context import Context
 from crawl_engine.extract.page.page import Page
-from crawl_engine.model.definition import DataDef, Definitions, Field, HostRule, Task, TaskGroup
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.job import LeasedJob
 from crawl_engine.model.link import Link
 from crawl_engine.node.def_cache import DefCache

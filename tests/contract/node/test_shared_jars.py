@@ -7,7 +7,8 @@ from multidict import CIMultiDict
 
 from crawl_engine.http.cookies import SessionCookies
 from crawl_engine.http.exchange import OutgoingRequest
-from crawl_engine.model.definition import Definitions, HostRule
+from crawl_engine.model.definition import Definitions
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.job import LeasedJob
 from crawl_engine.node.def_cache import DefCache
 from crawl_engine.node.requests.shared_jars import SharedJars

@@ -4,7 +4,7 @@ import pytest
 
 from crawl_engine.http.challenge import find_challenge
 from crawl_engine.http.response import FetchResponse
-from crawl_engine.model.definition import HostRule
+from crawl_engine.model.host import HostRule
 
 TEXTS = (
     b"window._cf_chl_opt",

@@ -9,7 +9,8 @@ import pytest
 from crawl_engine.http.redirects import build_redirect_request
 from crawl_engine.http.request import host_part, may_carry_credentials
 from crawl_engine.http.response import FetchResponse, redact_headers
-from crawl_engine.model.definition import Definitions, HostRule
+from crawl_engine.model.definition import Definitions
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.job import Request
 from crawl_engine.model.locator import Locator, LocatorGroup
 from crawl_engine.robots.host_policy import find_plain_hosts

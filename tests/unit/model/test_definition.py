@@ -14,12 +14,22 @@ from crawl_engine.model.definition import (
     Expectation,
     Field,
     FilterRule,
-    HostRule,
     Task,
     TaskGroup,
     definition_hash,
 )
-from crawl_engine.model.host import BlockSign, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
+from crawl_engine.model.host import (
+    BlockSign,
+    DelayRange,
+    GiveUpRule,
+    HostAuth,
+    HostRoute,
+    HostRule,
+    LoginRule,
+    RetryRule,
+    SignRule,
+    TlsRule,
+)
 from crawl_engine.model.link import Link, NextPage, RequestTemplate, TextSource
 from crawl_engine.model.locator import Locator, LocatorGroup, Recrawl, SeedColumns, SitemapLink, SitemapRules
 from crawl_engine.model.output_type import AppenderDef
@@ -144,6 +154,8 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         Recrawl,
         RequestTemplate,
         RetryRule,
+        GiveUpRule,
+        SignRule,
         SeedColumns,
         SitemapLink,
         SitemapRules,

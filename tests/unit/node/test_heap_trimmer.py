@@ -31,7 +31,7 @@ from tests.unit.node.leased_jobs import leased
 LARGE = 2_000_000
 _HOLE = """
 import itertools, os, threading
-from crawl_engine.model.definition import HostRule
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.job import LeasedJob
 from crawl_engine.node import tuning
 from crawl_engine.node.def_cache import CompiledDataDef

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from crawl_engine.http.byte_budget import ByteBudget
-from crawl_engine.model.definition import DataDef, Definitions, Field, HostRule, Task, TaskGroup
-from crawl_engine.model.host import LoginRule
+from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.host import HostRule, LoginRule
 from crawl_engine.model.job import JobKind, LeasedJob, StoredPage
 from crawl_engine.model.link import NextPage, RequestTemplate
 from crawl_engine.node.def_cache import DefCache

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from crawl_engine.errors import PageUnavailable
-from crawl_engine.model.definition import Definitions, HostRule
+from crawl_engine.model.definition import Definitions
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.locator import Locator, LocatorGroup
 from crawl_engine.preview.visit import fetch_page, locator_hosts
 from crawl_engine.settings import Settings

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from crawl_engine.model.definition import DataDef, Definitions, Field, FilterRule, HostRule, Task, TaskGroup
+from crawl_engine.model.definition import DataDef, Definitions, Field, FilterRule, Task, TaskGroup
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.link import Link
 from crawl_engine.model.locator import Locator, LocatorGroup, SitemapLink, SitemapRules
 from crawl_engine.model.output_type import AppenderDef

@@ -14,6 +14,7 @@ COMMANDS = {
     "steps": ("defs.steps:steps", "Show the steps of the tasks, and the classes that defs may name."),
     "try": ("defs.try_page:try_", "Show the rows and links of one page."),
     "test": ("defs.golden:test", "Compare the rows of saved pages with those of the defs."),
+    "sign": ("defs.sign:sign", "Sign requests, so that sites know who asks."),
     "shell": ("defs.shell:shell", "Type selectors and see what they match on a page."),
     "status": ("look.status:status", "Show the state of the run."),
     "runs": ("data.runs:runs", "List, show or delete the runs of the data directory."),
@@ -71,6 +72,7 @@ EXAMPLES = {
         "try book --job 17",
     ),
     "test": ("test", "test --record https://shop.example/p/1 --data-def book", "test book --update"),
+    "sign": ("sign --new-key bot.pem", "sign --directory --json", "sign --try https://shop.example/"),
     "shell": (
         "shell https://shop.example/p/1",
         "shell --browser https://shop.example/p/1",

@@ -31,10 +31,10 @@ from crawl_engine.host_rules import is_pattern, split_port
 from crawl_engine.late_regex import late_regex
 from crawl_engine.model.axis import AxisTable
 from crawl_engine.model.declaration import TypeHint
-from crawl_engine.model.definition import DataDef, Definitions, Expectation, Field, HostRule, Task, TaskGroup
+from crawl_engine.model.definition import DataDef, Definitions, Expectation, Field, Task, TaskGroup
 from crawl_engine.model.field_type import FIELD_TYPES, find_field_type
 from crawl_engine.model.file import add_rendered_fields
-from crawl_engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
+from crawl_engine.model.host import AuthKind, HostAuth, HostRoute, HostRule, LoginRule, TlsRule
 from crawl_engine.model.link import Link, NextPage, RequestTemplate, TextSource
 from crawl_engine.model.locator import Locator, LocatorGroup, SitemapRules
 from crawl_engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES, AppenderDef, AppenderKind, default_delimiter

@@ -38,18 +38,9 @@ from crawl_engine.model.declaration import (
     Wrapper,
     declarations_of,
 )
-from crawl_engine.model.definition import (
-    DataDef,
-    Definitions,
-    Expectation,
-    Field,
-    FilterRule,
-    HostRule,
-    Task,
-    TaskGroup,
-)
+from crawl_engine.model.definition import DataDef, Definitions, Expectation, Field, FilterRule, Task, TaskGroup
 from crawl_engine.model.field_type import OWN_KEYS, STEP_KEYS
-from crawl_engine.model.host import AuthKind, HostAuth
+from crawl_engine.model.host import AuthKind, HostAuth, HostRule
 from crawl_engine.model.link import Link, Method, NextPage, RequestTemplate, TextSource
 from crawl_engine.model.locator import Locator, LocatorGroup, SeedColumns, SitemapRules
 from crawl_engine.model.output_type import AppenderDef

@@ -110,6 +110,8 @@ class Reader:
         if shape is Shape.MAPPING_OR_FILE and part.node.kind != "mapping":
             file = self.read(keys_of(hint.base)["file"].hint, part)
             return INVALID if file is INVALID else hint.base(file=file)
+        if shape is Shape.MAPPING_OR_FALSE and part.node.value() is False:
+            return None
         if shape is Shape.MAPPING_OR_MIN and part.node.kind != "mapping":
             least = self.read(keys_of(hint.base)["min"].hint, part)
             return INVALID if least is INVALID else hint.base(min=least)

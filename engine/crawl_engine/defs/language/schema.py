@@ -144,6 +144,8 @@ def _describe_type(hint: TypeHint, definitions: dict[str, Any]) -> dict[str, Any
     reference = {"$ref": f"#/$defs/{name}"}
     if shape is Shape.MAPPING_OR_KEY:
         return {"anyOf": [{"enum": list(keys_of(hint.base))}, reference]}
+    if shape is Shape.MAPPING_OR_FALSE:
+        return {"anyOf": [{"const": False}, reference]}
     if shape is Shape.MAPPING_OR_MIN:
         return {"anyOf": [_describe_type(keys_of(hint.base)["min"].hint, definitions), reference]}
     if shape is Shape.MAPPING_OR_FILE:

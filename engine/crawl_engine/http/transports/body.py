@@ -22,6 +22,8 @@ from crawl_engine.http.response import (
 from crawl_engine.model.retry_policy import REDIRECT_STATUSES
 
 UNAUTHORIZED = 401
+SIGNATURE_STATUSES = frozenset({UNAUTHORIZED, 403, 429})
+"""Of answers that may ask for a signature."""
 _MAX_DRAINED_BODY = 64 * 1024
 """Bytes of the body of a redirect or challenge to read and discard, to keep the connection. A longer body closes it."""
 
@@ -77,6 +79,8 @@ class BodyTransport(httpx.AsyncBaseTransport):
             limit = read_rate_limit(status, headers)
         if terms.answer_challenge is not None and status == UNAUTHORIZED:
             answer = terms.answer_challenge(pairs)
+        if answer is None and terms.note_wish is not None and status in SIGNATURE_STATUSES and terms.note_wish(pairs):
+            answer = ""
         body, download = response.body, terms.download
         if download is not None:
             elapsed = perf_counter() - start

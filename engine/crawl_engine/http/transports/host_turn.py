@@ -20,12 +20,16 @@ class HostTurnTransport(httpx.AsyncBaseTransport):
         turn = request.terms.turn
         if turn is not None:
             await turn.begin()
+        if request.terms.sign is not None:
+            request.terms.sign(request)
         try:
             response = await self._inner.handle_async_request(request)
         except StaleConnection:
             if turn is not None:
                 await turn.begin_again()
             request.is_repeated = True
+            if request.terms.sign is not None:
+                request.terms.sign(request)
             response = await self._inner.handle_async_request(request)
         if turn is not None:
             turn.end(response.fetched)

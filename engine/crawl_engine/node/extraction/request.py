@@ -5,8 +5,9 @@ from typing import Any, NoReturn
 
 from crawl_engine.extract.select.selection import SelectionResult
 from crawl_engine.http.byte_budget import BodyShare
-from crawl_engine.model.definition import Definitions, HostRule, TaskGroup
+from crawl_engine.model.definition import Definitions, TaskGroup
 from crawl_engine.model.fingerprint import list_query_rules, list_routed_groups
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.step import BrowserRule, ChainStep, GroupLoading, StepKind
 from crawl_engine.node.extraction import wire
 from crawl_engine.node.extraction.board import CONVERTERS

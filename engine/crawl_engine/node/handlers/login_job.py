@@ -15,8 +15,7 @@ from crawl_engine.http.redirects import build_redirect_request
 from crawl_engine.http.request import expand, may_carry_credentials
 from crawl_engine.http.response import FetchResponse
 from crawl_engine.http.robots_request import ask_for_robots
-from crawl_engine.model.definition import HostRule
-from crawl_engine.model.host import LoginRule
+from crawl_engine.model.host import HostRule, LoginRule
 from crawl_engine.model.job import JobKind, JobState, LeasedJob, Request
 from crawl_engine.model.link import NO_BUTTON
 from crawl_engine.model.retry_policy import classify_status

@@ -48,6 +48,17 @@ class StartChain(PageStage, frozen=True):
         return page
 
 
+class AskNoRefuser(PageStage, frozen=True):
+    """Ends jobs whose host was given up."""
+
+    outcomes: OutcomeBuilder
+
+    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
+        if not job.terms.given_up:
+            return page
+        return self.outcomes.ended(job, JobState.FAILED, "blocked: the host refuses", job.url)
+
+
 class NeedLogin(PageStage, frozen=True):
     """Ends jobs whose host refused the login."""
 

@@ -18,6 +18,7 @@ from crawl_engine.http.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFai
 from crawl_engine.http.request import NOTHING, HostPart, build_request, host_part, may_carry_credentials
 from crawl_engine.http.response import FetchResponse
 from crawl_engine.http.robots_request import ROBOTS_BYTES_READ
+from crawl_engine.http.signing.clock_skew import describe_clock
 from crawl_engine.http.transports.middleware import MiddlewareLoader, NamedMiddleware
 from crawl_engine.model.host import CookieJarMode, seconds_until_open
 from crawl_engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
@@ -98,7 +99,8 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         """Wait until the job may send its first request; if its host rests, give the job back."""
         hours = job.plan.rule.hours
         if hours is not None and (closed := seconds_until_open(hours, time.time())):
-            return _give_back(job, HostBackingOff(store_time() + closed))
+            until = store_time() + closed
+            return JobOutcome(job=job, state=JobState.READY, effects=(Backoff(until, asked_until=until),))
         try:
             takes_turn = not self.renders(job)
             await self.host_gates.enter(job, job.plan.limited, send_at=job.terms.send_at, takes_turn=takes_turn)
@@ -148,6 +150,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
                     cookies=part.cookies,
                     auth=part.auth,
                     authorization=authorization,
+                    sign=rule.sign,
                     route=part.route,
                     url_from_defs=job.is_written(url),
                     exempt=self.named_hosts.is_known_exempt(job),
@@ -287,6 +290,8 @@ class RequestSender(Struct, frozen=True, kw_only=True):
                 answers, refusals = min(LAST_ANSWERS, answers + 1), refusals + 1
             response.refusal = f"HTTP {response.status}"
             response.refuses_host = refusals >= _MIN_REFUSALS and 2 * refusals >= answers
+        if rule.sign is not None and response.refusal is not None:
+            response.refusal += describe_clock(dict(response.headers))
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
@@ -327,6 +332,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         attempt.backoff = Backoff(
             end, earlier.throttled or response.exceeds_rate, earlier.strike or strike,
             response.refusal or f"HTTP {response.status}",
+            max(earlier.asked_until, until if retry_after is not None else 0.0),
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ LOCK_NAME = "supervisor.lock"
 """Whoever holds this file is alone in the data dir."""
 APPLICATION_ID = 0x63776C63
 """`PRAGMA application_id` of our databases."""
-OLDEST_NUMBER, SCHEMA_NUMBER = 28, 31
+OLDEST_NUMBER, SCHEMA_NUMBER = 28, 32
 """`PRAGMA user_version`: of the oldest databases that are migrated (crawl_engine.store.db.migrate), and of ours."""
 
 SQLITE_MAGIC = b"SQLite format 3\0"

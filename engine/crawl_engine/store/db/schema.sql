@@ -660,6 +660,14 @@ CREATE TABLE withdrawals (                          -- deleted rows that an appe
 );
 CREATE INDEX withdrawals_delivery ON withdrawals(delivery, id);
 
+CREATE TABLE refusals (                            -- hosts that refuse one request after the other
+    host       INTEGER PRIMARY KEY REFERENCES hosts(id), -- that has the limits of those with one limit together
+    refused    INTEGER NOT NULL,                     -- requests in a row
+    seconds    REAL NOT NULL,                        -- in which they were, without waits that somebody asked for
+    counted_to REAL,                                 -- boot time from which time counts on; null: from the next refusal
+    given_up   INTEGER NOT NULL DEFAULT 0            -- 1: nothing is sent to it
+);
+
 CREATE TABLE session_losses (                       -- pages that were answered as if nobody had logged in
     job   INTEGER PRIMARY KEY REFERENCES jobs(id),
     login INTEGER NOT NULL                          -- the number of the login with which they were sent

@@ -20,6 +20,7 @@ from crawl_engine.store.db.connector import Database, id_list
 from crawl_engine.store.read.failures import group_failures
 from crawl_engine.store.read.job_range import find_ids
 from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host.refusals import GIVEN_UP
 from crawl_engine.store.tables.job import sequences
 from crawl_engine.store.tables.row import health
 from crawl_engine.store.tables.row.health import DataDefHealth, PartSigns
@@ -27,11 +28,11 @@ from crawl_engine.store.tables.run import landings, page_repeats, runs, versions
 from crawl_engine.store.tables.run.runs import Baseline, FoundWarning, Run
 from crawl_engine.urls import similar_host
 
-_HOSTS = """
+_HOSTS = f"""
 SELECT h.key, (SELECT CAST(total(done) AS INTEGER) FROM sequences WHERE host = h.id AND kind = 'page') AS pages,
     (SELECT CAST(total(records) AS INTEGER) FROM host_health WHERE host = h.id AND field = '') AS records,
     (SELECT CAST(total(rejected) AS INTEGER) FROM host_health WHERE host = h.id AND field = '') AS rejected,
-    h.errors, h.gone, h.blocked
+    h.errors, h.gone, h.blocked, {GIVEN_UP} AS given_up
 FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.gone > 0 OR h.blocked > 0
     OR h.id IN (SELECT host FROM host_health WHERE rejected > 0))
 ORDER BY h.errors + h.gone + h.blocked DESC, h.id LIMIT 50
@@ -135,6 +136,7 @@ class _HostCounts(NamedTuple):
     errors: int
     gone: int
     blocked: int
+    given_up: bool
 
 
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
@@ -452,7 +454,9 @@ def _of_host(counts: _HostCounts, reason: str = "") -> Iterator[DataWarning]:
     failed = counts.errors + counts.gone
     requests = failed + counts.pages + blocked
     if blocked and blocked >= BLOCKED_SHARE * requests and (blocked >= MIN_FAILED or not counts.pages):
-        yield DataWarning("blocked", f"{host} refused {blocked:,} of {plural(requests, 'request')}", host=host)
+        end = "; given up: what was left of it failed without a request" if counts.given_up else ""
+        text = f"{host} refused {blocked:,} of {plural(requests, 'request')}{end}"
+        yield DataWarning("blocked", text, host=host)
     if failed and failed >= FAILING_SHARE * requests and (failed >= MIN_FAILED or not counts.pages):
         kinds = ((counts.errors + blocked, "bad"), (counts.gone, "gone"))
         named = " and ".join(f"{count:,} {word}" for count, word in kinds if count)

@@ -39,7 +39,16 @@ _BY_JOB = (
 _IN_GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("locators", ()),
     ("sequences", (("failures", "sequence"), ("page_repeats", "sequence"))),
-    ("hosts", (("host_speeds", "host"), ("host_answers", "host"), ("host_latencies", "host"), ("host_health", "host"))),
+    (
+        "hosts",
+        (
+            ("host_speeds", "host"),
+            ("host_answers", "host"),
+            ("host_latencies", "host"),
+            ("host_health", "host"),
+            ("refusals", "host"),
+        ),
+    ),
     ("deliveries", (("withdrawals", "delivery"),)),
 )
 """Tables with many rows of a run, each with the tables that refer to its ids."""

@@ -23,6 +23,7 @@ from crawl_engine.store.read.candidates import DueJob
 from crawl_engine.store.read.sent_request import SentRequest
 from crawl_engine.store.read.stale_pages import DueExtract
 from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host.refusals import GIVEN_UP
 from crawl_engine.store.tables.job import jobs, rings
 from crawl_engine.store.tables.job.holds import AFTER_LOGIN, FIRST_HOLD, POOLS, TAKEN
 from crawl_engine.store.tables.run import nodes, page_limits
@@ -84,6 +85,7 @@ class SequenceState(Struct, frozen=True, array_like=True):
     others_waiting: bool
     login: str
     login_number: int
+    given_up: bool
 
     @property
     def host_limit(self) -> int:
@@ -108,14 +110,15 @@ class SequenceState(Struct, frozen=True, array_like=True):
         return not (self.is_limited or self.kind == JobKind.EXTRACT)
 
 
-# if the robots.txt cannot be read or the login failed, no page is sent: jobs need no send times
+# if the robots.txt cannot be read, the login failed or the host was given up, no page is sent: jobs need no send times
 _STATES = f"""
 WITH {POOLS} SELECT json_group_array({json_row(SequenceState)}) FROM (
     SELECT s.id, s.run, s.kind, s.grp AS "group", s.ready, s.taken,
         {FIRST_HOLD} AS hold,
         h.id AS host, {hosts.LIMITER} AS limiter, coalesce(h.pool, h.key) AS limited,
         CASE WHEN (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
-            AND (s.kind <> 'page' OR h.login <> 'FAILED') THEN {hosts.EFFECTIVE_DELAY} ELSE 0.0 END AS delay,
+            AND (s.kind <> 'page' OR h.login <> 'FAILED') AND NOT {GIVEN_UP}
+            THEN {hosts.EFFECTIVE_DELAY} ELSE 0.0 END AS delay,
         {hosts.LONGEST_DELAY} AS longest_delay, h.throttle AS throttled,
         {hosts.EFFECTIVE_CONCURRENCY} AS host_concurrency, {hosts.NEXT_AT} AS next_at,
         {hosts.BACKOFF_UNTIL} AS backoff_until,
@@ -123,7 +126,7 @@ WITH {POOLS} SELECT json_group_array({json_row(SequenceState)}) FROM (
         coalesce(r.defs_version, 0) AS defs_version,
         CASE WHEN s.kind = 'page' THEN {page_limits.CODES_OF_SEQUENCE} ELSE '' END AS limits, r.relinking,
         EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
-            AND o.kind <> 'extract') AS others_waiting, h.login, h.login_number
+            AND o.kind <> 'extract') AS others_waiting, h.login, h.login_number, {GIVEN_UP} AS given_up
     FROM json_each(:ids) i CROSS JOIN sequences s ON s.id = i.value CROSS JOIN hosts h ON h.id = s.host
     CROSS JOIN runs r ON r.seq = s.run) one
 """
@@ -315,6 +318,7 @@ def to_leased_job(
     terms = HostTerms(
         send_at, delay, state.host_concurrency, state.throttled, tuple(state.limits.split()),
         state.login_number if state.login != "OFF" else 0, state.login == "FAILED" and state.kind in AFTER_LOGIN,
+        state.given_up,
     )  # fmt: skip
     return LeasedJob(
         id=due.id, lease=request.lease_id, run=state.run, sequence=state.id, host=state.host, kind=JobKind(state.kind),

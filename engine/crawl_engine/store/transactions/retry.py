@@ -20,6 +20,7 @@ from crawl_engine.store.db.retry_busy import retry_busy
 from crawl_engine.store.pages import documents
 from crawl_engine.store.read import browse
 from crawl_engine.store.read.sent_request import SentRequest
+from crawl_engine.store.tables.host import refusals
 from crawl_engine.store.tables.job import jobs, results, sequences, step_values
 from crawl_engine.store.tables.run import checkpoints, commands, landings, runs, supervisors
 from crawl_engine.store.tables.run.runs import Run
@@ -141,9 +142,11 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         moves = [(job.id, home) for job in ended if (home := _original_sequence(db, run, job)) is not None]
         robots.ask_hosts_of_jobs(db, run, ids)  # of the hosts that redirects led to
         logins.ask_hosts_of_jobs(db, run, ids)
+        refusals.forget_of_jobs(db, ids)
         count = jobs.reopen(db, ids, moves)
         robots.ask_hosts_of_jobs(db, run, ids)
         logins.ask_hosts_of_jobs(db, run, ids)
+        refusals.forget_of_jobs(db, ids)
         checkpoints.reopen(db, run)
         return count
 

@@ -18,6 +18,7 @@ from crawl_engine.store.tables.row.content_sums import ContentSum
 from crawl_engine.store.tables.row.rows import NewRows
 from crawl_engine.store.tables.run import metrics, page_limits
 from crawl_engine.store.tables.run.metrics import FetchStats
+from crawl_engine.store.transactions import give_up
 
 _ANSWERED = (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)
 _DOCUMENTS_OF_JOBS = """
@@ -77,6 +78,7 @@ def write_stats(commit: Commit, made: Sequence[tuple[JobOutcome, AttemptStats]])
         if outcome.job.host not in served and outcome.state is JobState.DONE and outcome.is_served:
             served.add(outcome.job.host)
     hosts.reset_strikes(commit.db, served, commit.now)
+    give_up.note_answers(commit, made)
     if any(outcome.job.terms.throttled for outcome, _ in made):
         hosts.adapt_paces(commit.db, _host_latencies(made))
 

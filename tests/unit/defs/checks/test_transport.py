@@ -6,8 +6,7 @@ import pytest
 import trustme
 
 from crawl_engine.defs.loader import load
-from crawl_engine.model.definition import HostRule
-from crawl_engine.model.host import HostAuth, HostRoute, TlsRule
+from crawl_engine.model.host import HostAuth, HostRoute, HostRule, TlsRule
 from tests.process.certificates import Authority
 from tests.unit.defs.language.test_strictness import GOOD, load_problems, marked, write_defs
 

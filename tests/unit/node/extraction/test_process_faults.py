@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from crawl_engine.http.byte_budget import BodyShare, ByteBudget
 from crawl_engine.http.errors import FetchFailed
-from crawl_engine.model.definition import DataDef, Definitions, HostRule, TaskGroup
+from crawl_engine.model.definition import DataDef, Definitions, TaskGroup
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.link import Link
 from crawl_engine.model.locator import Locator, LocatorGroup
 from crawl_engine.model.record import PageWarning, RecordCounts, RejectedCount, Rejection

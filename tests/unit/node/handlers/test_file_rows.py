@@ -8,8 +8,9 @@ import orjson
 import pytest
 
 from crawl_engine.extract.records import RecordExtractor
-from crawl_engine.model.definition import DataDef, Definitions, Field, HostRule
+from crawl_engine.model.definition import DataDef, Definitions, Field
 from crawl_engine.model.fingerprint import list_query_rules
+from crawl_engine.model.host import HostRule
 from crawl_engine.model.job import HostPlan, JobKind, LeasedJob, file_key
 from crawl_engine.node.def_cache import CompiledDataDef, DefsVersion
 from crawl_engine.node.extraction.extractor import PageExtraction

@@ -7,8 +7,7 @@ import pytest
 
 from crawl_engine.http.redirects import RedirectChain, RedirectRejected
 from crawl_engine.http.response import FetchResponse
-from crawl_engine.model.definition import HostRule
-from crawl_engine.model.host import LoginRule
+from crawl_engine.model.host import HostRule, LoginRule
 from crawl_engine.model.job import HostPlan, JobKind, JobState, LeasedJob, Request, StoredPage
 from crawl_engine.node.handlers.hop_rules import (
     ClaimTarget,

@@ -5,8 +5,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from crawl_engine.model.definition import Definitions, HostRule
-from crawl_engine.model.host import DelayRange
+from crawl_engine.model.definition import Definitions
+from crawl_engine.model.host import DelayRange, HostRule
 from crawl_engine.model.job import HostPlan, LeasedJob
 from crawl_engine.model.locator import Locator, LocatorGroup
 from crawl_engine.node.requests.named_hosts import NamedHosts, RedirectRule

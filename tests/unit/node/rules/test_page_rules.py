@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from crawl_engine.extract.page.page import PageKind
 from crawl_engine.extract.records import RecordExtractor
-from crawl_engine.model.definition import DataDef, Field, HostRule, TaskGroup
-from crawl_engine.model.host import LoginRule, RetryRule
+from crawl_engine.model.definition import DataDef, Field, TaskGroup
+from crawl_engine.model.host import HostRule, LoginRule, RetryRule
 from crawl_engine.model.job import HostPlan, JobKind, JobState, LeasedJob, Request
 from crawl_engine.model.link import Carried, NextPage, RequestTemplate
 from crawl_engine.model.step import BrowserRule, GroupLoading, RenderWhen

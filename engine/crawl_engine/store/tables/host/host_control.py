@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from crawl_engine.store.db.connector import Database
+from crawl_engine.store.tables.host import refusals
 from crawl_engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY, LIMITER, NAME
 
 _FIND = f"""
@@ -76,8 +77,12 @@ def reset(db: Database, run: int, key: str, now: float) -> None:
 
 
 def end_rest(db: Database, run: int, key: str, now: float) -> bool:
-    """End the rest of a host that refused requests; False: it does not rest. `now`: boot-time seconds."""
-    return bool(db.all(_END_REST, {"run": run, "key": key, "now": now}))
+    """End the rest of a host that refused requests; False: it does not rest, and was not given up.
+
+    `now`: boot-time seconds.
+    """
+    given_up = refusals.forget(db, db.column("SELECT id FROM hosts WHERE run = ? AND key = ?", (run, key)))
+    return bool(db.all(_END_REST, {"run": run, "key": key, "now": now})) or given_up
 
 
 def read_limited(db: Database, run: int, key: str) -> str:

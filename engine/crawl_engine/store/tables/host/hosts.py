@@ -237,6 +237,8 @@ class Backoff(Effect):
     """Whether that answer was the first of its burst: it lengthens the next backoff and lowers the pace for good."""
     reason: str | None = None
     """That answer, such as `HTTP 503` or `challenge (…)`; None: it began with another request."""
+    asked_until: float = 0.0
+    """Up to which boot-time second the host itself, or the defs, asked for the rest."""
 
 
 def write_backoffs(commit: Commit, made: Sequence[tuple[JobOutcome, Backoff]]) -> None:

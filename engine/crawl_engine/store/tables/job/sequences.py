@@ -10,6 +10,7 @@ import orjson
 
 from crawl_engine.model.job import JobKind
 from crawl_engine.store.db.connector import Database, id_list
+from crawl_engine.store.tables.host import refusals
 
 CounterName = Literal["ready", "delayed", "taken", "done", "failed", "skipped", "incomplete"]
 
@@ -126,6 +127,7 @@ def pause(db: Database, run: int, selector: str, paused: bool) -> int:
     fetching = db.column(_PAUSE if paused else _RESUME, values)
     if not paused:
         db.execute(_RESUME_GROUP, values)
+        refusals.stop_clocks(db, run)
     return sum(fetching) or len(fetching)
 
 

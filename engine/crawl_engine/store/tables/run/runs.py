@@ -23,6 +23,7 @@ from crawl_engine.model.run import (
 )
 from crawl_engine.runtime.clock import store_time
 from crawl_engine.store.db.connector import Database, source_states
+from crawl_engine.store.tables.host import refusals
 
 _COLUMNS = """
 seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, created_at,
@@ -430,11 +431,15 @@ def set_slots(db: Database, seq: int, slots: int) -> None:
 def pause(db: Database, seq: int, why: Literal["operator"] | None) -> None:
     """Pause leases for an operator, or end that pause (None); a pause for a full disk is independent of it."""
     db.execute(_PAUSE, {"why": why, "seq": seq})
+    if why is None:
+        refusals.stop_clocks(db, seq)
 
 
 def hold_for_disk(db: Database, seq: int, held: bool) -> None:
     """Pause leases while the disk is nearly full; an operator's pause stays."""
     db.execute(_HOLD_FOR_DISK, {"held": held, "seq": seq})
+    if not held:
+        refusals.stop_clocks(db, seq)
 
 
 def count_takeover(db: Database, seq: int) -> None:

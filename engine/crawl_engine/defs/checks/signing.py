@@ -1,0 +1,56 @@
+"""Checks the rules of hosts by which requests are signed."""
+
+import os
+
+from crawl_engine import urls
+from crawl_engine.defs.problems import Problems
+from crawl_engine.defs.yaml.node import YamlNode
+from crawl_engine.model.variables import UnusableVariable, holds_literal, render_secrets
+from crawl_engine.runtime.extras import has_extra, install_hint
+
+
+def check(root: YamlNode, problems: Problems) -> None:
+    """Check each `sign` of `hosts`, and warn of groups whose pages a browser asks for."""
+    signed = False
+    for _, entry in root.entries_of("hosts"):
+        rule = entry.node.get("sign")
+        if rule is not None and rule.kind == "mapping":
+            signed = True
+            _check_rule(rule, problems)
+    for name, entry in root.entries_of("taskGroups") if signed else ():
+        if entry.node.get("browser") is not None:
+            message = f"the requests of the browser are not signed: the pages of '{name}' come without `sign`"
+            problems.warn(entry.node.key_place("browser"), "not-signed", message)
+
+
+def _check_rule(rule: YamlNode, problems: Problems) -> None:
+    agent, key = rule.get("agent"), rule.get("key")
+    if agent is not None and agent.kind == "scalar":
+        normalized = urls.normalize(agent.text) or ""
+        if not agent.text.startswith("https://") or normalized not in (agent.text, f"{agent.text}/"):
+            message = f"`agent` must be an https URL such as https://bot.example, not '{agent.text}'"
+            problems.add(agent.place, "bad-url", message)
+    if not has_extra("sign"):
+        message = f"`sign` needs a library that is not installed; install it: {install_hint('sign')}"
+        problems.add(rule.place, "missing-library", message)
+    elif key is not None and key.kind == "scalar" and (problem := _key_problem(key.text)):
+        problems.add(key.place, "bad-key", f"`key`: {problem}")
+
+
+def _key_problem(expression: str) -> str | None:
+    """Why a key cannot sign; None where its variable is not set here, which is told where it is needed."""
+    from crawl_engine.runtime.signing_key import SigningKey, UnusableKey, file_problem  # of the extra `sign`
+
+    if holds_literal(expression):
+        return "a private key in the defs would be stored; write `%{file.PATH}` or `%{env.NAME}`"
+    try:
+        text = render_secrets(expression, os.environ)
+    except UnusableVariable:
+        return None
+    if problem := file_problem(expression):
+        return problem
+    try:
+        SigningKey.from_pem(text)
+    except UnusableKey as error:
+        return str(error)
+    return None

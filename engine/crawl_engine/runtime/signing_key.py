@@ -1,0 +1,105 @@
+"""An Ed25519 key: read, made, named by its thumbprint. Needs the extra `sign`."""
+
+import base64
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crawl_engine.errors import UsageError
+from crawl_engine.model.variables import UnusableVariable, render_secrets, variable_names
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_FILE = "file."
+_MAKE_ONE = "make one with `crawl-console sign --new-key FILE`"
+
+
+class UnusableKey(ValueError):
+    """A text is no key that can sign."""
+
+
+class SigningKey:
+    """A private key. No method shows it."""
+
+    def __init__(self, private: "Ed25519PrivateKey") -> None:
+        self._private = private
+        self.public = _base64url(private.public_key().public_bytes_raw())
+        members = {"crv": "Ed25519", "kty": "OKP", "x": self.public}
+        canonical = json.dumps(members, separators=(",", ":"), sort_keys=True)
+        self.thumbprint = _base64url(hashlib.sha256(canonical.encode()).digest())
+        """The SHA-256 thumbprint of its JWK (RFC 7638; RFC 8037, appendix A.3)."""
+
+    @classmethod
+    def new(cls) -> "SigningKey":
+        """A key that nobody has."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def from_pem(cls, text: str) -> "SigningKey":
+        """The key of a PEM text (PKCS #8). Raises UnusableKey, which quotes nothing of the text."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        try:
+            private = load_pem_private_key(text.encode(), password=None)
+        except TypeError:
+            raise UnusableKey("the key has a password; store it without one, readable by its owner alone") from None
+        except Exception:  # whatever the text is, of which nothing may be shown
+            raise UnusableKey(f"it holds no private key in PEM form; {_MAKE_ONE}") from None
+        if not isinstance(private, Ed25519PrivateKey):
+            kind = type(private).__name__.removesuffix("PrivateKey").lstrip("_")
+            raise UnusableKey(f"it holds a key of the kind {kind}, not Ed25519; {_MAKE_ONE}")
+        return cls(private)
+
+    def to_pem(self) -> bytes:
+        """The private key, for its file."""
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        return self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    def jwk(self) -> dict[str, str]:
+        """The public key as a JSON Web Key."""
+        return {"kty": "OKP", "crv": "Ed25519", "x": self.public, "kid": self.thumbprint, "alg": "EdDSA", "use": "sig"}
+
+    def sign(self, message: bytes) -> str:
+        """The signature of a message, in base64."""
+        return base64.b64encode(self._private.sign(message)).decode()
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.thumbprint})"
+
+
+def read_key(expression: str) -> SigningKey:
+    """The key that a variable of the defs names. Raises UsageError, which quotes nothing of it."""
+    try:
+        text = render_secrets(expression, os.environ)
+        if problem := file_problem(expression):
+            raise UnusableKey(problem)
+        return SigningKey.from_pem(text)
+    except (UnusableVariable, UnusableKey) as error:
+        raise UsageError(f"the key of `sign` cannot be used: {error}", "Mend the file, or name another one.") from None
+
+
+def file_problem(expression: str) -> str | None:
+    """Why the file of `%{file.PATH}` may not hold a key: others can read it. None: it may, or there is no file."""
+    for name in variable_names(expression):
+        if not name.startswith(_FILE):
+            continue
+        path = Path(name.removeprefix(_FILE))
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            return None  # whoever reads it says so
+        if mode & (stat.S_IROTH | stat.S_IWOTH):
+            return f"'{path}' can be read by others (mode {stat.S_IMODE(mode):04o}); run: chmod 600 {path}"
+    return None
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
