@@ -5,7 +5,7 @@ from tests.process.change import Change, Edit, before
 LIMIT = Change(
     section="a limit of the requests for pages",
     code={
-        "engine/crawl_engine/model/definition.py": [
+        "engine/crawl_engine/model/host.py": [
             before(
                 '    headers: Annotated[\n        Mapping[str, HeaderValue], DefKey("Headers to send to this host."',
                 """\

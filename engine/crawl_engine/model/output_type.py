@@ -179,8 +179,8 @@ def output_type_of(file: str | Path) -> OutputType | None:
 
 
 def _types_by_suffix(suffix: str) -> Iterator[OutputType]:
-    """The types that a suffix may stand for: not `.txt`, which may be anything."""
-    yield from (type_ for type_ in _BUILT_IN.values() if type_.name != SCOOPI)
+    """The types that a suffix may stand for: not `.txt`, which may be anything, nor that of a list of files."""
+    yield from (type_ for type_ in _BUILT_IN.values() if type_.name not in (SCOOPI, FILES))
     if suffix:
         for name, _ in OUTPUT_TYPES.installed():
             with suppress(UsageError):  # it is told where its name is used

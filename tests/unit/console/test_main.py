@@ -103,7 +103,7 @@ _CRAWLS = "it works the latest run, or begins one"
 WITHOUT_RUN = {
     **dict.fromkeys(("cancel", "kill", "drain", "restart", "scale", "pause", "resume", "stop", "host"), _STEERS),
     **dict.fromkeys(("reload",), _STEERS),
-    **dict.fromkeys(("check", "steps", "try", "test", "shell", "schema", "init"), _DEFS),
+    **dict.fromkeys(("check", "steps", "try", "test", "shell", "sign", "schema", "init"), _DEFS),
     **dict.fromkeys(("run", "extract", "demo", "seed", "exclude"), _CRAWLS),
     "runs": "RUN is its argument",
     "serve": "it follows the latest run",
