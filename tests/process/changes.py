@@ -266,10 +266,8 @@ DOCUMENT_TYPE = Change(
                 "DOCUMENT_TYPES = NameTable(\n",
             ),
             Edit(
-                '    DOCUMENTS,\n    MappingProxyType({"pdf": PDF, "epub": EPUB}),\n'
-                '    lambda entry: isinstance(entry, DocumentType),\n    "a DocumentType",\n)',
-                '    DOCUMENTS, MappingProxyType({"pdf": PDF}), lambda entry: isinstance(entry, DocumentType),'
-                ' "a DocumentType"\n)',
+                '            "pdf": PDF,\n            "epub": EPUB,\n',
+                '            "pdf": PDF,\n',
             ),
         ],
         "engine/crawl_engine/extract/documents/epub.py": [

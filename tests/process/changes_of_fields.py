@@ -85,7 +85,6 @@ DEF_KEY = Change(
     section="a key of the def language",
     code={
         "engine/crawl_engine/model/link.py": [
-            Edit("NO_POSITION, OMIT_DEFAULT, SourcePosition\n", "NO_POSITION, SourcePosition\n"),
             before(
                 "    max_depth: Annotated[\n",
                 "    same_scheme: Annotated["

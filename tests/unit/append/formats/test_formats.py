@@ -159,7 +159,8 @@ def test_each_output_type_has_its_module_and_its_own_suffixes() -> None:
     for name, type_ in OUTPUT_TYPES.items():
         assert type_.name == name
         assert load_format(name).create_writer
-        meant = None if name == "scoopi" else type_  # a .txt may hold anything: it needs --format
+        # a .txt may hold anything: it needs --format; -o FILE is of rows
+        meant = None if name in ("scoopi", "files") else type_
         assert {output_type_of(f"x.{suffix.upper()}") for suffix in type_.suffixes} == {meant}
     with pytest.raises(CrawlError, match="cannot be written to a stream"):
         create_encoder("sqlite", {"columns": ["a"]})
