@@ -143,7 +143,7 @@ def test_sitemaps_connect_nowhere(project: Project, site: Site, trap: Trap) -> N
         "<sitemapindex>" + "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in listed) + "</sitemapindex>"
     )
     project.write(defs(sitemap=site.url("/map.xml")))
-    project.crawl()
+    project.crawl(code=1)  # no page was fetched
     reasons = skipped(project)
     assert set(reasons) == {
         f"{target}/page", f"{name}/page", site.url("/moved.xml"), f"{target}/map.xml", f"{name}/map.xml"
