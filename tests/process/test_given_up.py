@@ -100,28 +100,17 @@ def test_a_good_answer_ends_the_row(project: Project, site: Site) -> None:
     assert set(reasons(project)) == {"blocked: HTTP 403 (1 attempt)"}
 
 
-def test_false_never_gives_up(project: Project, site: Site) -> None:
+def test_saved_defs_ask_the_host_again(project: Project, site: Site) -> None:
     site.fallback = refusing(site)
-    project.write(defs(site, 10, "false"))
-    (project.folder / "crawl.toml").write_text("max_attempts = 1\n")
-    done = project.crawl(code=1)
-    assert done.jobs == {"done": 1, "failed": 11}
-    assert REASON not in reasons(project)
-
-
-def test_a_pause_does_not_count(project: Project, site: Site) -> None:
-    site.fallback = refusing(site)
-    project.write(defs(site, 200, "{refusals: 6, after: PT6S}"))
+    project.write(defs(site, 30, "{refusals: 6, after: PT1S}"))
     running = project.start()
-    assert until(lambda: len(site.paths) >= 5, seconds=20)
-    assert project.run_with_data("pause").code == 0
-    time.sleep(7)
-    assert project.run_with_data("resume").code == 0
-    asked = len(site.paths)
-    assert until(lambda: len(site.paths) > asked, seconds=20)
-    assert not project.query("SELECT 1 FROM events WHERE text LIKE '%given up%'"), "the pause counted"
-    running.process.terminate()
-    running.wait()
+    assert until(lambda: len(site.paths) >= 8, seconds=20)
+    assert until(lambda: bool(project.query("SELECT 1 FROM refusals WHERE given_up = 1")), seconds=20)
+    site.fallback = good
+    project.write(defs(site, 30, "false"))
+    assert until(lambda: not project.query("SELECT 1 FROM refusals"), seconds=20)
+    assert running.wait().code == 1
+    assert "/late" in site.paths
 
 
 def test_an_operator_brings_a_host_back(project: Project, site: Site) -> None:

@@ -71,6 +71,22 @@ def test_a_host_rests_outside_its_hours(project: Project, site: Site) -> None:
     running.wait()
 
 
+def test_a_redirect_to_a_host_outside_its_hours_waits_there(project: Project, site: Site, second_site: Site) -> None:
+    begin, end = (time.strftime("%H:%M", time.localtime(time.time() + hours * 3600)) for hours in (2, 3))
+    far = second_site.url("/far").replace("127.0.0.1", "localhost")
+    write(project, site, f'}}, localhost: {{private: true, robots: false, hours: "{begin}-{end}"')
+    site.fallback = Page("", 302, {"Location": far})
+    running = project.start()
+    assert until(lambda: rests(project))
+    waiting = "SELECT count(*) FROM jobs WHERE state = 'READY' AND target IS NOT NULL"
+    assert until(lambda: project.query(waiting) == [(6,)], seconds=20)
+    assert {target for (target,) in project.query("SELECT target FROM jobs")} == {far}
+    assert second_site.exchanges == []
+    assert len(site.exchanges) == 6, "none is asked for twice"
+    running.send(signal.SIGTERM)
+    running.wait()
+
+
 def test_a_host_is_asked_within_its_hours(project: Project, site: Site) -> None:
     begin, end = (time.strftime("%H:%M", time.localtime(time.time() + hours * 3600)) for hours in (-1, 1))
     write(project, site, f'hours: "{begin}-{end}"')

@@ -4,6 +4,7 @@ import base64
 import datetime
 import json
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,35 @@ def test_a_host_that_asks_gets_signatures_from_then_on(project: Project, site: S
     assert len(verifier.refused) <= 2, "once for each node"
 
 
+def test_a_nonce_that_a_host_gives_is_that_of_the_request_it_was_given_to(
+    project: Project, site: Site, key: Path
+) -> None:
+    """Side by side: each refusal has a nonce of its own, and waits for that."""
+    wanted: dict[str, str] = {}
+    mistakes: list[str] = []
+    lock = threading.Lock()
+
+    def respond(request: Request) -> Page:
+        with lock:
+            signed = re.search(r'nonce="([^"]*)"', request.headers.get("signature-input", ""))
+            nonce = "" if signed is None else signed[1]
+            if nonce.startswith("n-"):
+                if wanted.get(request.path) != nonce:
+                    mistakes.append(f"{request.path}: {nonce}")
+                return Page(html(f"<h1>{request.path}</h1>{links}" if request.path == "/" else "<h1>x</h1>"))
+            wanted[request.path] = f"n-{len(wanted)}"
+            asks = f'sig1=("@authority" "signature-agent");nonce="{wanted[request.path]}"'
+            return Page("sign it", 403, {"Accept-Signature": asks}, delay=0.02)
+
+    links = "".join(f"<a href='/{n}'>x</a>" for n in range(40))
+    site.fallback = respond
+    project.write(defs(site, others="robots: false, concurrency: 8"))
+    done = project.crawl()
+    assert mistakes == []
+    assert done.jobs == {"done": 41}
+    assert len(site.paths) == 82, "each is answered once"
+
+
 def test_a_host_that_does_not_ask_gets_none(project: Project, site: Site, key: Path) -> None:
     verifier = Verifier(site)
     (project.folder / "crawl.toml").write_text("max_attempts = 1\n")
@@ -160,7 +190,9 @@ def test_a_site_that_refuses_the_signature_is_answered_once(project: Project, si
     project.crawl(code=1)
     assert asked == 2
     ((reason,),) = project.query("SELECT reason FROM jobs WHERE state = 'FAILED'")
-    assert reason == "blocked: HTTP 403; it was signed, and this machine's clock is 60 min ahead (1 attempt)"
+    assert reason == "blocked: HTTP 403 (1 attempt)"
+    ((told,),) = project.query("SELECT text FROM events WHERE text LIKE '%clock%'")
+    assert told == "the refused request was signed, and this machine's clock is 60 min ahead"
 
 
 def test_the_key_is_in_no_store_log_or_output(project: Project, site: Site, key: Path) -> None:
@@ -181,7 +213,9 @@ def test_the_key_is_in_no_store_log_or_output(project: Project, site: Site, key:
 def test_keys_and_agents_that_cannot_sign_are_told(project: Project, site: Site, key: Path) -> None:
     for rule, said in (
         ('{key: "-----BEGIN PRIVATE KEY-----", agent: "https://bot.example"}', "would be stored"),
-        ('{key: "%{file.bot.pem}", agent: "http://bot.example"}', "must be an https URL"),
+        ('{key: "%{file.bot.pem}", agent: "http://bot.example"}', "must be the https URL of a host"),
+        ('{key: "%{file.bot.pem}", agent: "https://u:p@bot.example"}', "must be the https URL of a host"),
+        ('{key: "%{file.bot.pem}", agent: "https://bot.example/?x=1"}', "must be the https URL of a host"),
         ('{key: "%{file.bot.pem}"}', "the key `agent` is missing"),
         ('{key: "%{file.bot.pem}", agent: "https://bot.example", when: never}', "`when` cannot be"),
     ):
@@ -234,10 +268,17 @@ def test_the_command_makes_a_key_its_directory_and_tries_it(project: Project, si
     assert tried.code == 0, tried.err
     assert (result["status"], result["taken"], result["keyid"]) == (200, True, jwk["kid"])
     assert result["directory"].startswith("cannot be read")
+    project.write(defs(site, RULE + ", when: asked}"))
+    assert project.run_with_data("sign", "--try", site.url("/")).code == 0, "it is signed, asked or not"
     site.fallback = lambda request: Page("no", 403)
     refused = project.run_with_data("sign", "--try", site.url("/"))
     assert refused.code == 1
     assert "HTTP 403" in refused.out
-    for wrong in ((), ("--directory", "--try", "http://a.example/"), ("--try", "https://elsewhere.example/")):
+    other = file.with_name("b.pem")
+    assert f"%{{file.{other}}}" in project.run_command("sign", "--new-key", str(other)).out
+    for wrong in (
+        (), ("--directory", "--try", "http://a.example/"), ("--try", "https://elsewhere.example/"), ("--try", "foo"),
+        ("--try", ""), ("--try", "ftp://x/"), ("--try", "http://a.example/", "--agent", "https://b.example"),
+    ):  # fmt: skip
         assert project.run_with_data("sign", *wrong).code == 2
     assert THUMBPRINT not in written.out

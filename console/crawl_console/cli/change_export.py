@@ -9,12 +9,12 @@ from msgspec import Struct
 from crawl_console.cli.output import write_stderr
 from crawl_console.client import find_run
 from crawl_engine.append.change_lines import ChangeEncoder
-from crawl_engine.append.changes_writer import open_entries
 from crawl_engine.append.formats.compression import compressor
-from crawl_engine.append.run_changes import ComparedDef, compare_rows, read_changes
+from crawl_engine.append.run_changes import RunComparison
 from crawl_engine.errors import UsageError, plural
-from crawl_engine.store.read.run_comparison import find_earlier_run, has_all_rows
-from crawl_engine.store.tables.run import deleted_runs, runs, versions
+from crawl_engine.store.read.run_comparison import find_earlier_run
+from crawl_engine.store.tables.row.row_entries import open_entries
+from crawl_engine.store.tables.run import deleted_runs, runs
 
 if TYPE_CHECKING:
     from crawl_engine.model.definition import DataDef
@@ -35,28 +35,24 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
 
     def write(self, data_def: "DataDef", stream: BinaryIO) -> None:
         """Write the changes of a dataDef. Raises UsageError, StorageError, DatabaseBusy and OSError."""
-        name, earlier, before = data_def.name, self._find_earlier(data_def.name), None
-        if earlier is not None and earlier.defs_version is not None:
-            before = versions.read(self.db, earlier.defs_version).data_def(name)
-        before = before or data_def
-        compared = ComparedDef.of(before, data_def)
+        name, earlier = data_def.name, self._find_earlier(data_def.name)
+        seq = None if earlier is None else earlier.seq
+        comparison = RunComparison.between(self.db, self.run.seq, seq, data_def)
         if earlier is not None:
-            _check_fields(compared, earlier)
-        encoder = ChangeEncoder(self.format, compared, self.csv_options)
+            _check_fields(comparison, earlier)
+        encoder = ChangeEncoder(self.format, comparison.compared, self.csv_options)
         with open_entries() as entries:
-            compare_rows(self.db, entries, compared, old=None if earlier is None else earlier.seq, new=self.run.seq)
-            missing = entries.count_missing()
-            is_decided = earlier is not None and has_all_rows(self.db, self.run.seq, earlier.seq, name)
-            changes = read_changes(self.db, entries, with_missing=is_decided)
+            changes = comparison.read(self.db, entries)
             pieces: Iterable[bytes] = chain([encoder.header()], map(encoder.lines, changes))
             if self.compression is not None:
                 pieces = map(compressor(self.compression), pieces)
             stream.writelines(pieces)
+            missing = entries.count_missing()
         if earlier is None:
             oldest = f"; {runs.oldest_id(self.db)} is the oldest run that is left"
             gone = oldest if deleted_runs.has_any_before(self.db, self.run.seq) else ""
             write_stderr(f"no earlier run has rows of {name}: all are added{gone}")
-        elif missing and not is_decided:
+        elif missing and not comparison.is_decided(self.db):
             why = f"not every page that gives or leads to {name} was read in this run"
             write_stderr(f"{name}: {plural(missing, 'row')} of run {earlier.id} not called vanished: {why}")
 
@@ -72,12 +68,12 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
         return earlier
 
 
-def _check_fields(compared: ComparedDef, earlier: "Run") -> None:
+def _check_fields(comparison: RunComparison, earlier: "Run") -> None:
     """Name the fields that only one of the runs has. Raises UsageError if the key is not in both."""
-    missing = [name for name in compared.key if name not in compared.old_columns]
-    if missing:
+    compared = comparison.compared
+    if missing := comparison.missing_key:
         raise UsageError(
-            f"{compared.name}: run {earlier.id} has no field '{missing[0]}', which is part of the key now",
+            f"{compared.name}: run {earlier.id} has no field '{missing}', which is part of the key now",
             "Compare with a run that has it: --since RUN.",
         )
     columns = dict.fromkeys([*compared.old_columns, *compared.new_columns])

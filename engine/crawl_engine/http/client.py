@@ -25,7 +25,7 @@ from crawl_engine.http.transports.host_turn import HostTurnTransport
 from crawl_engine.http.transports.middleware import MiddlewareTransport, NamedMiddleware
 from crawl_engine.http.transports.route import RouteTransport
 from crawl_engine.http.transports.session_cookies import CookieTransport
-from crawl_engine.model.host import HostAuth, HostRoute, SignRule
+from crawl_engine.model.host import HostAuth, HostRoute, RequestedSignature, SignRule
 from crawl_engine.model.job import Request
 from crawl_engine.settings import Settings
 
@@ -92,6 +92,7 @@ class Fetcher:
         auth: HostAuth | None = None,
         authorization: str | None = None,
         sign: SignRule | None = None,
+        requested_signature: RequestedSignature | None = None,
         route: HostRoute | None = None,
         url_from_defs: bool = False,
         exempt: bool = False,
@@ -107,7 +108,8 @@ class Fetcher:
         """Send one request and read its response, of any status. Does not follow redirects.
 
         `headers`, `cookies` and `auth` are the host's; those of `request` override them. `authorization`: the
-        `challenge_answer` of the response before. `sign`: how it is signed. `route`: how the request travels.
+        `challenge_answer` of the response before. `sign`: how it is signed, and
+        `requested_signature`: what that response asked for. `route`: how the request travels.
         `url_from_defs`: the URL is a text of the defs, so its variables are expanded; never set it for links and
         redirects of a page.
         `exempt`: the host may be at a guarded address, such as one of the local network.
@@ -138,11 +140,11 @@ class Fetcher:
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, auth=auth, terms=terms)
         first = None
         if auth is not None and auth.kind == "digest":
-            if not authorization:  # the challenge that another request gets serves this one, too
+            if authorization is None:  # the challenge that another request gets serves this one, too
                 await self._digest_authenticator().wait_for_first(url, auth)
-            first = self._authorize(sent, auth, authorization or None)
+            first = self._authorize(sent, auth, authorization)
         if sign is not None:
-            self._request_signer().attach(sent, sign, is_answer=authorization is not None)
+            self._request_signer().attach(sent, sign, requested_signature)
         if download is not None:
             sent.headers.update({"Accept": sent.headers.get("Accept", "*/*"), **download.request_headers(sent.target)})
         try:

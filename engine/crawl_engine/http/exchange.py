@@ -15,7 +15,7 @@ from crawl_engine.http.byte_budget import BodyShare
 from crawl_engine.http.deadline import Deadline
 from crawl_engine.http.decompress import Decompressor, body_too_large
 from crawl_engine.http.response import FetchResponse
-from crawl_engine.model.host import HostRoute
+from crawl_engine.model.host import HostRoute, RequestedSignature
 
 _PIECE_BYTES = 64 * 1024
 """Bytes of a body that are held, then read, in one piece."""
@@ -168,8 +168,8 @@ class RequestTerms(Struct, kw_only=True):
     """The `Authorization` that answers the headers of a 401."""
     sign: "Callable[[OutgoingRequest], None] | None" = None
     """Signs the request, each time that it is sent."""
-    note_wish: Callable[[tuple[tuple[bytes, bytes], ...]], bool] | None = None
-    """Whether the headers of a refusal ask for a signature, which the next request will have."""
+    find_requested: Callable[[tuple[tuple[bytes, bytes], ...]], RequestedSignature | None] | None = None
+    """The signature that the headers of a refusal ask for."""
 
 
 class OutgoingRequest(httpx.Request):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from crawl_engine import urls
 from crawl_engine.errors import one_line
-from crawl_engine.model.host import REDACTED
+from crawl_engine.model.host import REDACTED, RequestedSignature
 from crawl_engine.model.retry_policy import REDIRECT_STATUSES
 
 MAX_HEADERS = 512
@@ -58,10 +58,11 @@ class FetchResponse(Struct):
     refuses_host: bool = False
     """Whether that concerns all pages of the host."""
     challenge_answer: str | None = None
-    """The `Authorization` by which the same request answers the challenge of this response, once.
-
-    Empty: the same request is signed, as this response asks.
-    """
+    """The `Authorization` by which the same request answers the challenge of this response, once."""
+    requested_signature: RequestedSignature | None = None
+    """The signature that this response asks for: the same request is sent with it, once."""
+    is_signed: bool = False
+    """Whether its request was."""
     loaded_url: str | None = None
     """The URL that a plugin loader was led to, normalized, without credentials; None: it is `url`."""
     notes: tuple[str, ...] = ()
@@ -79,6 +80,11 @@ class FetchResponse(Struct):
 
     def __repr__(self) -> str:
         return f"FetchResponse({self.status} {self.url})"  # it may answer a challenge with credentials
+
+    @property
+    def is_answered_again(self) -> bool:
+        """Whether the same request follows, with what this response asks for."""
+        return self.challenge_answer is not None or self.requested_signature is not None
 
     def take_body(self) -> bytes:
         """The body, which is empty from now on: a large one must not stay in memory for the sake of its headers."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Struct, field
 
@@ -107,6 +107,18 @@ class SignRule(Struct, frozen=True, kw_only=True):
         Literal["always", "asked"],
         DefKey("Which requests are signed: all (default), or those to hosts that refuse one and ask for a signature."),
     ] = "always"
+
+
+SIGNED_AUTHORITY, SIGNED_AGENT = "@authority", "signature-agent"
+"""What each signature of a request covers: its host, and who asks."""
+
+
+class RequestedSignature(NamedTuple):
+    """What a signature of a request covers, as a site asks for it (RFC 9421, 5)."""
+
+    label: str = "sig1"
+    components: tuple[str, ...] = (SIGNED_AUTHORITY, SIGNED_AGENT)
+    nonce: str | None = None
 
 
 class BlockSign(Struct, frozen=True, kw_only=True):

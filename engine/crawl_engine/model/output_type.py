@@ -61,6 +61,8 @@ class OutputType(Struct, frozen=True, kw_only=True):
     """Whether its files are streams of bytes, which an ending such as `.gz` compresses."""
     whole: bool = False
     """Whether its files cannot grow: they are written again as a whole."""
+    final_at_end: bool = False
+    """Whether a whole file is written once more when its run ends, since some of it is not known before."""
     has_column_types: bool = False
     """Whether the settings of its outputs have `column_types`."""
     unchecked: str = ""
@@ -118,7 +120,7 @@ CHANGES_OF: Mapping[str, str] = MappingProxyType({"csv": "csv-changes", "jsonl":
 _CHANGES: Mapping[str, OutputType] = MappingProxyType(
     {
         name: OutputType(
-            name=name, suffixes=(f"changes.{type_}",), compressible=True, whole=True,
+            name=name, suffixes=(f"changes.{type_}",), compressible=True, whole=True, final_at_end=True,
             summary="What differs from an earlier run, written whole.",
             unchecked="a comparison with another run is not compared",
         )
@@ -164,6 +166,11 @@ def is_object(path: str) -> bool:
 def local_path_of(url: str) -> Path | None:
     """The path of a `file://` URL; None for other stores."""
     return Path(url.removeprefix("file://")) if url.startswith("file://") else None
+
+
+def is_final_at_end(type_: str) -> bool:
+    """Whether files of a type are written once more when their run ends; False for plugin types."""
+    return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].final_at_end
 
 
 def is_whole(type_: str) -> bool:

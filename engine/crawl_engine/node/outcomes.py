@@ -10,6 +10,7 @@ from crawl_engine.errors import plural
 from crawl_engine.http.errors import AddressRefused, FetchFailed
 from crawl_engine.http.redirects import RedirectChain
 from crawl_engine.http.response import FetchResponse
+from crawl_engine.http.signing.clock_skew import describe_clock
 from crawl_engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, ReasonCode
 from crawl_engine.model.retry_policy import retry_wait
 from crawl_engine.model.step import StepResult
@@ -198,6 +199,8 @@ class OutcomeBuilder:
         )  # fmt: skip
         outcome.remove(HostFailure)
         outcome.stats.blocked = True
+        if response.is_signed and job.attempts == 0 and (skew := describe_clock(dict(response.headers))):
+            outcome.add(self.event(job, "WARNING", f"the refused request was signed, and {skew}", kind="host"))
         if outcome.state is JobState.READY:
             outcome.priority = job.lineage.priority - PRIORITY_RANGE
         return outcome

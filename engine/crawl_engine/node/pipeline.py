@@ -30,7 +30,7 @@ from crawl_engine.node.handlers.hop_rules import (
 from crawl_engine.node.handlers.login_job import LoginHandler
 from crawl_engine.node.handlers.login_page import LoginPageReader
 from crawl_engine.node.handlers.obey_robots import ObeyRobots
-from crawl_engine.node.handlers.page_fetch import AskNoRefuser, Fetch, NeedLogin, StartChain, WaitForTurn
+from crawl_engine.node.handlers.page_fetch import FailGivenUp, Fetch, NeedLogin, StartChain, WaitForTurn
 from crawl_engine.node.handlers.page_stages import (
     Extract,
     Finish,
@@ -102,7 +102,7 @@ class Pipeline:
 
         start = StartChain(settings.max_redirects, def_cache.query_stripper, sender.cookie_header)
         wait = WaitForTurn(sender)
-        ask = AskNoRefuser(outcomes)
+        fail = FailGivenUp(outcomes)
         need_login, keep_login = NeedLogin(db_access, outcomes), KeepLogin(outcomes)
         obey_robots = ObeyRobots(robots_cache, sender, outcomes, settings.max_attempts)
         stay, claim = StayOnSite(redirect_rule, outcomes), ClaimTarget(db_access, outcomes)
@@ -124,7 +124,7 @@ class Pipeline:
         )
         self._stages: dict[JobKind, tuple[PageStage, ...]] = {
             JobKind.PAGE: (
-                ask, need_login, start, obey_robots, AskPlainOnce(plain_answers), wait, fetch_page, judge, retry_text,
+                fail, need_login, start, obey_robots, AskPlainOnce(plain_answers), wait, fetch_page, judge, retry_text,
                 read, extract,
                 RenderPage(plain_answers, db_access, (wait, fetch_page, judge, retry_text, read, extract)), refresh,
                 *finish,
@@ -132,10 +132,10 @@ class Pipeline:
             JobKind.EXTRACT: (read, extract, *finish),
             JobKind.FILE: (
                 KeepFreshFile(download, FreshnessRules(settings.live_seconds)),
-                ask, need_login, start, obey_robots, wait, download,
+                fail, need_login, start, obey_robots, wait, download,
             ),
             JobKind.SITEMAP: (
-                ask, start, obey_robots, wait, fetch(stay, keep_body, lease_again, obey_robots),
+                fail, start, obey_robots, wait, fetch(stay, keep_body, lease_again, obey_robots),
                 SitemapHandler(settings.max_body, page_extractor, db_access, def_cache, outcomes),
             ),
             JobKind.ROBOTS: (
@@ -145,7 +145,7 @@ class Pipeline:
                 ),
             ),
             JobKind.LOGIN: (
-                ask, wait,
+                fail, wait,
                 LoginHandler(
                     settings=settings, sender=sender, db_access=db_access, def_cache=def_cache,
                     robots_cache=robots_cache, redirect_rule=redirect_rule, outcomes=outcomes,

@@ -33,7 +33,7 @@ _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
         "pdf": "pypdfium2",
         "postgresql": "psycopg",
         "serve": "prometheus_client",
-        "sign": "cryptography",
+        "sign": "http_sf",
         "warc": "warcio",
         "xlsx": "xlsxwriter",
     }

@@ -8,8 +8,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crawl_engine.errors import UsageError
 from crawl_engine.model.variables import UnusableVariable, render_secrets, variable_names
+from crawl_engine.runtime.extras import install_hint
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -43,9 +43,11 @@ class SigningKey:
     @classmethod
     def from_pem(cls, text: str) -> "SigningKey":
         """The key of a PEM text (PKCS #8). Raises UnusableKey, which quotes nothing of the text."""
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
+        try:
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        except ImportError:
+            raise UnusableKey(f"it needs a library that is not installed: {install_hint('sign')}") from None
         try:
             private = load_pem_private_key(text.encode(), password=None)
         except TypeError:
@@ -75,19 +77,22 @@ class SigningKey:
         return f"SigningKey({self.thumbprint})"
 
 
-def read_key(expression: str) -> SigningKey:
-    """The key that a variable of the defs names. Raises UsageError, which quotes nothing of it."""
+def read_text(expression: str) -> str:
+    """The text of a key, which a variable of the defs names. Raises UnusableKey."""
     try:
-        text = render_secrets(expression, os.environ)
-        if problem := file_problem(expression):
-            raise UnusableKey(problem)
-        return SigningKey.from_pem(text)
-    except (UnusableVariable, UnusableKey) as error:
-        raise UsageError(f"the key of `sign` cannot be used: {error}", "Mend the file, or name another one.") from None
+        return render_secrets(expression, os.environ)
+    except UnusableVariable as error:
+        raise UnusableKey(str(error)) from None
 
 
-def file_problem(expression: str) -> str | None:
-    """Why the file of `%{file.PATH}` may not hold a key: others can read it. None: it may, or there is no file."""
+def parse_key(expression: str, text: str) -> SigningKey:
+    """The key of a text that `read_text` gave. Raises UnusableKey, also if others can read its file."""
+    if problem := _file_problem(expression):
+        raise UnusableKey(problem)
+    return SigningKey.from_pem(text)
+
+
+def _file_problem(expression: str) -> str | None:
     for name in variable_names(expression):
         if not name.startswith(_FILE):
             continue

@@ -21,6 +21,7 @@ from crawl_engine.store.tables.host.host_control import HostControl
 from crawl_engine.store.tables.job import sequences
 from crawl_engine.store.tables.run import commands, nodes, runs
 from crawl_engine.store.tables.run.commands import Command
+from crawl_engine.store.transactions import logins
 from crawl_engine.supervise.nodes.monitored_child import MonitoredChild
 from crawl_engine.supervise.nodes.node_pool import NodePool
 from crawl_engine.supervise.reload.defs_sync import DefsSync
@@ -51,11 +52,12 @@ def control_host(run: RunContext, arguments: Mapping[str, Any]) -> tuple[bool, s
         rests = False
         if arguments.get("reset") or changes.get("paused") is False:
             rests = host_control.end_rest(db, seq, keys[0], now)
+            logins.ask_host(db, seq, keys[0])
             limited = host_control.read_limited(db, seq, keys[0])
             end_rest(run.folder, os.environ, limited, shared=run.settings.host_clock)
         control = host_control.read(db, seq, keys[0])
         waits = "; a longer wait that has begun ends first" if control.delay < before.delay else ""
-        return True, f"{keys[0]}: {_describe(control)}{waits}{'; its rest has ended' if rests else ''}"
+        return True, f"{keys[0]}: {_describe(control)}{waits}{'; it is asked again' if rests else ''}"
 
 
 def _find_problem(changes: Mapping[str, Any], *, reset: bool) -> str:

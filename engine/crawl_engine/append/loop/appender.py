@@ -26,7 +26,7 @@ from crawl_engine.append.loop.turns import (
     run_turns,
 )
 from crawl_engine.errors import CrawlError, StorageError
-from crawl_engine.model.output_type import is_shared_file
+from crawl_engine.model.output_type import is_final_at_end, is_shared_file
 from crawl_engine.model.run import RunState
 from crawl_engine.store.db.connector import DatabaseBusy
 from crawl_engine.store.tables.output import outputs
@@ -81,6 +81,8 @@ class AppenderLoop:
         self._rebuild_every = rebuild_every
         self._whole_at: dict[int, float] = {}
         """When a whole output is written again if rows wait for it; monotonic seconds."""
+        self._final: set[int] = set()
+        """Outputs that were rebuilt at the end of the run."""
         self._small_parts: dict[int, int] = {}
         """By output, how many small compressed parts were appended to its file."""
 
@@ -116,7 +118,7 @@ class AppenderLoop:
         if turn is not None:
             return turn
         newest = rows.last_id_of_all_runs(self._loop.db)
-        late = [o for o in sound if self._is_whole(o) and (o.dirty or o.cursor < newest or o.inode is None)]
+        late = [o for o in sound if self._is_whole(o) and self._is_late(o, newest)]
         if due := [output for output in late if self._is_whole_due(output)]:
             if clean := [output for output in due if not output.dirty]:
                 self._mark_behind(clean)
@@ -160,13 +162,18 @@ class AppenderLoop:
         at = self._whole_at.setdefault(output.id, now + self._whole_every if output.inode is None else 0.0)
         return self._loop.stop.draining or (now >= at and not self._is_pausing(output))
 
+    def _is_late(self, output: Output, newest: int) -> bool:
+        """Whether a whole output lacks rows, or what is known at the end of its run alone."""
+        is_final = not is_final_at_end(output.type) or not self._loop.stop.draining or output.id in self._final
+        return output.dirty or output.cursor < newest or output.inode is None or not is_final
+
     def _mark_behind(self, due: Sequence[Output]) -> None:
         """Have whole outputs rebuilt that lack rows; the others wait for their next time."""
         with self._loop.transaction():
             last = rows.last_id(self._loop.db, self._loop.run.seq)
             for output in due:
                 waiting = rows.list_by_data_def(self._loop.db, self._loop.run.seq, output.data_def, output.cursor, 1)
-                if waiting or output.inode is None:
+                if waiting or output.inode is None or is_final_at_end(output.type):
                     outputs.mark_corrupt(self._loop.db, output.id)
                 else:
                     outputs.skip_other_rows(self._loop.db, output.id, last)
@@ -307,7 +314,7 @@ class AppenderLoop:
 
     def _rebuild_outputs(self, dirty: Sequence[Output]) -> None:
         """Write outputs again: write temporary files, record them, rename, record the result."""
-        began = time.monotonic()
+        began, is_at_end = time.monotonic(), self._loop.stop.draining
         prepared: list[tuple[Output, dict[str, int]]] = []
         for output in self._with_new_rows(dirty):
             try:
@@ -334,6 +341,8 @@ class AppenderLoop:
                 outputs.finish_rebuild(self._loop.db, output.id, record)
                 self._loop.monitor.rows += max(0, record["rows"] - output.rows)
                 self._loop.monitor.bytes += max(0, record["bytes"] - output.bytes)
+        if is_at_end:
+            self._final |= {output.id for output, _ in swapped}
         ended = time.monotonic()
         for output in dirty:
             self._small_parts.pop(output.id, None)

@@ -3,6 +3,7 @@
 import email.utils
 import time
 from collections.abc import Mapping
+from datetime import UTC
 
 _TOLERATED = 120.0
 """Seconds."""
@@ -11,12 +12,11 @@ _TOLERATED = 120.0
 def describe_clock(headers: Mapping[str, str], now: float | None = None) -> str:
     """How wrong this machine's clock is beside that of a host, if signatures are refused for that; else empty."""
     try:
-        there = email.utils.parsedate_to_datetime(headers.get("date", "")).timestamp()
+        date = email.utils.parsedate_to_datetime(headers.get("date", ""))
+        there = date.replace(tzinfo=date.tzinfo or UTC).timestamp()
     except (TypeError, ValueError, OverflowError):
         return ""
     ahead = (time.time() if now is None else now) - there
     if abs(ahead) < _TOLERATED:
         return ""
-    return (
-        f"; it was signed, and this machine's clock is {abs(ahead) / 60:.0f} min {'ahead' if ahead > 0 else 'behind'}"
-    )
+    return f"this machine's clock is {abs(ahead) / 60:.0f} min {'ahead' if ahead > 0 else 'behind'}"

@@ -8,33 +8,24 @@ import base64
 import os
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from crawl_engine import urls
+from crawl_engine.model.host import SIGNED_AGENT, SIGNED_AUTHORITY, RequestedSignature
 from crawl_engine.runtime.signing_key import SigningKey
 
-LABEL = "sig1"
 TAG, DIRECTORY_TAG = "web-bot-auth", "http-message-signatures-directory"
 LIFETIME = 300
 """Seconds from `created` to `expires` of a request: it is sent at once."""
 _NONCE_BYTES = 32
 _ALGORITHM = "ed25519"
-AUTHORITY, AGENT = "@authority", "signature-agent"
-_KNOWN = frozenset({"@method", AUTHORITY, "@scheme", "@target-uri", "@path", "@query", AGENT})
+_KNOWN = frozenset({"@method", SIGNED_AUTHORITY, "@scheme", "@target-uri", "@path", "@query", SIGNED_AGENT})
 """The components whose values are known before a request is sent."""
 Component = tuple[str, str]
 """A component as it is named, with its parameters (`"@authority"`), and its value."""
 
 
-class Wanted(NamedTuple):
-    """What a signature of a request covers, as a site asked for it."""
-
-    label: str = LABEL
-    components: tuple[str, ...] = (AUTHORITY, AGENT)
-    nonce: str | None = None
-
-
-PLAIN = Wanted()
+PLAIN = RequestedSignature()
 
 
 def sign_message(
@@ -50,21 +41,26 @@ def sign_message(
 
 
 def sign_request(
-    key: SigningKey, agent: str, method: str, target: str, wanted: Wanted = PLAIN, now: float | None = None
+    key: SigningKey,
+    agent: str,
+    method: str,
+    target: str,
+    requested: RequestedSignature = PLAIN,
+    now: float | None = None,
 ) -> dict[str, str]:
     """The headers that sign a request for a normalized URL. `agent`: where the public key is, an https URL."""
     created = int(time.time() if now is None else now)
-    values = {**_derived(method, target), AGENT: _to_item(agent)}
+    values = {**_derived(method, target), SIGNED_AGENT: _to_item(agent)}
     components = [
-        (f'"{name}";key="{wanted.label}"' if name == AGENT else f'"{name}"', values[name])
-        for name in wanted.components
+        (f'"{name}";key="{requested.label}"' if name == SIGNED_AGENT else f'"{name}"', values[name])
+        for name in requested.components
     ]  # fmt: skip
     parameters = (
         ("created", created), ("keyid", key.thumbprint), ("alg", _ALGORITHM), ("expires", created + LIFETIME),
-        ("nonce", wanted.nonce or base64.b64encode(os.urandom(_NONCE_BYTES)).decode()), ("tag", TAG),
+        ("nonce", requested.nonce or base64.b64encode(os.urandom(_NONCE_BYTES)).decode()), ("tag", TAG),
     )  # fmt: skip
-    headers = sign_message(key, components, parameters, wanted.label)
-    return {"Signature-Agent": f"{wanted.label}={_to_item(agent)}", **headers}
+    headers = sign_message(key, components, parameters, requested.label)
+    return {"Signature-Agent": f"{requested.label}={_to_item(agent)}", **headers}
 
 
 def sign_directory(key: SigningKey, agent: str, seconds: int, label: str, now: float | None = None) -> dict[str, str]:
@@ -74,7 +70,7 @@ def sign_directory(key: SigningKey, agent: str, seconds: int, label: str, now: f
         ("created", created), ("keyid", key.thumbprint), ("alg", _ALGORITHM), ("expires", created + seconds),
         ("tag", DIRECTORY_TAG),
     )  # fmt: skip
-    return sign_message(key, [(f'"{AUTHORITY}";req', authority(agent))], parameters, label)
+    return sign_message(key, [(f'"{SIGNED_AUTHORITY}";req', authority(agent))], parameters, label)
 
 
 def authority(url: str) -> str:
@@ -82,7 +78,7 @@ def authority(url: str) -> str:
     return urls.origin(url).partition("://")[2]
 
 
-def read_accepted(value: str) -> Wanted | None:
+def read_requested(value: str) -> RequestedSignature | None:
     """The first signature that `Accept-Signature` asks for and that can be made; None: there is none."""
     import http_sf  # of the extra `sign`
 
@@ -95,12 +91,12 @@ def read_accepted(value: str) -> Wanted | None:
             continue
         named, parameters = member
         components = tuple(dict.fromkeys([*PLAIN.components, *(name for name, _ in named)]))
-        is_plain = all(not of_name for name, of_name in named if name != AGENT)
+        is_plain = all(not of_name for name, of_name in named if name != SIGNED_AGENT)
         if not is_plain or not set(components) <= _KNOWN:
             continue
         if parameters.get("tag", TAG) == TAG and parameters.get("alg", _ALGORITHM) == _ALGORITHM:
             nonce = parameters.get("nonce")
-            return Wanted(label, components, nonce if isinstance(nonce, str) else None)
+            return RequestedSignature(label, components, nonce if isinstance(nonce, str) else None)
     return None
 
 
@@ -109,7 +105,7 @@ def _derived(method: str, target: str) -> dict[str, str]:
     scheme, _, rest = target.partition("://")
     path, mark, query = rest[len(authority(target)) :].partition("?")
     return {
-        "@method": method, AUTHORITY: authority(target), "@scheme": scheme, "@target-uri": target,
+        "@method": method, SIGNED_AUTHORITY: authority(target), "@scheme": scheme, "@target-uri": target,
         "@path": path or "/", "@query": f"?{query}" if mark else "?",
     }  # fmt: skip
 

@@ -1,21 +1,18 @@
 """Signs the requests to hosts whose rule says so: each one, or those of hosts that ask for it."""
 
-import os
 from functools import partial
 
 from crawl_engine import urls
-from crawl_engine.errors import UsageError
 from crawl_engine.http.errors import FetchFailed
 from crawl_engine.http.exchange import OutgoingRequest
 from crawl_engine.http.response import decode_header
-from crawl_engine.http.signing.message import PLAIN, Wanted, read_accepted, sign_request
-from crawl_engine.model.host import SignRule
-from crawl_engine.model.variables import UnusableVariable, render_secrets
-from crawl_engine.runtime.signing_key import SigningKey, read_key
+from crawl_engine.http.signing.message import PLAIN, read_requested, sign_request
+from crawl_engine.model.host import RequestedSignature, SignRule
+from crawl_engine.runtime.signing_key import SigningKey, UnusableKey, parse_key, read_text
 
 _MAX_KEPT = 1_000
-_ACCEPTED = b"accept-signature"
-_MAX_ACCEPTED = 8_000
+_REQUESTED = b"accept-signature"
+_MAX_REQUESTED = 8_000
 
 
 class RequestSigner:
@@ -23,56 +20,46 @@ class RequestSigner:
 
     def __init__(self) -> None:
         self._keys: dict[str, SigningKey] = {}
-        self._wanted: dict[str, Wanted] = {}
-        """What hosts asked for, by origin."""
+        self._requested: dict[str, RequestedSignature] = {}
+        """What hosts asked for, by origin; without nonces, which are for one request."""
 
-    def attach(self, request: OutgoingRequest, rule: SignRule, *, is_answer: bool) -> None:
+    def attach(self, request: OutgoingRequest, rule: SignRule, requested: RequestedSignature | None) -> None:
         """Have a request signed each time that it is sent. Raises FetchFailed if the key cannot be used.
 
-        `is_answer`: its host has just asked for a signature, and is not answered twice.
+        `requested`: what its host has just asked for; it is not answered twice.
         """
-        key = self._read_key(rule)
-        if rule.when == "always" or urls.origin(request.target) in self._wanted:
-            request.terms.sign = partial(self._sign, key, rule)
-        if not is_answer:
-            request.terms.note_wish = partial(self._note_wish, request)
+        key, origin = self._read_key(rule), urls.origin(request.target)
+        signed = requested or self._requested.get(origin) or (PLAIN if rule.when == "always" else None)
+        if signed is not None:
+            request.terms.sign = partial(_sign, key, rule.agent, signed)
+        if requested is None:
+            request.terms.find_requested = partial(self._find_requested, origin, signed)
 
     def _read_key(self, rule: SignRule) -> SigningKey:
         try:
-            text = render_secrets(rule.key, os.environ)
-        except UnusableVariable as error:
-            raise _unusable(str(error)) from None
-        if text not in self._keys:
-            try:
-                self._keys[text] = read_key(rule.key)
-            except UsageError as error:
-                raise _unusable(error.message) from None
+            text = read_text(rule.key)
+            if text not in self._keys:
+                self._keys[text] = parse_key(rule.key, text)
+        except UnusableKey as error:
+            reason = f"the key of `sign` cannot be used: {error}"
+            raise FetchFailed(reason, kind="variable", retryable=True) from None  # its file may be being replaced
         return self._keys[text]
 
-    def _sign(self, key: SigningKey, rule: SignRule, request: OutgoingRequest) -> None:
-        origin = urls.origin(request.target)
-        wanted = self._wanted.get(origin, PLAIN)
-        if wanted.nonce is not None:
-            self._wanted[origin] = wanted._replace(nonce=None)  # it serves once
-        request.headers.update(sign_request(key, rule.agent, request.method, request.target, wanted))
-
-    def _note_wish(self, request: OutgoingRequest, raw_headers: tuple[tuple[bytes, bytes], ...]) -> bool:
-        """Whether a refusal asks for a signature that the request did not have."""
-        values = [decode_header(value) for name, value in raw_headers if name.lower() == _ACCEPTED]
-        text = ", ".join(values)
-        wanted = read_accepted(text) if text and len(text) <= _MAX_ACCEPTED else None
-        if wanted is None or (
-            request.terms.sign is not None and wanted.nonce is None and wanted == self._signed(request)
-        ):
-            return False
-        if len(self._wanted) >= _MAX_KEPT:
-            self._wanted.clear()
-        self._wanted[urls.origin(request.target)] = wanted
-        return True
-
-    def _signed(self, request: OutgoingRequest) -> Wanted:
-        return self._wanted.get(urls.origin(request.target), PLAIN)
+    def _find_requested(
+        self, origin: str, signed: RequestedSignature | None, raw_headers: tuple[tuple[bytes, bytes], ...]
+    ) -> RequestedSignature | None:
+        """The signature that a refusal asks for; None: none, or none but that which the request had."""
+        text = ", ".join([decode_header(value) for name, value in raw_headers if name.lower() == _REQUESTED])
+        requested = read_requested(text) if text and len(text) <= _MAX_REQUESTED else None
+        if requested is None:
+            return None
+        if signed is not None and requested.nonce is None and set(requested.components) <= set(signed.components):
+            return None
+        if len(self._requested) >= _MAX_KEPT:
+            self._requested.clear()
+        self._requested[origin] = requested._replace(nonce=None)
+        return requested
 
 
-def _unusable(reason: str) -> FetchFailed:
-    return FetchFailed(reason, kind="variable", retryable=False)
+def _sign(key: SigningKey, agent: str, requested: RequestedSignature, request: OutgoingRequest) -> None:
+    request.headers.update(sign_request(key, agent, request.method, request.target, requested))

@@ -22,8 +22,8 @@ from crawl_engine.http.response import (
 from crawl_engine.model.retry_policy import REDIRECT_STATUSES
 
 UNAUTHORIZED = 401
-SIGNATURE_STATUSES = frozenset({UNAUTHORIZED, 403, 429})
-"""Of answers that may ask for a signature."""
+_SIGNATURE_STATUSES = frozenset({UNAUTHORIZED, 403, 429})
+"""The statuses of answers that may ask for a signature."""
 _MAX_DRAINED_BODY = 64 * 1024
 """Bytes of the body of a redirect or challenge to read and discard, to keep the connection. A longer body closes it."""
 
@@ -70,7 +70,7 @@ class BodyTransport(httpx.AsyncBaseTransport):
         named = dict(headers)
         if "content-encoding" in named:
             named["content-encoding"] = decode_header(join_values(pairs, b"content-encoding"))
-        location = problem = answer = None
+        location = problem = answer = requested = None
         if status in REDIRECT_STATUSES:
             raw = {name.lower(): value for name, value in pairs}
             location, problem = redirect_target(status, raw.get(b"location"), request.target, request.route)
@@ -79,14 +79,14 @@ class BodyTransport(httpx.AsyncBaseTransport):
             limit = read_rate_limit(status, headers)
         if terms.answer_challenge is not None and status == UNAUTHORIZED:
             answer = terms.answer_challenge(pairs)
-        if answer is None and terms.note_wish is not None and status in SIGNATURE_STATUSES and terms.note_wish(pairs):
-            answer = ""
+        if answer is None and terms.find_requested is not None and status in _SIGNATURE_STATUSES:
+            requested = terms.find_requested(pairs)
         body, download = response.body, terms.download
         if download is not None:
             elapsed = perf_counter() - start
             content = await download.read(request.target, status, named, body, wait.deadline)
         else:
-            is_drained = location is not None or answer is not None
+            is_drained = location is not None or answer is not None or requested is not None
             encoding = named.get("content-encoding")
             content = await self._read_body(body, status, encoding, wait, is_drained, terms.read_at_most)
             elapsed = perf_counter() - start - wait.seconds
@@ -101,6 +101,8 @@ class BodyTransport(httpx.AsyncBaseTransport):
             location=location,
             location_problem=problem,
             challenge_answer=answer,
+            requested_signature=requested,
+            is_signed=terms.sign is not None,
             retry_after=limit.wait,
             exceeds_rate=limit.is_exceeded,
             has_surplus=body.has_surplus,

@@ -48,7 +48,7 @@ class StartChain(PageStage, frozen=True):
         return page
 
 
-class AskNoRefuser(PageStage, frozen=True):
+class FailGivenUp(PageStage, frozen=True):
     """Ends jobs whose host was given up."""
 
     outcomes: OutcomeBuilder
@@ -56,7 +56,7 @@ class AskNoRefuser(PageStage, frozen=True):
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         if not job.terms.given_up:
             return page
-        return self.outcomes.ended(job, JobState.FAILED, "blocked: the host refuses", job.url)
+        return self.outcomes.ended(job, JobState.FAILED, "blocked: the host refuses", job.target or job.url)
 
 
 class NeedLogin(PageStage, frozen=True):

@@ -18,7 +18,6 @@ from crawl_engine.http.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFai
 from crawl_engine.http.request import NOTHING, HostPart, build_request, host_part, may_carry_credentials
 from crawl_engine.http.response import FetchResponse
 from crawl_engine.http.robots_request import ROBOTS_BYTES_READ
-from crawl_engine.http.signing.clock_skew import describe_clock
 from crawl_engine.http.transports.middleware import MiddlewareLoader, NamedMiddleware
 from crawl_engine.model.host import CookieJarMode, seconds_until_open
 from crawl_engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
@@ -100,12 +99,12 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         hours = job.plan.rule.hours
         if hours is not None and (closed := seconds_until_open(hours, time.time())):
             until = store_time() + closed
-            return JobOutcome(job=job, state=JobState.READY, effects=(Backoff(until, asked_until=until),))
+            return _give_back(job, Backoff(until, asked_until=until))
         try:
             takes_turn = not self.renders(job)
             await self.host_gates.enter(job, job.plan.limited, send_at=job.terms.send_at, takes_turn=takes_turn)
         except HostBackingOff as refusal:
-            return _give_back(job, refusal)
+            return _give_back(job, Backoff(refusal.until))
         return None
 
     def renders(self, job: LeasedJob) -> bool:
@@ -139,7 +138,8 @@ class RequestSender(Struct, frozen=True, kw_only=True):
             loaded = await self._load(loader, job, attempt, url, request, part)
             if loaded is not None:
                 return loaded
-        rule, turn, authorization = job.plan.rule, JobTurn(self, job, attempt), None
+        rule, turn = job.plan.rule, JobTurn(self, job, attempt)
+        authorization, requested = None, None
         try:
             while True:  # the answer to a challenge is a request like any other: it waits for its turn
                 download = self.file_parts.download(job) if job.kind is JobKind.FILE else None
@@ -151,6 +151,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
                     auth=part.auth,
                     authorization=authorization,
                     sign=rule.sign,
+                    requested_signature=requested,
                     route=part.route,
                     url_from_defs=job.is_written(url),
                     exempt=self.named_hosts.is_known_exempt(job),
@@ -163,9 +164,10 @@ class RequestSender(Struct, frozen=True, kw_only=True):
                     share=None if download is not None else attempt.share,
                     download=download,
                 )
-                authorization = response.challenge_answer
-                if authorization is None:
+                if not response.is_answered_again:
                     return response
+                authorization = response.challenge_answer or authorization
+                requested = response.requested_signature or requested
         except (AddressRefused, NoFileLeft):
             attempt.requests -= 1
             raise
@@ -262,7 +264,7 @@ class RequestSender(Struct, frozen=True, kw_only=True):
         attempt.received += response.received
         if response.changed_site and job.plan.rule.jar_mode == "shared":
             attempt.changed_sites.add(response.changed_site)
-        if job.kind is not JobKind.ROBOTS and response.challenge_answer is None:
+        if job.kind is not JobKind.ROBOTS and not response.is_answered_again:
             attempt.answers.append((response.status, response.elapsed))
             self._judge(job, response)
         if (gate := self.host_gates.gate_of(job)) is not None:
@@ -290,8 +292,6 @@ class RequestSender(Struct, frozen=True, kw_only=True):
                 answers, refusals = min(LAST_ANSWERS, answers + 1), refusals + 1
             response.refusal = f"HTTP {response.status}"
             response.refuses_host = refusals >= _MIN_REFUSALS and 2 * refusals >= answers
-        if rule.sign is not None and response.refusal is not None:
-            response.refusal += describe_clock(dict(response.headers))
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
@@ -393,8 +393,6 @@ def _sends_cookies(job: LeasedJob, jar_mode: CookieJarMode) -> bool:
     return jar_mode != "off" and job.kind not in _WITHOUT_COOKIES
 
 
-def _give_back(job: LeasedJob, refusal: HostBackingOff) -> JobOutcome:
+def _give_back(job: LeasedJob, backoff: Backoff) -> JobOutcome:
     """READY, to be leased when the backoff is over."""
-    return JobOutcome(
-        job=job, state=JobState.READY, hops=job.hops, target=job.target, effects=(Backoff(refusal.until),)
-    )
+    return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target, effects=(backoff,))

@@ -35,7 +35,7 @@ SELECT h.key, (SELECT CAST(total(done) AS INTEGER) FROM sequences WHERE host = h
     h.errors, h.gone, h.blocked, {GIVEN_UP} AS given_up
 FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.gone > 0 OR h.blocked > 0
     OR h.id IN (SELECT host FROM host_health WHERE rejected > 0))
-ORDER BY h.errors + h.gone + h.blocked DESC, h.id LIMIT 50
+ORDER BY {GIVEN_UP} DESC, h.errors + h.gone + h.blocked DESC, h.id LIMIT 50
 """
 _GROUPS_WITHOUT_PAGE = """
 SELECT grp FROM page_defs WHERE version = ?
@@ -453,7 +453,8 @@ def _of_host(counts: _HostCounts, reason: str = "") -> Iterator[DataWarning]:
         yield DataWarning("all-rejected", f"every record of {host} was rejected ({counts.records:,})", host=host)
     failed = counts.errors + counts.gone
     requests = failed + counts.pages + blocked
-    if blocked and blocked >= BLOCKED_SHARE * requests and (blocked >= MIN_FAILED or not counts.pages):
+    is_much = blocked >= BLOCKED_SHARE * requests and (blocked >= MIN_FAILED or not counts.pages)
+    if blocked and (is_much or counts.given_up):
         end = "; given up: what was left of it failed without a request" if counts.given_up else ""
         text = f"{host} refused {blocked:,} of {plural(requests, 'request')}{end}"
         yield DataWarning("blocked", text, host=host)

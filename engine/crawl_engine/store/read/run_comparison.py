@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import orjson
 
+from crawl_engine.model.definition import DataDef
 from crawl_engine.model.fingerprint import feeding_groups
 from crawl_engine.model.job import ReasonCode
 from crawl_engine.store.db.connector import Database, id_list
@@ -30,6 +31,12 @@ OR EXISTS (
             SELECT 1 FROM jobs j INDEXED BY jobs_skipped
             WHERE j.sequence = s.id AND j.state = 'SKIPPED' AND ({_HAS_PAGE}))))
 """
+
+
+def find_data_def(db: Database, run: int, name: str) -> DataDef | None:
+    """A dataDef as a run had it; None: it had none of that name."""
+    version = db.value(_VERSION, (run,))
+    return None if version is None else versions.read(db, version).data_def(name)
 
 
 def find_earlier_run(db: Database, run: int, data_def: str) -> int | None:

@@ -11,47 +11,43 @@ from crawl_engine.store.tables.outcome import AttemptStats, Commit, JobOutcome
 from crawl_engine.store.tables.run import events
 from crawl_engine.store.tables.run.events import Event
 
-_SERVER_ERROR = 500
-"""From this status on an answer neither refuses the crawler nor serves it."""
+_OVERLOADED, _SERVER_ERROR = 503, 500
+"""From the second status on an answer neither refuses the crawler for good nor serves it."""
 
 _MINUTES = 120
 """Seconds from which a time is told in minutes."""
 
 
 def note_answers(commit: Commit, made: Sequence[tuple[JobOutcome, AttemptStats]]) -> None:
-    """Count refusals in a row, in the order of the outcomes; an answer that is none ends the row.
+    """Count refusals in a row, in the order of the outcomes; a good answer ends the row.
 
     Called when the rests of hosts are written.
     """
-    refused: dict[int, int] = {}
-    rules: dict[int, GiveUpRule | None] = {}
-    waits: dict[int, float] = {}
-    served, rests = set[int](), False
+    served, resting = set[int](), False
+    refused, asked = dict[int, list[JobOutcome]](), dict[int, float]()
     for outcome, stats in made:
-        host = outcome.job.host
-        if stats.blocked:
-            refused[host] = refused.get(host, 0) + 1
-            rules[host] = outcome.job.plan.rule.give_up
-        elif _is_served(stats):
+        host, status = outcome.job.host, stats.answers[-1][0] if stats.answers else 0
+        if stats.blocked and status != _OVERLOADED:
+            refused.setdefault(host, []).append(outcome)
+        elif 0 < status < _SERVER_ERROR:
             served.add(host)
             refused.pop(host, None)
         if (backoff := outcome.find(Backoff)) is not None:
-            rests = True
-            waits[host] = max(waits.get(host, 0.0), backoff.asked_until)
+            resting = True
+            if backoff.asked_until:
+                asked[host] = max(asked.get(host, 0.0), backoff.asked_until)
     if served:
         refusals.forget(commit.db, served)
-    for host, count in refused.items():
-        _count(commit, host, count, waits.pop(host, 0.0), rules[host])
-    if rests:
-        refusals.note_waits(commit.db, waits)
+    for host, outcomes in refused.items():
+        _count(commit, host, len(outcomes), asked.pop(host, 0.0), outcomes[-1].job.plan.rule.give_up)
+    if asked:
+        refusals.note_waits(commit.db, asked)
+    if resting:
         refusals.end_rests(commit.db)
 
 
-def _is_served(stats: AttemptStats) -> bool:
-    return bool(stats.answers) and 0 < stats.answers[-1][0] < _SERVER_ERROR
-
-
 def _count(commit: Commit, host: int, refused: int, waits_until: float, rule: GiveUpRule | None) -> None:
+    """Count refusals of a host; give it up if they are many, and have lasted. `rule`: None: never."""
     db, now, limiter = commit.db, commit.now, refusals.find_limiter(commit.db, host)
     row = refusals.add(db, limiter.id, refused, now, max(now, waits_until))
     if row.given_up or rule is None or row.refused < rule.refusals or row.seconds < rule.after:

@@ -8,7 +8,7 @@ from crawl_engine import urls
 from crawl_engine.model.host import LoginRule
 from crawl_engine.model.job import JobKind, JobState, login_key
 from crawl_engine.store.db.connector import Database
-from crawl_engine.store.tables.host import cookie_jars, host_logins
+from crawl_engine.store.tables.host import cookie_jars, host_logins, hosts
 from crawl_engine.store.tables.job import jobs, sequences
 from crawl_engine.store.tables.outcome import Commit, Effect, JobOutcome
 from crawl_engine.store.tables.run import events
@@ -45,6 +45,13 @@ def resume_run(db: Database, run: int, *, fetches: bool = True) -> None:
     cookie_jars.delete_earlier(db, run)
     if fetches:
         _ask(db, run, host_logins.list_failed(db, run))
+
+
+def ask_host(db: Database, run: int, host_key: str) -> None:
+    """An operator asks a host again: log in again if that failed."""
+    host = hosts.find(db, run, host_key)
+    if host is not None and host_logins.has_failed(db, host):
+        _ask(db, run, [host])
 
 
 def ask_hosts_of_jobs(db: Database, run: int, ids: Iterable[int]) -> None:

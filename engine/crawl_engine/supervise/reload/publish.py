@@ -16,7 +16,7 @@ from crawl_engine.robots.host_policy import resolve_host_policy
 from crawl_engine.settings import Settings
 from crawl_engine.store.db.connector import Database
 from crawl_engine.store.read import stale_pages
-from crawl_engine.store.tables.host import hosts
+from crawl_engine.store.tables.host import hosts, refusals
 from crawl_engine.store.tables.job import results, sequences
 from crawl_engine.store.tables.output import outputs
 from crawl_engine.store.tables.row import rows
@@ -106,6 +106,8 @@ def _apply_limits(db: Database, run: int, old: Definitions, new: Definitions, se
     if old.hosts != new.hosts:
         for key in hosts.list_keys(db, run):
             policy = resolve_host_policy(new, settings, key)
+            if new.host_rule(key) != old.host_rule(key):
+                refusals.forget(db, filter(None, [hosts.find(db, run, key)]))
             if policy != resolve_host_policy(old, settings, key):
                 host = placement.apply_host_policy(db, run, key, policy)
                 if policy.login != resolve_host_policy(old, settings, key).login:

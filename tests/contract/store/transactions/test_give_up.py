@@ -99,6 +99,35 @@ def test_the_hours_of_a_host_do_not_count(store: StoreHarness) -> None:
     assert not is_given_up(store)
 
 
+def test_a_rest_that_nobody_asked_for_starts_no_clock(store: StoreHarness) -> None:
+    """Jobs that a resting host gives back say until when; after a pause that is no time of refusals."""
+    refuse(store, 8, 1.0)
+    with store.db.transaction():
+        refusals.stop_clocks(store.db, store.run)
+    store.now += 50_000.0
+    job = take(store)
+    store.commit(JobOutcome(job=job, state=JobState.READY, effects=(Backoff(store.now + 1.0),)))
+    store.now += 1.0
+    refuse(store, 1, 1.0)
+    assert not is_given_up(store)
+
+
+def test_a_long_gap_counts_little(store: StoreHarness) -> None:
+    refuse(store, 8, 0.0)
+    store.now += 100_000.0
+    refuse(store, 1, 0.0)
+    assert not is_given_up(store), "nobody asked in between"
+
+
+def test_an_overloaded_host_is_not_given_up(store: StoreHarness) -> None:
+    refuse(store, 12, 300.0, status=503)
+    assert not is_given_up(store)
+    refuse(store, 3, 300.0)
+    refuse(store, 1, 300.0, status=503)
+    refuse(store, 2, 300.0)
+    assert is_given_up(store), "and it ends no row"
+
+
 @pytest.mark.parametrize("pause", ["run", "disk", "sequence"])
 def test_pauses_do_not_count(store: StoreHarness, pause: str) -> None:
     refuse(store, 8, 20.0)
@@ -123,7 +152,7 @@ def test_pauses_do_not_count(store: StoreHarness, pause: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "ends"), [(200, True), (304, True), (404, True), (500, False), (0, False)]
+    ("status", "ends"), [(200, True), (304, True), (404, True), (500, False), (503, False), (0, False)]
 )  # fmt: skip
 def test_an_answer_that_is_no_refusal_ends_the_row(store: StoreHarness, status: int, ends: bool) -> None:
     refuse(store, 4, 300.0)
@@ -172,7 +201,7 @@ def test_retry_and_an_operator_ask_again(store: StoreHarness) -> None:
 
 def test_never_means_never(store: StoreHarness) -> None:
     never = HostPlan(rule=HostRule(name="a", give_up=None))
-    for _ in range(12):
+    for _ in range(30):
         job = take(store)._replace(plan=never)
         store.now += 900.0
         store.commit(refused(job))

@@ -5,12 +5,12 @@ from http_message_signatures import InvalidSignature
 
 from crawl_engine.http.signing.message import (
     PLAIN,
-    Wanted,
-    read_accepted,
+    read_requested,
     sign_directory,
     sign_message,
     sign_request,
 )
+from crawl_engine.model.host import RequestedSignature
 from crawl_engine.runtime.signing_key import SigningKey, UnusableKey
 
 from .keys import THUMBPRINT, example_key, verify
@@ -66,7 +66,7 @@ def test_the_vectors_of_the_drafts(agent: str, expires: int, nonce: str, expecte
 )
 @pytest.mark.parametrize("more", [(), ("@method", "@path"), ("@target-uri", "@scheme", "@query")])
 def test_another_implementation_verifies_requests(url: str, more: tuple[str, ...]) -> None:
-    wanted = Wanted("sig7", (*PLAIN.components, *more), "n-1")
+    wanted = RequestedSignature("sig7", (*PLAIN.components, *more), "n-1")
     headers = sign_request(example_key(), AGENT, "GET", url, wanted)
     assert headers["Signature-Agent"] == f'sig7="{AGENT}"'
     (found,) = verify("GET", url, headers)
@@ -94,8 +94,11 @@ def test_the_directory_is_signed_for_its_host() -> None:
     ("value", "wanted"),
     [
         ('sig1=("@authority" "signature-agent");tag="web-bot-auth"', PLAIN),
-        ('a=("@method" "@path");nonce="x";created;expires', Wanted("a", (*PLAIN.components, "@method", "@path"), "x")),
-        ('a=("content-digest"), b=("@authority")', Wanted("b")),
+        (
+            'a=("@method" "@path");nonce="x";created;expires',
+            RequestedSignature("a", (*PLAIN.components, "@method", "@path"), "x"),
+        ),
+        ('a=("content-digest"), b=("@authority")', RequestedSignature("b")),
         ('a=("@authority");tag="other"', None),
         ('a=("@authority");alg="rsa-pss-sha512"', None),
         ('a=("@authority";req)', None),
@@ -105,8 +108,8 @@ def test_the_directory_is_signed_for_its_host() -> None:
         ("\x00", None),
     ],
 )
-def test_what_a_site_asks_for(value: str, wanted: Wanted | None) -> None:
-    assert read_accepted(value) == wanted
+def test_what_a_site_asks_for(value: str, wanted: RequestedSignature | None) -> None:
+    assert read_requested(value) == wanted
 
 
 def test_a_key_is_named_by_its_thumbprint_and_shown_nowhere() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from crawl_console.cli.options import (
     FilePath,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _DIRECTORY_PATH = "/.well-known/http-message-signatures-directory"
 _DIRECTORY_TYPE = "application/http-message-signatures-directory+json"
 _DAY = 86_400
+_BAD = 400
 
 
 @click.command()
@@ -47,6 +49,8 @@ def sign(
 
     if [new_key is not None, directory, try_url is not None].count(True) != 1:
         raise UsageError("sign: what to do?", "Give one of --new-key FILE, --directory and --try URL.")
+    if agent is not None and not directory:
+        raise UsageError("--agent chooses what --directory prints", "Give both, or leave it out.")
     require_extra("sign", "`sign`")
     if new_key is not None:
         return _make_key(new_key, as_json=as_json)
@@ -74,7 +78,7 @@ def _make_key(file: Path, *, as_json: bool) -> int:
         return 0
     write_lines(
         f"{file}: a new key, readable by you alone; its public part has the keyid {key.thumbprint}",
-        f'in the defs: hosts: {{"*": {{sign: {{key: "%{{file.{file}}}", agent: "https://bot.example"}}}}}}',
+        f'in the defs: hosts: {{"*": {{sign: {{key: "%{{file.{file.absolute()}}}", agent: "https://bot.example"}}}}}}',
         f"then serve `crawl-console sign --directory` as https://bot.example{_DIRECTORY_PATH}",
     )
     return 0
@@ -102,8 +106,6 @@ def _print_directory(definitions: "Definitions", agent: str | None, days: int, *
 
 def _keys_of_agent(definitions: "Definitions", agent: str | None) -> "tuple[str, list[SigningKey]]":
     """The agent of the defs, and its keys."""
-    from crawl_engine.runtime.signing_key import read_key
-
     rules = [rule.sign for rule in definitions.hosts if rule.sign is not None]
     agents = list(dict.fromkeys(rule.agent.rstrip("/") for rule in rules))
     if not rules:
@@ -113,23 +115,35 @@ def _keys_of_agent(definitions: "Definitions", agent: str | None) -> "tuple[str,
     chosen = agents[0] if agent is None else agent.rstrip("/")
     if chosen not in agents:
         raise UsageError(f"--agent {chosen}: not in the defs, which have {', '.join(agents)}", "Name one of them.")
-    keys = {key.thumbprint: key for rule in rules if rule.agent.rstrip("/") == chosen for key in [read_key(rule.key)]}
+    keys = {key.thumbprint: key for rule in rules if rule.agent.rstrip("/") == chosen for key in [_read_key(rule)]}
     return chosen, list(keys.values())
+
+
+def _read_key(rule: "SignRule") -> "SigningKey":
+    from crawl_engine.runtime.signing_key import UnusableKey, parse_key, read_text
+
+    try:
+        return parse_key(rule.key, read_text(rule.key))
+    except UnusableKey as error:
+        raise UsageError(f"the key of `sign` cannot be used: {error}", "Mend its file, or name another one.") from None
 
 
 def _try(url: str, definitions: "Definitions", settings: "Settings", *, as_json: bool) -> int:
     from crawl_engine import urls
     from crawl_engine.http.signing.clock_skew import describe_clock
     from crawl_engine.preview.visit import fetch_page
-    from crawl_engine.runtime.signing_key import read_key
 
-    rule = definitions.host_rule(urls.host_key(urls.normalize(url) or url))
+    normalized = urls.normalize(url)
+    if normalized is None:
+        raise UsageError(f"{urls.without_credentials(url)}: not an http or https URL", "Write the full URL: https://…")
+    rule = definitions.host_rule(urls.host_key(normalized))
     if rule is None or rule.sign is None:
         raise UsageError(f"{urls.without_credentials(url)}: no rule of `hosts` signs its requests", "Add `sign` to it.")
-    key = read_key(rule.sign.key)
-    page = fetch_page(url, definitions, settings)
-    is_taken = not page.refusal and page.status < 400
-    clock = "" if page.refusal else describe_clock(dict(page.headers))
+    key = _read_key(rule.sign)
+    always = [h if h.sign is None else replace(h, sign=replace(h.sign, when="always")) for h in definitions.hosts]
+    page = fetch_page(url, replace(definitions, hosts=tuple(always)), settings)
+    is_taken = not page.refusal and page.status < _BAD
+    clock = describe_clock(dict(page.headers))
     result: dict[str, Any] = {
         "url": page.url, "status": page.status, "taken": is_taken, "refusal": page.refusal or None,
         "keyid": key.thumbprint, "agent": rule.sign.agent,
@@ -139,7 +153,7 @@ def _try(url: str, definitions: "Definitions", settings: "Settings", *, as_json:
         write_json(result)
     else:
         write_lines(
-            f"{page.url}: HTTP {page.status}{f': {page.refusal}' if page.refusal else ''}{clock}",
+            "; ".join(filter(None, [f"{page.url}: HTTP {page.status}", page.refusal, clock])),
             f"signed for {rule.sign.agent} by the key {key.thumbprint}",
             f"{rule.sign.agent.rstrip('/')}{_DIRECTORY_PATH}: {result['directory']}",
         )

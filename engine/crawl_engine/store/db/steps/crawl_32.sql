@@ -4,5 +4,5 @@ CREATE TABLE refusals (                            -- hosts that refuse one requ
     refused    INTEGER NOT NULL,                     -- requests in a row
     seconds    REAL NOT NULL,                        -- in which they were, without waits that somebody asked for
     counted_to REAL,                                 -- boot time from which time counts on; null: from the next refusal
-    given_up   INTEGER NOT NULL DEFAULT 0            -- 1: nothing is sent to it
+    given_up   INTEGER NOT NULL DEFAULT 0            -- 1: its pages are no longer asked for
 );

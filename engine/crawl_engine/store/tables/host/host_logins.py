@@ -96,6 +96,10 @@ def list_failed(db: Database, run: int) -> list[int]:
     return db.column("SELECT id FROM hosts WHERE run = ? AND login = 'FAILED'", (run,))
 
 
+def has_failed(db: Database, host: int) -> bool:
+    return bool(db.value("SELECT login = 'FAILED' FROM hosts WHERE id = ?", (host,)))
+
+
 def list_failed_of_jobs(db: Database, ids: Iterable[int]) -> list[int]:
     return db.column(_LIST_FAILED_OF_JOBS, (id_list(ids),))
 

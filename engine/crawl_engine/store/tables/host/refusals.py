@@ -8,12 +8,15 @@ from crawl_engine.store.tables.host.hosts import LIMITER
 
 GIVEN_UP = f"EXISTS (SELECT 1 FROM refusals g WHERE g.host = {LIMITER} AND g.given_up <> 0)"
 """SQL: whether the host `h` was given up."""
+_LONGEST_GAP = 300.0
+"""Seconds between two refusals that count: the crawler's own rests are shorter, so in longer ones nobody asked."""
 _LIMITERS = f"SELECT {LIMITER} FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value"
 _LIMITER = f"SELECT {LIMITER} AS id, coalesce(h.pool, h.key) AS name FROM hosts h WHERE h.id = ?"
 _ADD = """
 INSERT INTO refusals (host, refused, seconds, counted_to) VALUES (:host, :refused, 0, :counted_to)
 ON CONFLICT (host) DO UPDATE SET refused = refusals.refused + :refused,
-    seconds = refusals.seconds + coalesce(max(0, :now - refusals.counted_to), 0),
+    seconds = refusals.seconds
+        + CASE WHEN refusals.counted_to IS NULL THEN 0 ELSE max(0, min(:most, :now - refusals.counted_to)) END,
     counted_to = max(coalesce(refusals.counted_to, 0), :counted_to)
 RETURNING refused, seconds, given_up
 """
@@ -61,7 +64,7 @@ def find_limiter(db: Database, host: int) -> Limiter:
 
 def add(db: Database, host: int, refused: int, now: float, counted_to: float) -> Refusals:
     """Count further refusals. `counted_to`: boot-time second from which time counts on: now, or the end of a wait."""
-    values = {"host": host, "refused": refused, "now": now, "counted_to": counted_to}
+    values = {"host": host, "refused": refused, "now": now, "counted_to": counted_to, "most": _LONGEST_GAP}
     ((count, seconds, given_up),) = db.all(_ADD, values)
     return Refusals(int(count), float(seconds), bool(given_up))
 

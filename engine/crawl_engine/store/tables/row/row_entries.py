@@ -1,10 +1,13 @@
 """Writes a temporary database: digests of the rows of two runs, and the rows that differ."""
 
+import contextlib
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from crawl_engine.errors import StorageError
 from crawl_engine.store.db.sqlite import SqliteDatabase
 
 _TABLES = (
@@ -32,6 +35,21 @@ class RowEntry(NamedTuple):
     side: int
     key: bytes
     content: bytes
+
+
+@contextlib.contextmanager
+def open_entries() -> Iterator["RowEntries"]:
+    """A temporary place for the rows of two runs. Its file has no name: nothing is left of it, whatever ends us.
+
+    Raises StorageError.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="crawl-console-") as folder:
+            entries = RowEntries(Path(folder) / "rows.db")
+    except OSError as error:
+        raise StorageError(f"no temporary folder: {error.strerror}", "Set TMPDIR to a folder with space.") from error
+    with contextlib.closing(entries):
+        yield entries
 
 
 class RowEntries:
