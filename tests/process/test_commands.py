@@ -38,6 +38,7 @@ ELSEWHERE = {
     "schema": [],
     "series": ["book", "isbn", "--key", "isbn", "--data", "data"],
     "shell": ["PAGE", "--defs", "defs"],
+    "sign": ["--new-key", "bot.pem"],
     "store": ["copy", "data", "DATABASE", "--project", "shop"],
     "test": ["--record", "PAGE", "--data-def", "book", "--defs", "defs"],
     "try": ["book", "PAGE", "--defs", "defs"],
