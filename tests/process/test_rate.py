@@ -129,7 +129,7 @@ def test_an_operator_ends_the_rest_that_a_site_asked_for(project: Project, site:
         assert until(lambda: (project.status()["hosts"][0]["backoff"] or 0) > 2000)
         answer = project.run_with_data("host", "127.0.0.1", flag)
         assert answer.code == 0
-        assert "its rest has ended" in answer.out
+        assert "it is asked again" in answer.out
         assert running.wait().code == 0
 
 

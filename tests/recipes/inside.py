@@ -1,6 +1,7 @@
 """Pages whose data stands inside other texts: what they show, and the rows that their recipes give."""
 
 import json
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import NamedTuple
@@ -88,9 +89,9 @@ def _nuxt_list(goods: tuple[Good, ...], more: str | None) -> str:
     for good in goods:
         at = len(places)
         numbers.append(at)
-        places += [{"id": at + 1, "name": at + 2, "price": at + 3, "from": 5}, good.id, good.name, float(good.price)]
+        places += [{"id": at + 1, "name": at + 2, "price": at + 3, "from": 5}, good.id, good.name, f"#{good.price}"]
     places[4] = {"products": len(places), "more": len(places) + 1}
-    text = json.dumps([*places, numbers, more]).replace("<", "\\u003C").replace(": 11.9,", ": 11.90,")
+    text = re.sub(r'"#([\d.]+)"', r"\1", json.dumps([*places, numbers, more]).replace("<", "\\u003C"))
     return f'<script type="application/json" id="__NUXT_DATA__">{text}</script><script>window.__NUXT__={{}};</script>'
 
 
