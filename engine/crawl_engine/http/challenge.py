@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from crawl_engine.http.response import FetchResponse
 from crawl_engine.model.host import BlockSign, HostRule
+from crawl_engine.rare_words import RareWords
 
 REFUSAL_STATUSES = frozenset({401, 403, 407})
 """They refuse one page, until most of a host's answers are such."""
@@ -46,7 +47,7 @@ _TEXTS_OF_SMALL = (
 )
 """Further ones, in pages of at most 32 kB."""
 _MAX_SMALL = 32_768
-_ALL_TEXTS = _TEXTS + _TEXTS_OF_SMALL
+ALL_TEXTS = RareWords(*_TEXTS, *_TEXTS_OF_SMALL)
 _CONFIRMED = {
     b"/_Incapsula_Resource?": re.compile(
         rb"noindex,\s*nofollow[\"']?\s*/?>\s*(?:<[^<>]*>\s*){0,8}?<(?:script|iframe)[^<>]*/_Incapsula_Resource\?",
@@ -85,10 +86,10 @@ def find_retry_text(body: bytes, texts: Sequence[str]) -> str | None:
 
 
 def _find_text(body: bytes) -> bytes | None:
-    """Cheap, since it runs for each page: searches for texts one by one are faster than one for all of them."""
     page = body[:_SEARCHED_BYTES]
-    for text in _TEXTS if len(body) > _MAX_SMALL else _ALL_TEXTS:
-        if text in page and (text not in _CONFIRMED or _CONFIRMED[text].search(page)):
+    found = ALL_TEXTS.find(page)
+    for text in _TEXTS if len(body) > _MAX_SMALL else ALL_TEXTS.words:
+        if text in found and (text not in _CONFIRMED or _CONFIRMED[text].search(page)):
             return text
     return None
 

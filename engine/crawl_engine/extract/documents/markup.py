@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from crawl_engine.extract.documents.templates import SHADOW
+from crawl_engine.rare_words import RareWords
 
 _FORMATTING = re.compile(rb"<[bceinstuf](?:[\s/]|(?:m|t|ig|ode|ont|obr|mall|trike|trong)[\s/])")
 """Tags with attributes that the parser repeats until they are closed, such as `<b id=1>`. A next `<a>` closes the last
@@ -14,7 +15,8 @@ _FORBIDDING = re.compile(rb"(?<![a-z</-])no[a-z]")
 _HEAD_END = re.compile(rb"</head", re.IGNORECASE)
 NOFOLLOW = b"nofollow"
 SPANS = (b"rowspan", b"colspan")
-WORDS = (NOFOLLOW, *SPANS, SHADOW)
+BASE = b"<base"
+WORDS = RareWords(NOFOLLOW, *SPANS, SHADOW, BASE)
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 _START_BYTES = 4_096
@@ -23,12 +25,12 @@ _START_BYTES = 4_096
 class Markup:
     """The bytes of one page. `tags` and `head` are computed once."""
 
-    __slots__ = ("_head", "_kept", "_mentions", "_tags", "_text")
+    __slots__ = ("_head", "_kept", "_tags", "_text", "_words")
 
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._kept = text.lower() if len(text) <= _KEPT_BYTES else None
-        self._mentions: frozenset[bytes] | None = None
+        self._words: frozenset[bytes] | None = None
         self._tags: int | None = None
         self._head: bytes | None = None
 
@@ -39,20 +41,15 @@ class Markup:
 
     def mentions(self, word: bytes) -> bool:
         """Whether a word of `WORDS` occurs. Makes no copy of a large page."""
-        if self._kept is not None:
-            return word in self._kept
-        if self._mentions is None:
-            self._mentions = frozenset(self._find_words())
-        return word in self._mentions
+        if self._words is None:
+            self._words = frozenset().union(*self._find_words()) if self._kept is None else WORDS.find(self._kept)
+        return word in self._words
 
-    def _find_words(self) -> Iterator[bytes]:
-        """The words that occur in a large page, which is lowered piece by piece."""
-        missing, overlap = {*WORDS}, max(map(len, WORDS))
+    def _find_words(self) -> Iterator[frozenset[bytes]]:
+        """The words that occur in the pieces of a large page, which are lowered one by one."""
+        overlap = max(map(len, WORDS.words))
         for at in range(0, len(self._text), _SLICE_BYTES):
-            piece = self._text[at : at + _SLICE_BYTES + overlap].lower()
-            occurring = [word for word in missing if word in piece]
-            missing.difference_update(occurring)
-            yield from occurring
+            yield WORDS.find(self._text[at : at + _SLICE_BYTES + overlap].lower())
 
     def forget(self) -> bool:
         """Drop the text of a large page, except its head if needed; False if the head is as large."""

@@ -13,7 +13,7 @@ from crawl_engine import urls
 from crawl_engine.errors import CrawlError
 from crawl_engine.extract.documents.json_ld import read_json_ld
 from crawl_engine.extract.documents.json_value import MISSING, parse_json, read_json_lines
-from crawl_engine.extract.documents.markup import NOFOLLOW, Markup
+from crawl_engine.extract.documents.markup import BASE, NOFOLLOW, Markup
 from crawl_engine.extract.documents.page_states import PageStates
 from crawl_engine.extract.documents.templates import SHADOW, open_shadow_roots
 from crawl_engine.model.record import PageWarning
@@ -268,7 +268,7 @@ class Page:
     def base(self) -> str:
         """The base of relative URLs: the first `<base href>` unless it is overlong, else the final URL."""
         own = urls.normalize(self.url) or self.url
-        if self.tree is None:
+        if self.kind != "html" or not self.markup.mentions(BASE) or self.tree is None:
             return own
         href = next((node.attrs["href"] for node in self.tree.tags("base") if "href" in node.attrs), None)
         return (urls.join(own, href) if href and len(href) <= MAX_BASE_CHARACTERS else None) or own

@@ -59,6 +59,11 @@ def read_blocks(
     return PageBlocks(present, digest.hexdigest())
 
 
+def read_key(values: Sequence[Any], links: int) -> str:
+    """What pages with the same digest and links have in common, without their text."""
+    return f"{xxh3_64(_json_bytes(values)).hexdigest()}-{links}"
+
+
 def read_digest(page: Page, values: Sequence[Any]) -> int:
     """A positive number for the text of a page, without scripts and styles, and the values of its records."""
     body = page.tree.body if page.tree is not None else None

@@ -33,6 +33,7 @@ RULES: tuple[PageRule, ...] = (
 """They judge and decide in this order: first those that need no rows."""
 _BY_NAME = {rule.name: rule for rule in RULES}
 _MAX_PLANS = 10_000
+_MAX_SEQUENCES = 100_000
 
 
 class RuleParts(dict[str, RulePart]):
@@ -54,6 +55,8 @@ class RulesOfPlans:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._by_plan: dict[HostPlan, tuple[PageRule, ...]] = {}
+        self._left: dict[tuple[str, int], str] = {}
+        """By rule and sequence."""
 
     def prepare(self, job: LeasedJob, arrival: Arrival) -> dict[str, str]:
         """What the rules must know of a job to judge its page, by the name of each that concerns it."""
@@ -67,8 +70,16 @@ class RulesOfPlans:
         for rule in rules:
             known = rule.prepare(job, arrival, self._settings)
             if known is not None:
-                prepared[rule.name] = known
+                prepared[rule.name] = known or self._left.get((rule.name, job.sequence), "")
         return prepared
+
+    def note(self, job: LeasedJob, parts: RuleParts) -> None:
+        """Note what rules must know of the next page of the job's sequence."""
+        for name, part in parts.items():
+            if part.left:
+                if len(self._left) >= _MAX_SEQUENCES:
+                    self._left.clear()
+                self._left[name, job.sequence] = part.left
 
 
 def prepare_alone(settings: Settings) -> dict[str, str]:

@@ -105,6 +105,11 @@ class RulePart(Struct, frozen=True):
         """For the event of a page that is kept; empty: none."""
         return ""
 
+    @property
+    def left(self) -> str:
+        """What its rule must know of the next page of the sequence, if `prepare` gives it nothing; empty: nothing."""
+        return ""
+
     def check(self) -> None:
         """Raise ValueError for what the types do not refuse."""
 

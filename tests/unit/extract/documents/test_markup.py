@@ -8,7 +8,7 @@ LARGE = 600_000
 """Of two such fillings a page is not kept in lower case, and read in pieces."""
 
 
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", WORDS.words)
 @pytest.mark.parametrize("size", [0, 3_000, LARGE])
 def test_a_word_is_found_in_any_case_and_wherever_it_stands(word: bytes, size: int) -> None:
     filling = b"<p>text " * (size // 8)
@@ -24,9 +24,9 @@ def test_a_word_is_found_across_the_pieces_of_a_large_page() -> None:
 
 def test_a_large_page_mentions_each_of_its_words() -> None:
     markup = Markup(b"<td RowSpan=2>" + b"x" * 2 * LARGE + b"NoFollow")
-    assert [word for word in WORDS if markup.mentions(word)] == [b"nofollow", b"rowspan"]
+    assert {word for word in WORDS.words if markup.mentions(word)} == {b"nofollow", b"rowspan"}
     assert markup.forget()
-    assert [word for word in WORDS if markup.mentions(word)] == [b"nofollow", b"rowspan"]
+    assert {word for word in WORDS.words if markup.mentions(word)} == {b"nofollow", b"rowspan"}
 
 
 @pytest.mark.parametrize("size", [0, LARGE])

@@ -8,7 +8,7 @@ from crawl_engine.model.definition import DataDef, Field
 from crawl_engine.model.link import Link
 from crawl_engine.node.extraction.page_extraction import apply_data_defs
 from crawl_engine.node.extraction.result import PageResult
-from crawl_engine.node.rules.page_digest import RepeatPart
+from crawl_engine.node.rules.page_digest import EACH, RepeatPart
 from tests.unit.extract.pages import CONTEXT, page
 
 DATA_DEF = DataDef(
@@ -29,7 +29,7 @@ def read_part(result: PageResult) -> int:
 
 
 def digest_of(text: str, url: str = "https://shop.example/a/") -> int:
-    context = replace(CONTEXT, carried={"sku": url}, rules={"repeats": ""})
+    context = replace(CONTEXT, carried={"sku": url}, rules={"repeats": EACH})
     result = apply_data_defs(page(text, url=url), context, [(RecordExtractor(DATA_DEF), True)], 100)
     return read_part(result)
 
@@ -65,7 +65,7 @@ def test_a_text_or_a_field_makes_another_page(other: str) -> None:
 
 @pytest.mark.parametrize("kind", ["json", "xml", "csv"])
 def test_other_documents_are_compared_as_a_whole(kind: str) -> None:
-    context = replace(CONTEXT, rules={"repeats": ""})
+    context = replace(CONTEXT, rules={"repeats": EACH})
 
     def read(text: str) -> int:
         return read_part(apply_data_defs(page(text, kind=kind), context, [], 100))  # type: ignore[arg-type]

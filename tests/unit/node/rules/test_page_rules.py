@@ -141,15 +141,34 @@ def test_noindex_is_noted_and_may_cost_the_rows() -> None:
 
 
 def test_what_a_page_shows_is_digested_unless_its_request_has_a_body() -> None:
-    rule = RepeatRule()
-    assert prepare(rule) == ""
-    assert prepare(rule, JOB._replace(request=Request(method="POST", body="a"))) is None
-    part = find(rule, "", "<b>x</b>")
-    assert part == find(rule, "", "<b class=y>x</b>") != find(rule, "", "<b>y</b>")
+    rule, settings = RepeatRule(), Settings(max_repeats=5)
+    each = rule.prepare(JOB, visited(), settings)
+    assert each
+    assert rule.prepare(JOB._replace(request=Request(method="POST", body="a")), visited(), settings) is None
+    part = find(rule, each, "<b>x</b>")
+    assert part == find(rule, each, "<b class=y>x</b>") != find(rule, each, "<b>y</b>")
+    assert not part.left
     outcome = JobOutcome(job=JOB, state=JobState.DONE)
     part.add_to(outcome, Settings(max_repeats=5))
     assert outcome.effects == (PageSeen(part.digest, 5),)
     assert isinstance(part, RepeatPart)
+
+
+def test_without_a_limit_a_text_is_digested_only_behind_a_page_of_the_same_sequence_with_the_same_fields() -> None:
+    rules, rule = RulesOfPlans(Settings()), RepeatRule()
+
+    def extract(text: str, sequence: int = 1) -> RepeatPart:
+        job = JOB._replace(sequence=sequence)
+        part = find(rule, rules.prepare(job, visited())[rule.name], text)
+        rules.note(job, RuleParts({rule.name: part}))
+        assert isinstance(part, RepeatPart)
+        return part
+
+    first, second, third, other = [extract(text) for text in ("<b>x</b>", "<b>x</b>", "<b>x</b>", "<b>y</b>")]
+    assert first.digest == 0
+    assert second == third
+    assert second.digest not in (0, other.digest)
+    assert extract("<b>x</b>", sequence=2).digest == 0
 
 
 def test_a_refresh_to_the_page_itself_keeps_it() -> None:

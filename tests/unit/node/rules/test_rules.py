@@ -28,7 +28,7 @@ PARTS: dict[str, RulePart] = {
     "refresh": RefreshPart("http://a/é", is_own=True), "login": LostLoginPart(), "unrendered": UnrenderedPart(),
     "incomplete": IncompletePart(), "canonical": CanonicalPart("http://a/é"), "scripted": ScriptedPart(leads_on=True),
     "noindex": NoindexPart(drops_rows=True), "series": SeriesPart(PageBlocks(True, "ab12"), is_repeated=True),
-    "repeats": RepeatPart(7),
+    "repeats": RepeatPart(7, "a-1"),
 }  # fmt: skip
 """An example of each part."""
 FORGED: dict[str, tuple[Any, ...]] = {

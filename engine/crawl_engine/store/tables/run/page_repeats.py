@@ -32,9 +32,10 @@ WHERE p.longest > 0 AND s.run = ? ORDER BY p.sequence
 
 
 class PageSeen(Effect):
-    """What a page gave, as one number; and how long a streak may become before further pages are skipped."""
+    """What a page gave, and how long a streak may become before further pages are skipped."""
 
     digest: int
+    """A number; 0: it is unlike the page before."""
     max_repeats: int | None = None
     others: tuple[Effect, ...] | None = None
     """The other effects of a page that is skipped: if the commit fails, the next one decides again."""
@@ -66,7 +67,7 @@ class _Streak(Struct):
 
     def add(self, seen: PageSeen, url: str) -> bool:
         """Count a page; whether it is skipped."""
-        is_same = self.pages > 0 and seen.digest == self.digest
+        is_same = self.pages > 0 and seen.digest == self.digest != 0
         self.pattern = widen_pattern(self.pattern, url) if is_same else url
         self.digest, self.pages = seen.digest, self.pages + 1 if is_same else 1
         is_skipped = seen.max_repeats is not None and self.pages > seen.max_repeats

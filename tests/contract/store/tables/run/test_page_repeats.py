@@ -42,6 +42,7 @@ def test_ten_in_a_row_are_a_warning(store: StoreHarness, same: int, warns: bool)
 def test_pages_that_are_not_in_a_row_are_none(store: StoreHarness) -> None:
     give(store, {url: 7 if at % 9 < 8 else at for at, url in enumerate(urls_of("p", 20))})
     give(store, {url: at for at, url in enumerate(urls_of("q", 20))})
+    give(store, dict.fromkeys(urls_of("r", 20), 0))  # each unlike the one before
     assert found(store) == []
 
 
