@@ -227,7 +227,10 @@ def _write_number(token: str) -> str | None:
     bare = "".join(token.split()).lstrip("+").rstrip("n").replace("_", "")
     sign, digits = ("-", bare[1:]) if bare.startswith("-") else ("", bare)
     if digits[:2].lower() in ("0x", "0o", "0b") and len(digits) < 1_000:
-        return f"{sign}{int(digits, 0)}"
+        try:
+            return f"{sign}{int(digits, 0)}"
+        except ValueError:  # such as 0b2
+            return None
     whole, point, rest = digits.partition(".")
     written = f"{sign}{whole or '0'}{point if rest[:1].isdigit() else ''}{rest}"
     return written if _JSON_NUMBER.fullmatch(written) else None

@@ -1,7 +1,7 @@
 """Reads the data of pages of Nuxt, without running it: of version 3 a list, of version 2 a call."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeGuard
 
 from crawl_engine.extract.documents.json_value import MISSING, parse_json
@@ -49,6 +49,7 @@ def _list_values(text: str) -> list[Any] | None:
     flat = parse_json(text)
     if not isinstance(flat, list) or not flat or not _is_flat(flat[0]):
         return None
+    _check_places([_size_of(value) for value in flat])
     return [_read_flat(value, flat) for value in flat]
 
 
@@ -75,12 +76,23 @@ def _read_flat(value: Any, flat: list[Any]) -> Any:
     if value and isinstance(value[0], str):
         return _read_typed(value[0], value[1:], flat)
     if value[:1] == [_SPARSE]:
-        return _read_sparse(value[1:])
+        return _read_sparse(value[1:], _size_of(value))
     return [_refer(place) for place in value]
 
 
-def _read_sparse(parts: list[Any]) -> list[Any]:
-    size = parts[0] if parts and _is_place(parts[0]) and 0 <= parts[0] <= _MAX_PLACES else 0
+def _size_of(value: Any) -> int:
+    """The places of a sparse array; 0 of another value."""
+    is_sparse = isinstance(value, list) and value[:1] == [_SPARSE] and len(value) > 1 and _is_place(value[1])
+    return max(0, value[1]) if is_sparse else 0
+
+
+def _check_places(sizes: Iterable[int]) -> None:
+    """Raise TooLarge for arrays of these sizes: few characters may name very many places."""
+    if sum(sizes) > _MAX_PLACES:
+        raise TooLarge(f"has arrays of more than {_MAX_PLACES:,} places")
+
+
+def _read_sparse(parts: list[Any], size: int) -> list[Any]:
     items: list[Any] = [None] * size
     for place, item in zip(parts[1::2], parts[2::2], strict=False):
         if _is_place(place) and 0 <= place < size:
@@ -136,6 +148,10 @@ def _read_call(text: str, at: int) -> tuple[Any, str]:
     given = read_arguments(text, call.end())
     values = [_value_of(result, names), *_value_of(given, [])[: len(names)]]
     values += [None] * (len(names) + 1 - len(values))
+    last = dict[str, int]()
+    for target, _ in assignments:
+        last[target[1]] = max(last.get(target[1], 0), int(target[3] or 0))
+    _check_places(last.values())
     for target, value in assignments:
         if (number := numbers.get(target[1])) is not None:
             _assign(values, number, target[2] or target[4], target[3], _value_of(value, names))

@@ -107,3 +107,7 @@ def test_any_text_gives_json_or_says_why(text: str) -> None:
     except LiteralInvalid:
         return
     json.loads(written, strict=False)
+
+
+def test_a_number_that_is_none_is_an_expression() -> None:
+    assert read_literal("[0b2, 0x_, 0o9, 0b11]") == ("[null,null,null,3]", [1, 6, 11])

@@ -155,3 +155,13 @@ def test_any_list_ends(values: list[object]) -> None:
 def test_any_script_ends(text: str) -> None:
     read_page_data([f"__NUXT__={text}"])
     read_page_data([f"__NUXT__=(function(a,b){{{text}"])
+
+
+def test_few_characters_that_name_very_many_places_are_refused() -> None:
+    names = [f"a{number}" for number in range(60)]
+    assigned = "".join(f"{name}[999999]=1;" for name in names)
+    arrays = ",".join(["Array(1)"] * len(names))
+    call = f"window.__NUXT__=(function({','.join(names)}){{{assigned}return {{data:[a0]}}}}({arrays}))"
+    sparse = json.dumps([{"data": 1}, *[[-7, 999_999]] * 60])
+    for text in (call, sparse):
+        assert read_page_data([text]) == (MISSING, "has arrays of more than 1,000,000 places")
