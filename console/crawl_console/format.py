@@ -12,10 +12,10 @@ from urllib.parse import unquote
 from crawl_engine.errors import plural as plural
 from crawl_engine.model.host import HostState
 from crawl_engine.model.run import Eta, HostGroup, SeedingProgress
-from crawl_engine.runtime.beat_file import NodeBrowsers
 
 if TYPE_CHECKING:
     from crawl_engine.preview.plan import PlannedChanges
+    from crawl_engine.runtime.beat_file import NodeBrowsers
 
 Span = tuple[str, str]
 """A text and its role, by which a console chooses its style: `text dim good warn bad accent title strong`."""
@@ -145,7 +145,7 @@ def describe_seeding(seeding: SeedingProgress) -> str:
     return f"{text}, {seeding.unusable:,} give no job" if seeding.unusable else text
 
 
-def describe_browsers(browsers: NodeBrowsers | None) -> list[str]:
+def describe_browsers(browsers: "NodeBrowsers | None") -> list[str]:
     """The browsers of a node, a line each: `browser 4711: 12 pages, loads 2 now, 210MB, 34s old  https://…`."""
     if browsers is None:
         return []
@@ -157,7 +157,7 @@ def describe_browsers(browsers: NodeBrowsers | None) -> list[str]:
     return [*lines, *([describe_replaced(browsers)] if browsers.replaced else [])]
 
 
-def describe_replaced(browsers: NodeBrowsers) -> str:
+def describe_replaced(browsers: "NodeBrowsers") -> str:
     """`3 browsers replaced, last: its process ended (signal 9)`."""
     return f"{plural(browsers.replaced, 'browser')} replaced, last: {browsers.reason}"
 

@@ -2,9 +2,6 @@
 
 from urllib.parse import quote_plus
 
-from w3lib.encoding import resolve_encoding
-from webencodings import lookup  # type: ignore[import-untyped]
-
 from crawl_engine.late_regex import late_regex
 
 _LINE_BREAK = late_regex(r"\r\n?|\n")
@@ -32,6 +29,9 @@ def web_codec(codec: str | None) -> str | None:
 
 def codec_of(label: str) -> str | None:
     """The codec of a label of the Encoding Standard (4.2); None if browsers support no such label."""
+    from w3lib.encoding import resolve_encoding  # few pages need it
+    from webencodings import lookup  # type: ignore[import-untyped]
+
     encoding = lookup(label)
     return None if encoding is None else web_codec(_CODECS.get(encoding.name) or resolve_encoding(encoding.name))
 

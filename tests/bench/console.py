@@ -21,13 +21,13 @@ import time
 from pathlib import Path
 
 from crawl_engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import link_key
 from crawl_engine.model.node import Role
 from crawl_engine.model.run import NO_ETA, Judgement, RunState, Stage
 from crawl_engine.runtime.process_identity import identity_of
 from crawl_engine.store.db.connector import connect
 from crawl_engine.store.db.schema import CRAWL, open_databases
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import linked_jobs
 from crawl_engine.store.tables.job.linked_jobs import NewLink
 from crawl_engine.store.tables.run import events, nodes, runs, supervisors, versions

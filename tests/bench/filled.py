@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 
 from crawl_engine import urls
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import link_key
 from crawl_engine.store.db.connector import connect
 from crawl_engine.store.db.schema import CRAWL
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import linked_jobs
 from crawl_engine.store.tables.job.linked_jobs import NewLink
 from crawl_engine.store.tables.run import runs

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobState
 from crawl_engine.model.node import Role
 from crawl_engine.model.run import RunState
@@ -20,7 +21,6 @@ from crawl_engine.settings import Settings
 from crawl_engine.store.db.connector import Database, connect
 from crawl_engine.store.db.schema import CRAWL
 from crawl_engine.store.read import snapshot
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.row.rows import NewRows
 from crawl_engine.store.tables.run import nodes, page_limits, runs, supervisors

@@ -13,12 +13,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobState, LeasedJob, link_key
 from crawl_engine.runtime.clock import store_time
 from crawl_engine.store.db.connector import connect
 from crawl_engine.store.db.location import Location, write_location
 from crawl_engine.store.db.schema import CRAWL
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import linked_jobs, rings
 from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children, NewLink
 from crawl_engine.store.tables.outcome import AttemptStats, JobOutcome

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.node import Role
 from crawl_engine.runtime.process_identity import identity_of
 from crawl_engine.store.db.connector import connect
 from crawl_engine.store.db.schema import CRAWL, open_databases
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import linked_jobs
 from crawl_engine.store.tables.job.linked_jobs import NewLink
 from crawl_engine.store.tables.run import nodes, runs, supervisors

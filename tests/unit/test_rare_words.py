@@ -8,15 +8,21 @@ from crawl_engine.extract.documents.markup import WORDS
 from crawl_engine.http.challenge import ALL_TEXTS
 from crawl_engine.rare_words import RareWords
 
-LISTS = [WORDS, ALL_TEXTS, RareWords(b"abc", b"bcd", b"b", b"abcd", b"cda")]
+LISTS = [WORDS, ALL_TEXTS, RareWords(b"abc", b"bcd", b"b", b"abcd", b"cda", b"aa")]
 
 
 @pytest.mark.parametrize("words", LISTS)
 @given(data=st.data())
-def test_the_words_that_occur_are_found_also_inside_one_another(words: RareWords, data: st.DataObject) -> None:
+def test_each_word_is_found_as_often_as_it_occurs_also_inside_one_another(
+    words: RareWords, data: st.DataObject
+) -> None:
     pieces = [*words.words, *(word[:-1] for word in words.words), *(word[1:] for word in words.words), b"x", b" " * 70]
     text = b"".join(data.draw(st.lists(st.sampled_from(pieces) | st.binary(max_size=80), max_size=12)))
-    assert words.find(text) == {word for word in words.words if word in text}
+    found = words.find(text)
+    assert {word: found.count(word) for word in words.words} == {
+        word: sum(text.startswith(word, at) for at in range(len(text))) for word in words.words
+    }
+    assert len(found) == sum(map(found.count, words.words))
 
 
 @pytest.mark.parametrize("words", LISTS)

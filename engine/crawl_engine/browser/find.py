@@ -1,7 +1,6 @@
 """Finds the browser of the machine, and says what is missing."""
 
 import os
-import shutil
 
 from crawl_engine.errors import UsageError
 from crawl_engine.model.definition import Definitions
@@ -27,6 +26,8 @@ def require_browser(definitions: Definitions, settings: Settings) -> None:
 
 def find_browser(settings: Settings, user: str = "`loader: browser`", *, shows: bool = False) -> str:
     """The path of the program. `user`: what needs it. `shows`: with windows. Raises UsageError, with what to do."""
+    import shutil  # most commands look for no browser
+
     require_extra("browser", user)
     if settings.browser is not None:
         path = shutil.which(settings.browser)

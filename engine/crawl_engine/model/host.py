@@ -419,6 +419,26 @@ class HostRule(Struct, frozen=True, kw_only=True):
         return self.cookie_jar or ("perNode" if self.login is None else "shared")
 
 
+class HostPolicy(Struct, frozen=True):
+    """Limits of a host: seconds between requests, concurrent requests, whether robots.txt applies.
+
+    `throttle`: whether the delay follows the host's latency.
+    """
+
+    delay: float
+    concurrency: int
+    robots: bool
+    agent: str = ""
+    """The product token for robots.txt."""
+    throttle: bool = False
+    login: LoginRule | None = None
+    """How to log in before its pages."""
+    delay_max: float = 0.0
+    """Up to which each delay is drawn; 0: it is `delay`."""
+    pool: str | None = None
+    """The pattern whose hosts have these limits together; None: the host has them for itself."""
+
+
 class HostState(StrEnum):
     """How a host is. The words are those of the console, of `status` and of JSON; `docs/glossary.md` explains them."""
 

@@ -19,14 +19,13 @@ from crawl_engine.late_regex import late_regex
 from crawl_engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
 from crawl_engine.model.file import FieldPath, list_file_fields, list_rendered_fields
 from crawl_engine.model.fingerprint import ExtractionUnit, list_units
-from crawl_engine.model.host import RetryRule
+from crawl_engine.model.host import HostPolicy, RetryRule
 from crawl_engine.model.job import HostPlan, JobKind, LeasedJob
 from crawl_engine.model.step import REQUIRED_FIELDS
 from crawl_engine.model.variables import SITEMAP
 from crawl_engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from crawl_engine.settings import Settings
 from crawl_engine.store.db.connector import Database
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.run import versions
 from crawl_engine.urls import QueryStripper
 

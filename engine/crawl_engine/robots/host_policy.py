@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from crawl_engine import urls
 from crawl_engine.host_rules import is_pattern
 from crawl_engine.model.definition import Definitions
-from crawl_engine.model.host import DelayRange, HostRule, product_token
+from crawl_engine.model.host import DelayRange, HostPolicy, HostRule, product_token
 from crawl_engine.model.variables import UnusableVariable, render_authority
 from crawl_engine.settings import Settings
-from crawl_engine.store.tables.host.hosts import HostPolicy
 
 _SHORTEST_DRAWN = 0.001
 """Seconds: 0 would be a host without delay."""

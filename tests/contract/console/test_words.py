@@ -18,12 +18,12 @@ from crawl_console.tui.screens.nodes import NodesTable
 from crawl_console.tui.widgets.header import Header
 from crawl_console.tui.widgets.panels import SequencesTable
 from crawl_console.words.node_table import STATE_MARKS
-from crawl_engine.model.host import HostState
+from crawl_engine.model.host import HostPolicy, HostState
 from crawl_engine.model.job import JobState
 from crawl_engine.model.node import STALE, STATE_WORDS, NodeState, state_word
 from crawl_engine.model.run import Eta, HostGroup, Judgement, Stage
 from crawl_engine.store.read import snapshot
-from crawl_engine.store.tables.host.hosts import HostFailure, HostPolicy
+from crawl_engine.store.tables.host.hosts import HostFailure
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.run import runs
 from tests.console.builders import node

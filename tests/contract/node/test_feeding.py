@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobState, LeasedJob
 from crawl_engine.node.capacity import ActiveJobs, Capacity, Intake
 from crawl_engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
@@ -18,7 +19,6 @@ from crawl_engine.queue import Doorbells
 from crawl_engine.runtime.clock import store_time
 from crawl_engine.settings import Settings
 from crawl_engine.store.db.sqlite import SqliteDatabase
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job.linked_jobs import Children
 from crawl_engine.store.tables.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from crawl_engine import urls
 from crawl_engine.model.definition import DataDef, Definitions, Field, definition_hash
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState, LeasedJob, document_key, link_key, locator_key
 from crawl_engine.model.node import NodeState, Role
 from crawl_engine.model.run import RunState
@@ -25,7 +26,7 @@ from crawl_engine.store.db.sqlite import SqliteDatabase
 from crawl_engine.store.pages.body import Body
 from crawl_engine.store.pages.documents import NewDocument
 from crawl_engine.store.tables.host import hosts
-from crawl_engine.store.tables.host.hosts import HostFailure, HostPolicy
+from crawl_engine.store.tables.host.hosts import HostFailure
 from crawl_engine.store.tables.job import jobs, locators, rings
 from crawl_engine.store.tables.job.jobs import NewLocator
 from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children

@@ -11,11 +11,12 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from crawl_engine.errors import Fenced
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState, LeasedJob, link_key, quota
 from crawl_engine.model.node import HeartbeatState, NodeState, Role
 from crawl_engine.store.db.connector import Database
 from crawl_engine.store.tables.host import hosts
-from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.host.hosts import Backoff
 from crawl_engine.store.tables.job import jobs, rings, sequences
 from crawl_engine.store.tables.job.linked_jobs import Children
 from crawl_engine.store.tables.outcome import JobOutcome

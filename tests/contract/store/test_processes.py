@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from crawl_engine.errors import StorageError
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.store.db.connector import connect
 from crawl_engine.store.db.file_header import SCHEMA_NUMBER
 from crawl_engine.store.db.retry_busy import DatabaseBusy, retry_busy
 from crawl_engine.store.db.schema import CRAWL, PAGES, open_databases
 from crawl_engine.store.db.sqlite import SqliteDatabase
 from crawl_engine.store.read import snapshot
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.transactions.lease import LeaseRequest, lease
 from tests.contract.store.harness import Page, StoreHarness, traced
 

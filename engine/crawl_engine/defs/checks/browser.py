@@ -1,7 +1,6 @@
 """Checks the browsers of task groups: their actions, what they do not load, and what they cannot do."""
 
 from collections.abc import Iterator
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from crawl_engine.defs.builders.chains import Chains
 from crawl_engine.defs.language.keys import data_def_of, iter_tasks
@@ -163,6 +162,8 @@ def _iter_captures(data_def: YamlNode) -> Iterator[tuple[SourcePosition, str]]:
 
 
 def _is_zone(text: str) -> bool:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # few defs need it
+
     try:
         ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError):

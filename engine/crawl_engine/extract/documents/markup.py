@@ -1,7 +1,7 @@
 """The bytes of an HTML page, with counts and searches that need no tree."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from crawl_engine.extract.documents.templates import SHADOW
 from crawl_engine.rare_words import RareWords
@@ -16,7 +16,9 @@ _HEAD_END = re.compile(rb"</head", re.IGNORECASE)
 NOFOLLOW = b"nofollow"
 SPANS = (b"rowspan", b"colspan")
 BASE = b"<base"
-WORDS = RareWords(NOFOLLOW, *SPANS, SHADOW, BASE)
+ROOTS = (b"<html", b"<body")
+"""Elements that get the attributes of all their tags."""
+WORDS = RareWords(NOFOLLOW, *SPANS, SHADOW, BASE, *ROOTS)
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 _START_BYTES = 4_096
@@ -30,7 +32,7 @@ class Markup:
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._kept = text.lower() if len(text) <= _KEPT_BYTES else None
-        self._words: frozenset[bytes] | None = None
+        self._words: Sequence[bytes] | None = None
         self._tags: int | None = None
         self._head: bytes | None = None
 
@@ -41,15 +43,21 @@ class Markup:
 
     def mentions(self, word: bytes) -> bool:
         """Whether a word of `WORDS` occurs. Makes no copy of a large page."""
-        if self._words is None:
-            self._words = frozenset().union(*self._find_words()) if self._kept is None else WORDS.find(self._kept)
-        return word in self._words
+        return word in self.words
 
-    def _find_words(self) -> Iterator[frozenset[bytes]]:
-        """The words that occur in the pieces of a large page, which are lowered one by one."""
+    @property
+    def words(self) -> Sequence[bytes]:
+        """Those of `WORDS` that occur, as often as they do; of a large page, some more often."""
+        if self._words is None:
+            pieces = self._lower_pieces() if self._kept is None else (self._kept,)
+            self._words = [word for piece in pieces for word in WORDS.find(piece)]
+        return self._words
+
+    def _lower_pieces(self) -> Iterator[bytes]:
+        """A large page in pieces that overlap by a word."""
         overlap = max(map(len, WORDS.words))
         for at in range(0, len(self._text), _SLICE_BYTES):
-            yield WORDS.find(self._text[at : at + _SLICE_BYTES + overlap].lower())
+            yield self._text[at : at + _SLICE_BYTES + overlap].lower()
 
     def forget(self) -> bool:
         """Drop the text of a large page, except its head if needed; False if the head is as large."""

@@ -5,6 +5,7 @@ No such page holds the loop for more than 0.5 s: `tests/unit/node/extraction/tes
 
 from collections.abc import Iterable, Sequence
 
+from crawl_engine.extract.documents.markup import ROOTS
 from crawl_engine.extract.page.page import Page
 from crawl_engine.extract.page.patterns import OutOfTime
 from crawl_engine.extract.records import RecordExtractor
@@ -32,8 +33,6 @@ _MAX_LEVELS = 32
 INLINE_SECONDS = 0.03
 """Time after which the loop hands a page to an extraction process: many blocks may be nested, with many fields."""
 _JSON_SEPARATORS = (b",", b"[", b"{")
-_ROOTS = (b"<html", b"<body")
-"""Elements that get the attributes of all their tags."""
 _QUOTES = (b'"', b"'")
 _TRIED_ENDS = 4
 """So many `>` of a part are looked at: some may stand in quotes."""
@@ -79,18 +78,19 @@ def is_plain(page: Page, body: bytes, speeds: Iterable[Speed]) -> bool:
     tags = page.markup.tags
     if tags > _MAX_TAGS or (tags * tags > 4 * _MAX_REPEATED and page.markup.formatting_tags * tags > _MAX_REPEATED):
         return False
-    if len(page.utf8) > MAX_TAG_BYTES and _may_have_many_attributes(page.utf8, page.markup.lower):
+    if len(page.utf8) > MAX_TAG_BYTES and _may_have_many_attributes(page):
         return False
     return speed is Speed.QUICK or (_has_few(body, _JSON_SEPARATORS) and not page.is_deeper(_MAX_LEVELS))
 
 
-def _may_have_many_attributes(markup: bytes, lower: bytes) -> bool:
+def _may_have_many_attributes(page: Page) -> bool:
     """Whether an element may have so many attributes that Lexbor takes long.
 
     A tag of twice the length of a part would fill one of them: then none of its `>` is the end of a tag.
     """
-    if any(lower.count(root) > 1 for root in _ROOTS):
+    if any(page.markup.words.count(root) > 1 for root in ROOTS):
         return True
+    markup = page.utf8
     part = MAX_TAG_BYTES * MAX_TAG_BYTES // (2 * len(markup))
     return not all(_ends_a_tag(markup, start, start + part) for start in range(0, len(markup) - part + 1, part))
 

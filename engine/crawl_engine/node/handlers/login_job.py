@@ -15,7 +15,7 @@ from crawl_engine.http.redirects import build_redirect_request
 from crawl_engine.http.request import expand, may_carry_credentials
 from crawl_engine.http.response import FetchResponse
 from crawl_engine.http.robots_request import ask_for_robots
-from crawl_engine.model.host import HostRule, LoginRule
+from crawl_engine.model.host import HostPolicy, HostRule, LoginRule
 from crawl_engine.model.job import JobKind, JobState, LeasedJob, Request
 from crawl_engine.model.link import NO_BUTTON
 from crawl_engine.model.retry_policy import classify_status
@@ -32,7 +32,7 @@ from crawl_engine.node.requests.robots_cache import RobotsCache, RobotsGuarded, 
 from crawl_engine.robots.host_policy import resolve_host_policy
 from crawl_engine.settings import Settings
 from crawl_engine.store.pages.body import Body
-from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.host.hosts import Backoff
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.run.events import Event
 from crawl_engine.store.transactions.logins import login_page_url

@@ -54,7 +54,8 @@ class CanonicalRule(PageRule, frozen=True):
 
 def find_canonical(page: Page, requested_url: str, query_stripper: QueryStripper | None) -> str | None:
     """The canonical URL that a page, or its header `Link`, gives, if it is another page of the same host."""
-    node = page.tree.css_first(_CANONICAL) if page.tree is not None else None
+    head = page.tree.head if page.tree is not None else None  # the search stays within it
+    node = head.css_first(_CANONICAL) if head is not None else None
     href = node.attrs.get("href") if node is not None else None
     base = page.base
     if not (href and href.strip()):

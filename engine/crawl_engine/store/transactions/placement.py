@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState
 from crawl_engine.store.db.connector import Database
 from crawl_engine.store.tables.host import hosts
-from crawl_engine.store.tables.host.hosts import HostFailure, HostPolicy
+from crawl_engine.store.tables.host.hosts import HostFailure
 from crawl_engine.store.tables.job import sequences
 from crawl_engine.store.tables.outcome import Commit, Effect, JobOutcome, Placement
 from crawl_engine.store.tables.run.events import Event

@@ -7,6 +7,7 @@ import pytest
 
 from crawl_console.filter_syntax import job_filter, parse
 from crawl_engine.errors import UsageError
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.store.db.connector import connect
 from crawl_engine.store.db.filter import JobFilter
 from crawl_engine.store.db.schema import PAGES
@@ -14,7 +15,6 @@ from crawl_engine.store.pages.page_store import PageStore
 from crawl_engine.store.read import browse, job_range
 from crawl_engine.store.read.browse import Cursor
 from crawl_engine.store.read.job_range import find_first_id
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job.jobs import PRIORITY_RANGE
 from crawl_engine.store.tables.run.events import Event
 from tests.contract.store.harness import Page, StoreHarness, again, document, failed

@@ -12,7 +12,7 @@ from crawl_console.client import end_orphans
 from crawl_console.crawl.status import status_as_dict
 from crawl_engine.judge import summary
 from crawl_engine.judge.rates import speed_of
-from crawl_engine.model.host import HostState
+from crawl_engine.model.host import HostPolicy, HostState
 from crawl_engine.model.job import JobState
 from crawl_engine.model.node import HeartbeatState, NodeState, Role
 from crawl_engine.model.run import NO_ETA, Judgement, OutputRate
@@ -22,7 +22,6 @@ from crawl_engine.store.pages import documents
 from crawl_engine.store.read import host_rows, snapshot
 from crawl_engine.store.tables.host import host_speeds
 from crawl_engine.store.tables.host.host_speeds import HostNow
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import jobs, rings, sequences
 from crawl_engine.store.tables.job.jobs import JobUpdate
 from crawl_engine.store.tables.outcome import JobOutcome

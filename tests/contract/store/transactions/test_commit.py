@@ -7,11 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from crawl_engine.errors import Fenced
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobState
 from crawl_engine.model.node import NodeState, Role
 from crawl_engine.store.db.connector import DatabaseBusy, connect
 from crawl_engine.store.db.schema import CRAWL
-from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.host.hosts import Backoff
 from crawl_engine.store.tables.job import jobs, sequences
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.row.rows import RejectedRecords

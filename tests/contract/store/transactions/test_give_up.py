@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from crawl_engine.model.host import GiveUpRule, HostRule
+from crawl_engine.model.host import GiveUpRule, HostPolicy, HostRule
 from crawl_engine.model.job import HostPlan, JobState, LeasedJob
 from crawl_engine.store.db.filter import JobFilter
 from crawl_engine.store.tables.host import host_control, hosts, refusals
-from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.host.hosts import Backoff
 from crawl_engine.store.tables.job import rings, sequences
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.run import runs

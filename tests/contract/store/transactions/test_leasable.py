@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.store.tables.job import rings, sequences
 from crawl_engine.store.tables.run import runs
 from crawl_engine.store.transactions.lease import has_leasable_jobs

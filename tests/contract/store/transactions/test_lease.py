@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from crawl_engine.errors import Fenced
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState
 from crawl_engine.model.node import NodeState
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import jobs, rings, sequences
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.run import nodes, runs

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crawl_engine.model.host import LoginRule
+from crawl_engine.model.host import HostPolicy, LoginRule
 from crawl_engine.model.job import JobKind, JobState, LeasedJob
 from crawl_engine.store.db.filter import JobFilter
 from crawl_engine.store.tables.host import host_control, host_logins, hosts
 from crawl_engine.store.tables.host.cookie_jars import StoredJar, list_newer, put
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import rings
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.transactions import logins, takeover

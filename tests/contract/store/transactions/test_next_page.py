@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawl_engine.errors import Fenced
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobOrigin, JobState, LeasedJob, link_key
 from crawl_engine.model.link import LinkRequest
 from crawl_engine.model.node import NodeState
@@ -14,7 +15,6 @@ from crawl_engine.store.db.connector import connect
 from crawl_engine.store.db.postgres_schema import read_tables
 from crawl_engine.store.db.schema import CRAWL
 from crawl_engine.store.tables.host.cookie_jars import CookiesChanged
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import jobs, rings, sequences
 from crawl_engine.store.tables.job.linked_jobs import ChildJob, Children
 from crawl_engine.store.tables.job.step_values import PluginRun

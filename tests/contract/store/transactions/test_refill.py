@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobState, LeasedJob
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import jobs
 from crawl_engine.store.tables.job.linked_jobs import Children
 from crawl_engine.store.tables.outcome import JobOutcome

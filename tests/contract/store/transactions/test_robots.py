@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState, LeasedJob, ReasonCode
 from crawl_engine.model.run import RunState
 from crawl_engine.robots.rules import is_readable
 from crawl_engine.store.db.filter import JobFilter
 from crawl_engine.store.read import host_rows
 from crawl_engine.store.tables.host import hosts
-from crawl_engine.store.tables.host.hosts import HostPolicy, StoredRobots
+from crawl_engine.store.tables.host.hosts import StoredRobots
 from crawl_engine.store.tables.job import jobs, sequences
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.run import runs

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.node import Role
 from crawl_engine.store.tables.host import hosts
-from crawl_engine.store.tables.host.hosts import HostPolicy
 from crawl_engine.store.tables.job import jobs, sequences
 from crawl_engine.store.tables.run import nodes, supervisors
 from crawl_engine.store.transactions.takeover import requeue_jobs

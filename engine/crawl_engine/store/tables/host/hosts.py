@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import orjson
-from msgspec import Struct
 
-from crawl_engine.model.host import LoginRule
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState
 from crawl_engine.store.db.connector import Database, id_list
 from crawl_engine.store.tables.outcome import Commit, Effect, JobOutcome
@@ -154,26 +153,6 @@ ORDER BY names DESC, address LIMIT +?
 """
 _NAMES = "SELECT id, key FROM hosts WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 _ROBOTS_STATE = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
-
-
-class HostPolicy(Struct, frozen=True):
-    """Limits of a host: seconds between requests, concurrent requests, whether robots.txt applies.
-
-    `throttle`: whether the delay follows the host's latency.
-    """
-
-    delay: float
-    concurrency: int
-    robots: bool
-    agent: str = ""
-    """The product token for robots.txt."""
-    throttle: bool = False
-    login: LoginRule | None = None
-    """How to log in before its pages."""
-    delay_max: float = 0.0
-    """Up to which each delay is drawn; 0: it is `delay`."""
-    pool: str | None = None
-    """The pattern whose hosts have these limits together; None: the host has them for itself."""
 
 
 class WantedRobots(NamedTuple):

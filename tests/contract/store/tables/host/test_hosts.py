@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState, LeasedJob
 from crawl_engine.runtime.clock import boottime
 from crawl_engine.store.tables.host import host_control, hosts
-from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.host.hosts import Backoff
 from crawl_engine.store.tables.job import jobs, rings
 from crawl_engine.store.tables.outcome import AttemptStats, JobOutcome
 from crawl_engine.store.transactions.lease import Lease

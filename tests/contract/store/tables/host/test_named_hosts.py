@@ -6,9 +6,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState, ReasonCode, link_key, locator_key
 from crawl_engine.store.tables.host import hosts
-from crawl_engine.store.tables.host.hosts import HostFailure, HostPolicy, StoredRobots
+from crawl_engine.store.tables.host.hosts import HostFailure, StoredRobots
 from crawl_engine.store.tables.job import jobs, linked_jobs, locators
 from crawl_engine.store.tables.job.jobs import NewLocator
 from crawl_engine.store.tables.job.linked_jobs import Children, NewLink

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobState, LeasedJob
 from crawl_engine.store.tables.host import hosts
-from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.host.hosts import Backoff
 from crawl_engine.store.tables.job import jobs, rings
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.run import page_limits

@@ -6,10 +6,11 @@ from itertools import count
 
 import pytest
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import LeasedJob
 from crawl_engine.store.read.data_warnings import find_warnings
 from crawl_engine.store.tables.host import host_control, hosts
-from crawl_engine.store.tables.host.hosts import Backoff, HostAddress, HostPolicy
+from crawl_engine.store.tables.host.hosts import Backoff, HostAddress
 from crawl_engine.store.tables.job import rings
 from crawl_engine.store.tables.run import runs
 from crawl_engine.store.transactions import placement, waits

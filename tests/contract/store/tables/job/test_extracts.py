@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState
 from crawl_engine.store.db.filter import GlobFilter, JobFilter
 from crawl_engine.store.read import stale_pages
 from crawl_engine.store.tables.host import hosts
-from crawl_engine.store.tables.host.hosts import Backoff, HostPolicy
+from crawl_engine.store.tables.host.hosts import Backoff
 from crawl_engine.store.tables.job import extracts, jobs, rings
 from crawl_engine.store.tables.job.linked_jobs import Children
 from crawl_engine.store.tables.outcome import JobOutcome

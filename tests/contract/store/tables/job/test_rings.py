@@ -1,6 +1,6 @@
 """Rings: where many sequences wait for one host, as many ring as its room is worth."""
 
-from crawl_engine.store.tables.host.hosts import HostPolicy
+from crawl_engine.model.host import HostPolicy
 from crawl_engine.store.tables.job import rings
 from tests.contract.store.harness import StoreHarness
 from tests.contract.store.shop import NewStore
