@@ -129,6 +129,18 @@ class Placement(Struct, frozen=True):
     host: int
 
 
+class LeasedRow(Struct, frozen=True, array_like=True):
+    """What the store says of a leased job."""
+
+    id: int
+    is_held: bool
+    """Whether its lease is valid."""
+    carries_other: bool
+    """Whether its page carries something else now than what it was leased with."""
+    document: str | None
+    """The digest of its stored document, in hexadecimal; None: it has none."""
+
+
 class Places(Protocol):
     """Finds or creates the placements of new jobs."""
 
@@ -146,6 +158,8 @@ class Commit(Struct):
     """Whether pages whose defs changed since their lease are re-extracted."""
     defs_version: int | None = None
     """The current one; None: not read yet."""
+    leased: dict[int, LeasedRow] = field(default_factory=dict)
+    """What the store says of the jobs of the outcomes, by id."""
     touched_hosts: set[int] = field(default_factory=set)
     """Hosts whose sequences may have to be rung."""
     vacant_keys: set[bytes] = field(default_factory=set)

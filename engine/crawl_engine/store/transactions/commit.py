@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from crawl_engine.errors import CrawlError, Fenced
-from crawl_engine.model.job import JobState, LeasedJob
+from crawl_engine.model.job import JobKind, JobState, LeasedJob
 from crawl_engine.store.db.connector import Database, DatabaseBusy
 from crawl_engine.store.read import candidates
 from crawl_engine.store.tables.job import jobs, rings
@@ -153,11 +153,18 @@ def _apply_alone(commit: Commit, outcome: JobOutcome, places: PlacementCache) ->
 def _apply(commit: Commit, outcomes: Sequence[JobOutcome]) -> set[int]:
     """Update the jobs, then write the effects of those whose lease was valid. Returns their ids."""
     commit.touched_hosts |= {outcome.job.host for outcome in outcomes}
+    commit.leased |= jobs.read_leased(commit.db, [_to_lease(outcome.job) for outcome in outcomes])
     settled = effects.settle(commit, outcomes)
     completed_extracts = {outcome.job.id for outcome in outcomes if outcome.is_reextracted}
-    accepted_ids = jobs.finish(commit.db, [_to_update(commit, outcome) for outcome in outcomes], completed_extracts)
+    updates = [_to_update(commit, outcome) for outcome in outcomes]
+    accepted_ids = jobs.finish(commit.db, updates, commit.leased, completed_extracts)
     effects.write(commit, [outcome for outcome in outcomes if outcome.job.id in accepted_ids], settled)
     return accepted_ids
+
+
+def _to_lease(job: LeasedJob) -> tuple[int, int, int, str | None]:
+    is_page = job.kind in (JobKind.PAGE, JobKind.EXTRACT)
+    return job.id, job.lease, job.page_id if is_page else 0, job.lineage.carried if is_page else None
 
 
 def _to_update(commit: Commit, outcome: JobOutcome) -> JobUpdate:

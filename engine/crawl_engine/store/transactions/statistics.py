@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from crawl_engine.model.job import JobKind, JobState
-from crawl_engine.store.db.connector import Database, id_list
+from crawl_engine.store.db.connector import Database
 from crawl_engine.store.pages import documents
 from crawl_engine.store.pages.documents import NewDocument
 from crawl_engine.store.read import content
@@ -21,10 +21,6 @@ from crawl_engine.store.tables.run.metrics import FetchStats
 from crawl_engine.store.transactions import give_up
 
 _ANSWERED = (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)
-_DOCUMENTS_OF_JOBS = """
-SELECT j.id, d.digest FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value
-CROSS JOIN documents d ON d.id = j.document
-"""
 
 
 class ContentChange(Effect):
@@ -36,12 +32,11 @@ class ContentChange(Effect):
 
 def settle_contents(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
     """Before the jobs are updated: the documents that others replace."""
-    with_page = [outcome.job.id for outcome in outcomes if outcome.page is not None]
-    replaced = dict(commit.db.all(_DOCUMENTS_OF_JOBS, (id_list(with_page),))) if with_page else {}
     for outcome in outcomes:
         if outcome.page is not None or outcome.find(NewRows) is not None:
-            job = outcome.job.id
-            yield outcome, ContentChange((replaced[job],) if job in replaced else ())
+            row = commit.leased.get(outcome.job.id)
+            replaced = row.document if outcome.page is not None and row is not None else None
+            yield outcome, ContentChange(() if replaced is None else (bytes.fromhex(replaced),))
 
 
 def write_contents(commit: Commit, made: Sequence[tuple[JobOutcome, ContentChange]]) -> None:

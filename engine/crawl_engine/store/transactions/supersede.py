@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from crawl_engine.model.job import JobKind, JobState
 from crawl_engine.store.db.connector import Database, id_list
-from crawl_engine.store.tables.job import extracts, linked_jobs, results
+from crawl_engine.store.tables.job import extracts, results
 from crawl_engine.store.tables.job.linked_jobs import Children
 from crawl_engine.store.tables.job.results import UnitResult
 from crawl_engine.store.tables.job.step_values import PluginRun
@@ -15,8 +15,6 @@ from crawl_engine.store.tables.row import content_sums, double_rows, health, hel
 from crawl_engine.store.tables.row.content_sums import ContentSum
 from crawl_engine.store.tables.run import landings, runs, versions
 from crawl_engine.store.tables.run.landings import Landed, Landing
-
-_PAGES = (JobKind.PAGE, JobKind.EXTRACT)
 
 
 class OldRows(Effect):
@@ -73,12 +71,13 @@ def settle_carried(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[t
 
     A re-extraction of such a page is dropped, and its job is READY again.
     """
-    leased = {outcome.job.page_id: outcome.job.lineage.carried for outcome in outcomes if outcome.job.kind in _PAGES}
-    changed = frozenset(linked_jobs.list_otherwise_carried(commit.db, list(leased.items())))
-    for outcome in outcomes if changed else ():
-        if outcome.job.extraction.page_job in changed:
+    for outcome in outcomes:
+        row = commit.leased.get(outcome.job.id)
+        if row is None or not row.carries_other:
+            continue
+        if outcome.job.extraction.page_job is not None:
             _drop_extraction(outcome)
-        elif outcome.job.id in changed and _is_done(outcome):
+        elif _is_done(outcome):
             yield outcome, Outdated(is_carried=True)
 
 

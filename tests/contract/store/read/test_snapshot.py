@@ -448,7 +448,8 @@ def test_verdicts_documents_and_beats_find_their_rows_by_key_however_many_come_a
     store: StoreHarness, count: int
 ) -> None:
     def work() -> None:
-        jobs.finish(store.db, [JobUpdate(i, 1, JobState.DONE) for i in range(count)])
+        leased = jobs.read_leased(store.db, [(i, 1, i, None) for i in range(count)])
+        jobs.finish(store.db, [JobUpdate(i, 1, JobState.DONE) for i in range(count)], leased)
         documents.list_stored(store.db, store.run, [bytes(16)] * count, 0.0)
         nodes.record_beats(store.db, [(i, 0.0, Beat(number=1, state="READY")) for i in range(count)])
 

@@ -1,14 +1,14 @@
 """Writes the table `jobs`: create, lease, finish, release. Leases fence writes to leased jobs."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
-import orjson
+from msgspec import json
 
 from crawl_engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob, ReasonCode
 from crawl_engine.store.db.connector import Database, id_list, source_states
 from crawl_engine.store.tables.job import extracts
-from crawl_engine.store.tables.outcome import Commit, Effect, JobOutcome
+from crawl_engine.store.tables.outcome import Commit, Effect, JobOutcome, LeasedRow
 
 PRIORITY_RANGE = 2**32
 """More than the largest difference of two priorities: a job lowered by it comes last in its sequence."""
@@ -75,10 +75,14 @@ UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.TAKEN)}
 """
 _FENCED_STATES = _states_before(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)
-_HELD_LEASES = f"""
-WITH f (id, lease) AS ({{values}})
-SELECT json_group_array(jobs.id) FROM f CROSS JOIN jobs
-WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED_STATES}
+# a kept document is rare: most jobs are worked once
+_LEASED = f"""
+WITH f (id, lease, parent, carried) AS ({{values}})
+SELECT json_group_array(json_array(
+    jobs.id, CASE WHEN jobs.lease = f.lease AND jobs.state IN {_FENCED_STATES} THEN 1 ELSE 0 END,
+    CASE WHEN page.id IS NOT NULL AND page.carried IS NOT f.carried THEN 1 ELSE 0 END,
+    (SELECT hex(d.digest) FROM documents d WHERE d.id = jobs.document)
+)) FROM f CROSS JOIN jobs ON jobs.id = f.id LEFT JOIN jobs page ON page.id = f.parent
 """
 _FINISH = f"""
 WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason, priority,
@@ -158,6 +162,9 @@ SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
     OR EXISTS (SELECT 1 FROM jobs WHERE +run = :run AND state = 'TAKEN')
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'INCOMPLETE')
 """
+
+
+_leased_decoder = json.Decoder(list[LeasedRow], strict=False)
 
 
 class AskedAgain(Effect):
@@ -240,17 +247,24 @@ def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
         db.execute(_TAKE, (lease, node, id_list(ids)))
 
 
-def finish(db: Database, updates: Sequence[JobUpdate], completed_extracts: Container[int] = ()) -> set[int]:
+def read_leased(db: Database, leases: Sequence[tuple[int, int, int, str | None]]) -> dict[int, LeasedRow]:
+    """What the store says of leased jobs: by id, without jobs that are gone. Each job at most once.
+
+    `leases`: job, lease, the job of its page (0: it has none) and what that carried then. They come as one value, as
+    all that a commit asks of its jobs: each row of a cursor would release the interpreter lock.
+    """
+    return {row.id: row for (rows,) in db.execute_values(_LEASED, leases) for row in _leased_decoder.decode(rows)}
+
+
+def finish(
+    db: Database, updates: Sequence[JobUpdate], leased: Mapping[int, LeasedRow], completed_extracts: Container[int] = ()
+) -> set[int]:
     """Update leased jobs; returns the ids whose lease was valid: the results of others must be dropped.
 
-    Jobs in `completed_extracts` are deleted instead: a finished re-extraction leaves no job.
-
-    The valid leases are read first, as one value: no other process writes inside the transaction, and RETURNING
-    would release the interpreter lock once per job.
+    `leased`: as read in this transaction. Jobs in `completed_extracts` are deleted instead: a finished re-extraction
+    leaves no job.
     """
-    valid: set[int] = set()
-    for (ids,) in db.execute_values(_HELD_LEASES, [u[:2] for u in updates]):
-        valid.update(orjson.loads(ids))
+    valid = {update.id for update in updates if (row := leased.get(update.id)) is not None and row.is_held}
     if completed_extracts or len(valid) < len(updates):
         kept: Sequence[JobUpdate] = [u for u in updates if u.id in valid and u.id not in completed_extracts]
     else:

@@ -108,10 +108,6 @@ WHERE p.id = k.parent AND jobs.run = k.run AND (jobs.identity = k.key OR jobs.pa
 
 Of two that name each other in the same transaction, the older job is kept.
 """
-_OTHERWISE_CARRIED = """
-WITH page (id, carried) AS ({values})
-SELECT j.id FROM page CROSS JOIN jobs j ON j.id = page.id WHERE j.carried IS NOT page.carried
-"""
 _IS_PAGE_OF_ANOTHER = """
 SELECT EXISTS (SELECT 1 FROM jobs WHERE run = :run AND identity = :key AND id <> :job)
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND page_key = :key AND id <> :job)
@@ -233,11 +229,6 @@ def carry(db: Database, links: Sequence[NewLink]) -> list[int]:
     changed = db.execute_values(_CARRY, values)
     changed += db.all(_PASS_ON, (id_list(id_ for id_, _ in changed),)) if changed else []
     return [int(id_) for id_, is_done in changed if is_done]
-
-
-def list_otherwise_carried(db: Database, carried: Sequence[tuple[int, str | None]]) -> list[int]:
-    """The jobs that carry something else now than what they were leased with."""
-    return [int(id_) for (id_,) in db.execute_values(_OTHERWISE_CARRIED, carried)]
 
 
 def is_page_of_another(db: Database, run: int, key: bytes, job: int) -> bool:

@@ -24,6 +24,11 @@ INSERT INTO page_repeats (sequence, digest, pages, pattern, longest, longest_pat
 ON CONFLICT (sequence) DO UPDATE SET digest = excluded.digest, pages = excluded.pages, pattern = excluded.pattern,
     longest = excluded.longest, longest_pattern = excluded.longest_pattern, skipped = excluded.skipped
 """
+_END = """
+UPDATE page_repeats SET digest = 0, pages = 0, pattern = ''
+WHERE sequence IN (SELECT value FROM json_each(?)) AND pages > 0
+"""
+"""No page of the next ones is the same as the last one."""
 _FOUND = """
 SELECT h.key AS host, s.grp AS "group", p.longest_pattern AS pattern, p.longest AS pages, p.skipped FROM page_repeats p
 JOIN sequences s ON s.id = p.sequence JOIN hosts h ON h.id = s.host
@@ -100,7 +105,11 @@ def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[Job
 def write(commit: Commit, made: Sequence[tuple[JobOutcome, PageSeen]]) -> None:
     """Count pages that were accepted, in their order."""
     accepted = _find([outcome for outcome, _ in made])
-    streaks = _read(commit.db, accepted)
+    alike = {outcome.job.sequence for outcome, seen in accepted if seen.digest}
+    if unlike := {outcome.job.sequence for outcome, _ in accepted} - alike:
+        commit.db.execute(_END, (id_list(unlike),))
+    accepted = [(outcome, seen) for outcome, seen in accepted if outcome.job.sequence in alike]
+    streaks = _read(commit.db, accepted) if accepted else {}
     for outcome, seen in accepted:
         streaks[outcome.job.sequence].add(seen, outcome.job.url)
     commit.db.execute_values(

@@ -47,8 +47,12 @@ def _job(store: StoreHarness, state: JobState) -> int:
     return int(store.db.value("SELECT id FROM jobs"))
 
 
+def finish(store: StoreHarness, update: JobUpdate) -> set[int]:
+    return jobs.finish(store.db, [update], jobs.read_leased(store.db, [(update.id, update.lease, 0, None)]))
+
+
 def _finish(target: JobState) -> Callable[[StoreHarness, int], object]:
-    return lambda store, job: jobs.finish(store.db, [JobUpdate(job, LEASE, target)])
+    return lambda store, job: finish(store, JobUpdate(job, LEASE, target))
 
 
 OPERATIONS: dict[str, tuple[JobState, set[JobState], Callable[[StoreHarness, int], object]]] = {
@@ -99,7 +103,7 @@ def test_a_wrong_lease_changes_nothing_in_any_state(store: StoreHarness) -> None
     for state, target in product(JobState, set(JobState) - {JobState.TAKEN}):
         job = _job(store, state)
         with store.db.transaction():
-            assert jobs.finish(store.db, [JobUpdate(job, LEASE + 1, target)]) == set()
+            assert finish(store, JobUpdate(job, LEASE + 1, target)) == set()
         assert store.state(job) == state
 
 
