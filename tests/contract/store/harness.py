@@ -36,7 +36,7 @@ from crawl_engine.store.tables.row.rows import NewRows
 from crawl_engine.store.tables.run import events, machines, nodes, page_limits, runs, supervisors, versions
 from crawl_engine.store.tables.run.events import Event
 from crawl_engine.store.transactions.commit import CommitResult, commit
-from crawl_engine.store.transactions.lease import Lease, LeaseRequest, lease, lease_sequences
+from crawl_engine.store.transactions.lease import Lease, LeaseRequest, lease, lease_sequences, read_sequences
 from crawl_engine.store.transactions.placement import PlacementCache
 from crawl_engine.supervise.run_context import RunContext
 
@@ -177,7 +177,7 @@ class StoreHarness:
         request = self.lease_request(node=node, free=free, batch=batch, held=held)
         with self.db.transaction():
             nodes.check_live(self.db, request.node)
-            (got,) = lease_sequences(self.db, request, [sequence], self.now)
+            (got,) = lease_sequences(self.db, request, read_sequences(self.db, [sequence], self.now), self.now)
         return got
 
     def lease_rung(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> list[Lease]:

@@ -1,6 +1,6 @@
 """Reads the due jobs of sequences from which a lease chooses."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, json
 
@@ -63,15 +63,10 @@ _DUE = _CANDIDATES.format(suspect="= 0", index="", **_TEXTS)
 # without INDEXED BY, the planner reads all due jobs in order, to find that none is a suspect
 _SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect", **_TEXTS)
 _decoder = json.Decoder(list[tuple[int, list[DueJob]]], strict=False)
-_HAS_SUSPECT = """
-SELECT EXISTS (SELECT 1 FROM json_each(?) s CROSS JOIN jobs j INDEXED BY jobs_suspect
-    WHERE j.sequence = s.value AND j.state = 'READY' AND j.crashes > 0)
+HAS_SUSPECT = """
+EXISTS (SELECT 1 FROM jobs j INDEXED BY jobs_suspect WHERE j.sequence = s.id AND j.state = 'READY' AND j.crashes > 0)
 """
-
-
-def has_suspect(db: Database, sequences: Iterable[int]) -> bool:
-    """Whether one of these sequences has a suspect: a READY job during which a node died."""
-    return bool(db.value(_HAS_SUSPECT, (id_list(sequences),)))
+"""SQL: whether the sequence `s` has a suspect: a READY job during which a node died."""
 
 
 def list_due(db: Database, limits: Mapping[int, int], *, suspects: bool = False) -> dict[int, list[DueJob]]:

@@ -158,6 +158,8 @@ class Commit(Struct):
     """Whether pages whose defs changed since their lease are re-extracted."""
     defs_version: int | None = None
     """The current one; None: not read yet."""
+    has_landings: bool = True
+    """Whether redirects may have led to pages of the run."""
     leased: dict[int, LeasedRow] = field(default_factory=dict)
     """What the store says of the jobs of the outcomes, by id."""
     touched_hosts: set[int] = field(default_factory=set)

@@ -3,13 +3,13 @@
 import logging
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from crawl_engine.errors import CrawlError, Fenced
 from crawl_engine.model.job import JobKind, JobState, LeasedJob
 from crawl_engine.store.db.connector import Database, DatabaseBusy
-from crawl_engine.store.read import candidates
 from crawl_engine.store.tables.job import jobs, rings
 from crawl_engine.store.tables.job.jobs import JobUpdate
 from crawl_engine.store.tables.outcome import Commit, JobOutcome
@@ -17,10 +17,34 @@ from crawl_engine.store.tables.run import nodes
 from crawl_engine.store.tables.run.events import Event
 from crawl_engine.store.transactions import effects
 from crawl_engine.store.transactions.claims import claim_rung
-from crawl_engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
+from crawl_engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences, read_sequences
 from crawl_engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
+
+_STATE = f"""
+SELECT coalesce(defs_version, 0) AS version, EXISTS (SELECT 1 FROM landings l WHERE l.run = runs.seq) AS has_landings,
+    EXISTS (SELECT 1 FROM hosts h WHERE h.run = runs.seq AND h.pool IS NOT NULL) AS has_pools,
+    EXISTS ({nodes.LIVE_ROLE}) AS is_live
+FROM runs WHERE seq = ?
+"""
+
+
+class _RunState(NamedTuple):
+    """What each commit of a node asks of its run."""
+
+    version: int
+    """The current defs."""
+    has_landings: bool
+    """Whether redirects have led to pages of it."""
+    has_pools: bool
+    """Whether hosts of it have limits together."""
+    is_live: bool
+    """Whether the node may still write."""
+
+
+class _LeaseFailed(Exception):
+    """The next jobs cannot be leased; nothing is written."""
 
 
 class CommitResult(Struct, frozen=True):
@@ -51,7 +75,7 @@ def commit(
     """Write a group of outcomes. If that fails, write them one by one; a job that cannot be written is FAILED.
 
     `reextract_stale`: queue the re-extraction of pages whose defs changed since their lease. `request`: the node's
-    next lease, made in the same transaction.
+    next lease, made in the same transaction unless that fails.
 
     Raises Fenced (the node's epoch is over), DatabaseBusy (nothing was written: retry) or StorageError.
     """
@@ -60,15 +84,24 @@ def commit(
             effect.prepare()
     # two outcomes of one job: only one has the valid lease, and writing them one by one tells them apart
     has_duplicates = len({outcome.job.id for outcome in outcomes}) < len(outcomes)
-    transaction = Commit(db, run, now, places, reextract_stale)
+
+    def write(request: LeaseRequest | None, *, one_by_one: bool) -> CommitResult:
+        transaction = Commit(db, run, now, places, reextract_stale)
+        try:
+            return _write_group(transaction, node, outcomes, places, request, one_by_one=one_by_one)
+        except _LeaseFailed as failure:
+            # the outcomes can still be written; the slice that answers the ring reports the error again
+            reason = failure.__cause__
+            _log.error("the next jobs cannot be leased in the commit; their rings stay", exc_info=reason)
+            return write(None, one_by_one=one_by_one)
+
     try:
-        return _write_group(transaction, node, outcomes, places, request, one_by_one=has_duplicates)
+        return write(request, one_by_one=has_duplicates)
     except (Fenced, DatabaseBusy):
         raise
     except Exception as error:
         _log.error("a group of results cannot be written; writing them one by one", exc_info=error)
-        transaction = Commit(db, run, now, places, reextract_stale)
-        return _write_group(transaction, node, outcomes, places, request, one_by_one=True)
+        return write(request, one_by_one=True)
 
 
 def _write_group(
@@ -78,15 +111,21 @@ def _write_group(
     db, leases, accepted, handed_over = commit.db, list[Lease](), set[int](), frozenset[int]()
     try:
         with db.transaction():
-            nodes.check_live(db, node)
+            state = _read_state(db, commit.run, node)
+            commit.defs_version, commit.has_landings = state.version, state.has_landings
             if one_by_one:
                 for outcome in outcomes:
                     accepted |= _apply_alone(commit, outcome, places)
             else:
                 accepted = _apply(commit, outcomes)
-            ring = rings.ring_hosts(db, commit.touched_hosts, commit.now)
+            ring = rings.ring_hosts(db, commit.touched_hosts, commit.now, has_pools=state.has_pools)
             if request is not None:
-                leases, ring, handed_over = _lease_next(db, commit.run, request, ring, commit.now)
+                try:
+                    leases, ring, handed_over = _lease_next(db, commit.run, request, ring, commit.now)
+                except DatabaseBusy:
+                    raise
+                except Exception as error:
+                    raise _LeaseFailed from error
     except BaseException:
         places.rollback_cache()
         raise
@@ -100,6 +139,14 @@ def _write_group(
     )  # fmt: skip
 
 
+def _read_state(db: Database, run: int, node: int) -> _RunState:
+    """Raises Fenced if the node (its epoch) may not write any more."""
+    state = db.row(_RunState, _STATE, (node, run))
+    if state is None or not state.is_live:
+        raise nodes.fenced(node)
+    return state
+
+
 def _lease_next(
     db: Database, run: int, request: LeaseRequest, ring: list[int], now: float
 ) -> tuple[list[Lease], list[int], frozenset[int]]:
@@ -108,22 +155,12 @@ def _lease_next(
     Returns the leases, the sequences for which another node may have to be rung, and the hosts that are handed over.
     """
     claims = claim_rung(db, run, request.node, request.free_slots, now, held=request.jobs_by_host, without_delay=True)
-    rung = claims.sequences
-    if request.held_jobs and candidates.has_suspect(db, rung):
+    states = read_sequences(db, claims.sequences, now)
+    if request.held_jobs and any(state.has_suspects for state in states):
         # a suspect job goes to a node that holds nothing: leave that node the ring
         return [Lease(left_for_others=True)], ring, claims.handed_over
-    try:
-        with db.savepoint():
-            leases = lease_sequences(db, request, rung, now)
-    except DatabaseBusy:
-        raise
-    except Exception as error:
-        if not db.in_transaction:
-            raise
-        # the outcomes can still be written; the slice that answers the ring reports the error again
-        _log.error("the next jobs cannot be leased in the commit; their rings stay", exc_info=error)
-        return [], ring, claims.handed_over
-    answers = dict(zip(rung, leases, strict=True))
+    leases = lease_sequences(db, request, states, now)
+    answers = dict(zip([state.id for state in states], leases, strict=True))
     kept = [sequence for sequence in ring if sequence not in answers or not answers[sequence].ends_ring]
     kept += [sequence for sequence, lease in answers.items() if lease.ring and sequence not in kept]
     return leases, kept, claims.handed_over

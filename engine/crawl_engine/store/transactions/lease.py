@@ -83,6 +83,7 @@ class SequenceState(Struct, frozen=True, array_like=True):
     limits: str
     relinking: bool
     others_waiting: bool
+    has_suspects: bool
     login: str
     login_number: int
     given_up: bool
@@ -126,7 +127,8 @@ WITH {POOLS} SELECT json_group_array({json_row(SequenceState)}) FROM (
         coalesce(r.defs_version, 0) AS defs_version,
         CASE WHEN s.kind = 'page' THEN {page_limits.CODES_OF_SEQUENCE} ELSE '' END AS limits, r.relinking,
         EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
-            AND o.kind <> 'extract') AS others_waiting, h.login, h.login_number, {GIVEN_UP} AS given_up
+            AND o.kind <> 'extract') AS others_waiting,
+        {candidates.HAS_SUSPECT} AS has_suspects, h.login, h.login_number, {GIVEN_UP} AS given_up
     FROM json_each(:ids) i CROSS JOIN sequences s ON s.id = i.value CROSS JOIN hosts h ON h.id = s.host
     CROSS JOIN runs r ON r.seq = s.run) one
 """
@@ -164,19 +166,20 @@ def lease(db: Database, run: int, request: LeaseRequest, now: float) -> list[Lea
     limit = request.free_slots + 1
     with db.transaction():
         nodes.check_live(db, request.node)
-        return lease_sequences(db, request, claim_rung(db, run, request.node, limit, now).sequences, now)
+        states = read_sequences(db, claim_rung(db, run, request.node, limit, now).sequences, now)
+        return lease_sequences(db, request, states, now)
 
 
 def lease_sequences(
-    db: Database, request: LeaseRequest, sequences: Sequence[int], now: float, *, answers: bool = True
+    db: Database, request: LeaseRequest, sequences: Sequence[SequenceState], now: float, *, answers: bool = True
 ) -> list[Lease]:
     """Lease from sequences in their order, in the open transaction; those left when no slot is free stay rung.
 
     `answers`: end the rings of the others, or renew them where work is left; these sequences then wait behind all.
     """
     leases: list[Lease] = []
-    suspects = not request.held_jobs and candidates.has_suspect(db, sequences)
-    for part in _split(read_sequences(db, sequences, now), one_by_one=suspects or len(sequences) <= _FEW_SEQUENCES):
+    suspects = not request.held_jobs and any(state.has_suspects for state in sequences)
+    for part in _split(sequences, one_by_one=suspects or len(sequences) <= _FEW_SEQUENCES):
         states = part
         if leases and request.free_slots > 0:  # earlier parts have changed what is read of hosts and limits
             states = read_sequences(db, [state.id for state in part], now)

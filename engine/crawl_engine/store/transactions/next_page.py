@@ -11,7 +11,6 @@ from msgspec import Struct
 from crawl_engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
 from crawl_engine.model.link import LinkRequest
 from crawl_engine.store.db.connector import Database
-from crawl_engine.store.read import candidates
 from crawl_engine.store.read.candidates import DueJob
 from crawl_engine.store.tables.host.cookie_jars import CookiesChanged
 from crawl_engine.store.tables.job import jobs, linked_jobs, rings
@@ -28,6 +27,7 @@ from crawl_engine.store.transactions.lease import (
     lease_sequences,
     may_take_new_job,
     read_sequence,
+    read_sequences,
     to_leased_job,
 )
 from crawl_engine.store.transactions.placement import PlacementCache
@@ -68,8 +68,9 @@ def lease_next_page(
                     place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
                     if _is_elsewhere(db, outcome, place):
                         continue
-                    if not candidates.has_suspect(db, [place.sequence]):  # a suspect goes to a node that holds nothing
-                        (got,) = lease_sequences(db, request, [place.sequence], now, answers=False)
+                    states = read_sequences(db, [place.sequence], now)
+                    if not states[0].has_suspects:  # a suspect goes to a node that holds nothing
+                        (got,) = lease_sequences(db, request, states, now, answers=False)
                 if not got.jobs or got.ring:
                     ring = rings.ring_hosts(db, commit.touched_hosts, now)
     except BaseException:

@@ -140,6 +140,7 @@ def write_landings(commit: Commit, made: Sequence[tuple[JobOutcome, Landed]]) ->
             new.setdefault((landed.key, job), Landing(run, landed.key, job, 0, 1))
     if not new:
         return
+    commit.has_landings = True
     landings.add(db, list(new.values()))
     kept = landings.list_kept(db, run, dict.fromkeys(key for key, _ in new))
     later = [pair for jobs in kept.values() for pair in jobs[1:]]

@@ -94,12 +94,13 @@ def spare_jobs(concurrency: int, slots: int, active: int) -> int:
     return max(0, min(_SPARE_JOBS * concurrency, slots // max(1, active) - concurrency))
 
 
-def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:
+def ring_hosts(db: Database, hosts: Iterable[int], now: float, *, has_pools: bool = True) -> list[int]:
     """Mark sequences of these hosts that can be leased now as rung; returns those to ring after COMMIT.
 
     Where many wait for one host, some of them, those with the fewest taken jobs; by chance among equal ones.
+    `has_pools`: whether hosts of the run may have limits together.
     """
-    given = id_list([*hosts, *_list_pooled(db, hosts)])
+    given = id_list([*hosts, *(_list_pooled(db, hosts) if has_pools else ())])
     rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": given})
     return [int(row[0]) for row in rows]
 

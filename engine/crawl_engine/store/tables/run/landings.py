@@ -15,7 +15,6 @@ from crawl_engine.store.tables.job.jobs import NOW
 from crawl_engine.store.tables.job.linked_jobs import Children
 from crawl_engine.store.tables.job.step_values import PluginRun
 from crawl_engine.store.tables.outcome import Commit, Effect, Extracted, JobOutcome
-from crawl_engine.store.tables.run import versions
 from crawl_engine.store.tables.run.events import Event
 from crawl_engine.store.tables.run.page_repeats import PageSeen
 
@@ -175,9 +174,8 @@ class Landed(Effect):
 
 def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
     """Skip the pages whose rows another job has, or will have."""
-    commit.defs_version, has_landings = versions.read_state(commit.db, commit.run)
     redirected = [(outcome, landed) for outcome in outcomes if (landed := outcome.find(Landed)) is not None]
-    if not redirected and not has_landings:
+    if not redirected and not commit.has_landings:
         return []
     for outcome, landed in redirected:
         if landed.others is not None:

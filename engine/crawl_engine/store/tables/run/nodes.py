@@ -60,7 +60,7 @@ _OWNERS = f"""
 SELECT number, supervisor FROM nodes
 WHERE run = ? AND (state IN {ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)) ORDER BY number
 """
-_LIVE_ROLE = f"""
+LIVE_ROLE = f"""
 SELECT n.role FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
 WHERE n.epoch = ? AND n.state IN {ALIVE} AND s.ended_at IS NULL
 """
@@ -107,7 +107,7 @@ def record_spawn(
 
 def get_live_role(db: Database, epoch: int) -> Role | None:
     """The role of a node that may still write; None: it is fenced."""
-    row = db.one(_LIVE_ROLE, (epoch,))
+    row = db.one(LIVE_ROLE, (epoch,))
     return None if row is None else Role(str(row[0]))
 
 
@@ -119,7 +119,12 @@ def has_live(db: Database) -> bool:
 def check_live(db: Database, epoch: int) -> None:
     """Raise Fenced if a node may not write any more."""
     if get_live_role(db, epoch) is None:
-        raise Fenced(f"node epoch {epoch} is over", "Another process took its place; this one ends.")
+        raise fenced(epoch)
+
+
+def fenced(epoch: int) -> Fenced:
+    """The error of a node that may not write any more."""
+    return Fenced(f"node epoch {epoch} is over", "Another process took its place; this one ends.")
 
 
 def get_state_and_role(db: Database, epoch: int) -> tuple[NodeState, Role]:

@@ -43,17 +43,8 @@ def list_expectations(db: Database, version: int) -> tuple[Expectation, ...]:
     return Definitions.from_json(f'{{"expectations":{text}}}').expectations if text else ()
 
 
-_STATE = "SELECT defs_version, EXISTS (SELECT 1 FROM landings WHERE run = runs.seq) FROM runs WHERE seq = ?"
-
-
 def current(db: Database, run: int) -> int:
     return int(db.value("SELECT defs_version FROM runs WHERE seq = ?", (run,)) or 0)
-
-
-def read_state(db: Database, run: int) -> tuple[int, bool]:
-    """The current version of a run, and whether redirects have led to pages of it; both for each commit."""
-    row = db.one(_STATE, (run,))
-    return (0, False) if row is None else (int(row[0] or 0), bool(row[1]))
 
 
 def get_page_hashes(db: Database, version: int) -> dict[str, str]:
