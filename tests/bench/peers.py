@@ -11,13 +11,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench.crawlers import KEEPS, OURS, PROJECT, SCRAPY, SCRAPY_LEAN, WGET2, Crawler
+from tests.bench.crawlers import KEEPS, OURS, PROJECT, SCRAPY, SCRAPY_LEAN, SCRAPY_TUNED, WGET2, Crawler
 from tests.bench.measure import Measured, measure, parts_table
 from tests.bench.report import table
 from tests.bench.site import DOCUMENTATION, MANUAL, NGINX, Site, folder_site, generated_site
 
 SITES = ("small", "large", "100", "1000")
-_CRAWLERS = (OURS, SCRAPY_LEAN, SCRAPY, WGET2)
+_CRAWLERS = (OURS, SCRAPY_TUNED, SCRAPY_LEAN, SCRAPY, WGET2)
 _ONCE_SECONDS = 45.0
 """A crawler that takes longer for a site crawls it once."""
 _QUIET = 0.1
