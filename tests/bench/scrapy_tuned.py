@@ -46,6 +46,8 @@ class DocsSpider(scrapy.Spider):
         self.file.close()
 
     def parse(self, response: Response) -> Iterator[Request]:
+        if response.status != 200:  # no middleware drops it
+            return
         base, title, headings, hrefs = response.url, None, list[str](), dict[str, None]()
         for element in document_fromstring(response.body, parser=self.parser).iter("title", "h2", "a"):
             if element.tag == "a":
