@@ -47,11 +47,14 @@ class Markup:
 
     @property
     def words(self) -> Sequence[bytes]:
-        """Those of `WORDS` that occur, as often as they do; of a large page, some more often."""
-        if self._words is None:
-            pieces = self._lower_pieces() if self._kept is None else (self._kept,)
-            self._words = [word for piece in pieces for word in WORDS.find(piece)]
-        return self._words
+        """Those of `WORDS` that occur, as often as they do; of a large page, each once."""
+        words = self._words
+        if words is None and self._kept is not None:
+            words = WORDS.find(self._kept)
+        elif words is None:
+            words = [*set[bytes]().union(*map(WORDS.find, self._lower_pieces()))]
+        self._words = words
+        return words
 
     def _lower_pieces(self) -> Iterator[bytes]:
         """A large page in pieces that overlap by a word."""

@@ -148,10 +148,12 @@ def _read_call(text: str, at: int) -> tuple[Any, str]:
     given = read_arguments(text, call.end())
     values = [_value_of(result, names), *_value_of(given, [])[: len(names)]]
     values += [None] * (len(names) + 1 - len(values))
-    last = dict[str, int]()
+    sizes = dict[int, int]()
     for target, _ in assignments:
-        last[target[1]] = max(last.get(target[1], 0), int(target[3] or 0))
-    _check_places(last.values())
+        number = numbers.get(target[1])
+        if number is not None and target[3] is not None and not isinstance(values[number], dict):
+            sizes[number] = max(sizes.get(number, 0), int(target[3]) + 1)
+    _check_places(sizes.values())
     for target, value in assignments:
         if (number := numbers.get(target[1])) is not None:
             _assign(values, number, target[2] or target[4], target[3], _value_of(value, names))

@@ -33,7 +33,6 @@ RULES: tuple[PageRule, ...] = (
 """They judge and decide in this order: first those that need no rows."""
 _BY_NAME = {rule.name: rule for rule in RULES}
 _MAX_PLANS = 10_000
-_MAX_SEQUENCES = 100_000
 
 
 class RuleParts(dict[str, RulePart]):
@@ -77,7 +76,7 @@ class RulesOfPlans:
         """Note what rules must know of the next page of the job's sequence."""
         for name, part in parts.items():
             if part.left:
-                if len(self._left) >= _MAX_SEQUENCES:
+                if len(self._left) >= _MAX_PLANS:
                     self._left.clear()
                 self._left[name, job.sequence] = part.left
 

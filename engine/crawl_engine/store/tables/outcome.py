@@ -161,7 +161,7 @@ class Commit(Struct):
     has_landings: bool = True
     """Whether redirects may have led to pages of the run."""
     leased: dict[int, LeasedRow] = field(default_factory=dict)
-    """What the store says of the jobs of the outcomes, by id."""
+    """What the store says of the jobs of the outcomes that are written now, by id."""
     touched_hosts: set[int] = field(default_factory=set)
     """Hosts whose sequences may have to be rung."""
     vacant_keys: set[bytes] = field(default_factory=set)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from crawl_engine.errors import CrawlError, Fenced
-from crawl_engine.model.job import JobKind, JobState, LeasedJob
+from crawl_engine.model.job import JobKind, JobState, LeasedJob, ReasonCode
 from crawl_engine.store.db.connector import Database, DatabaseBusy
 from crawl_engine.store.tables.job import jobs, rings
 from crawl_engine.store.tables.job.jobs import JobUpdate
-from crawl_engine.store.tables.outcome import Commit, JobOutcome
+from crawl_engine.store.tables.outcome import Commit, Effect, JobOutcome
 from crawl_engine.store.tables.run import nodes
 from crawl_engine.store.tables.run.events import Event
 from crawl_engine.store.transactions import effects
@@ -43,8 +43,25 @@ class _RunState(NamedTuple):
     """Whether the node may still write."""
 
 
-class _LeaseFailed(Exception):
-    """The next jobs cannot be leased; nothing is written."""
+class _Given(NamedTuple):
+    """What a commit may change in an outcome while it settles it: if it fails, the next one decides again."""
+
+    state: JobState
+    reason: str | None
+    reason_code: ReasonCode | None
+    attempts: int
+    next_host: tuple[str, str] | None
+    effects: tuple[Effect, ...]
+
+    @classmethod
+    def read(cls, outcome: JobOutcome) -> "_Given":
+        return cls(
+            outcome.state, outcome.reason, outcome.reason_code, outcome.attempts, outcome.next_host, outcome.effects
+        )
+
+    def give_back(self, outcome: JobOutcome) -> None:
+        outcome.state, outcome.reason, outcome.reason_code = self.state, self.reason, self.reason_code
+        outcome.attempts, outcome.next_host, outcome.effects = self.attempts, self.next_host, self.effects
 
 
 class CommitResult(Struct, frozen=True):
@@ -84,24 +101,23 @@ def commit(
             effect.prepare()
     # two outcomes of one job: only one has the valid lease, and writing them one by one tells them apart
     has_duplicates = len({outcome.job.id for outcome in outcomes}) < len(outcomes)
-
-    def write(request: LeaseRequest | None, *, one_by_one: bool) -> CommitResult:
+    # where a lease fails, its rings stay, and the slice that answers them reports the error again
+    ways = [(request, has_duplicates), (None, has_duplicates), (request, True), (None, True)]
+    ways = list(dict.fromkeys(ways)) if request is None else ways
+    for number, (leased, one_by_one) in enumerate(ways, 1):
         transaction = Commit(db, run, now, places, reextract_stale)
         try:
-            return _write_group(transaction, node, outcomes, places, request, one_by_one=one_by_one)
-        except _LeaseFailed as failure:
-            # the outcomes can still be written; the slice that answers the ring reports the error again
-            reason = failure.__cause__
-            _log.error("the next jobs cannot be leased in the commit; their rings stay", exc_info=reason)
-            return write(None, one_by_one=one_by_one)
-
-    try:
-        return write(request, one_by_one=has_duplicates)
-    except (Fenced, DatabaseBusy):
-        raise
-    except Exception as error:
-        _log.error("a group of results cannot be written; writing them one by one", exc_info=error)
-        return write(request, one_by_one=True)
+            return _write_group(transaction, node, outcomes, places, leased, one_by_one=one_by_one)
+        except (Fenced, DatabaseBusy):
+            raise
+        except Exception as error:
+            if number == len(ways):
+                raise
+            problem = "a group of results cannot be written; writing them one by one"
+            if leased is not None:
+                problem = "results and the next jobs cannot be written at once; writing the results"
+            _log.error(problem, exc_info=error)
+    raise AssertionError("the last way returns or raises")
 
 
 def _write_group(
@@ -109,6 +125,7 @@ def _write_group(
     one_by_one: bool,
 ) -> CommitResult:  # fmt: skip
     db, leases, accepted, handed_over = commit.db, list[Lease](), set[int](), frozenset[int]()
+    given = [_Given.read(outcome) for outcome in outcomes]
     try:
         with db.transaction():
             state = _read_state(db, commit.run, node)
@@ -120,14 +137,11 @@ def _write_group(
                 accepted = _apply(commit, outcomes)
             ring = rings.ring_hosts(db, commit.touched_hosts, commit.now, has_pools=state.has_pools)
             if request is not None:
-                try:
-                    leases, ring, handed_over = _lease_next(db, commit.run, request, ring, commit.now)
-                except DatabaseBusy:
-                    raise
-                except Exception as error:
-                    raise _LeaseFailed from error
+                leases, ring, handed_over = _lease_next(db, commit.run, request, ring, commit.now)
     except BaseException:
         places.rollback_cache()
+        for outcome, before in zip(outcomes, given, strict=True):
+            before.give_back(outcome)
         raise
     places.commit_cache()
     due = commit.due | {outcome.not_before for outcome in outcomes if outcome.not_before}
@@ -190,7 +204,7 @@ def _apply_alone(commit: Commit, outcome: JobOutcome, places: PlacementCache) ->
 def _apply(commit: Commit, outcomes: Sequence[JobOutcome]) -> set[int]:
     """Update the jobs, then write the effects of those whose lease was valid. Returns their ids."""
     commit.touched_hosts |= {outcome.job.host for outcome in outcomes}
-    commit.leased |= jobs.read_leased(commit.db, [_to_lease(outcome.job) for outcome in outcomes])
+    commit.leased = jobs.read_leased(commit.db, [_to_lease(outcome.job) for outcome in outcomes])
     settled = effects.settle(commit, outcomes)
     completed_extracts = {outcome.job.id for outcome in outcomes if outcome.is_reextracted}
     updates = [_to_update(commit, outcome) for outcome in outcomes]

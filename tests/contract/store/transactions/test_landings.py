@@ -16,6 +16,7 @@ from crawl_engine.store.tables.job import extracts, jobs
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.run import landings
 from crawl_engine.store.tables.run.landings import Landed
+from crawl_engine.store.transactions import lease
 from crawl_engine.store.transactions.retry import retry
 from tests.contract.store.harness import Page, StoreHarness, again, document
 from tests.unit.node.leased_jobs import change
@@ -60,6 +61,30 @@ def test_the_first_number_has_the_row(store: StoreHarness, order: tuple[int, ...
     assert states(store) == [("DONE", None), SKIPPED, SKIPPED]
     assert has_rows(store) == [taken[0].id]
     assert store.row_counts() == {"book": (1, 0)}
+
+
+def test_a_lease_that_fails_in_the_same_commit_changes_nothing(
+    store: StoreHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("no such request")
+
+    store.seed("http://a/1", TARGET, "http://a/3")
+    first, second = store.take("http://a/", free=2)
+    monkeypatch.setattr(lease, "to_leased_job", broken)
+    store.commit(redirected(store, first), own(store, second), free=2)
+    assert states(store) == [("DONE", None), LED_TO, ("READY", None)]
+    found = store.db.all("SELECT job, redirected, kept FROM landings ORDER BY job")
+    assert found == [(first.id, 1, 1), (second.id, 0, 0)]
+
+
+def test_the_target_keeps_its_row_if_that_of_the_redirected_page_cannot_be_stored(store: StoreHarness) -> None:
+    store.seed("http://a/1", TARGET)
+    first, second = store.take("http://a/")
+    bad = store.done(first, landed_at(TARGET), data=['{"title":"\ud800"}'], hops=1, target=TARGET)
+    store.commit(bad, own(store, second))
+    assert [state for state, _ in states(store)] == ["FAILED", "DONE"]
+    assert has_rows(store) == [second.id]
 
 
 @pytest.mark.parametrize("own_is_first", [True, False])

@@ -207,6 +207,23 @@ def test_an_error_of_the_lease_does_not_fail_the_results(store: StoreHarness, mo
     assert store.rung() == {1}
 
 
+def test_a_write_of_the_lease_that_the_server_refuses_does_not_fail_the_results(shared_store: StoreHarness) -> None:
+    """Its statements may reach the server with the end of the commit."""
+    store = shared_store
+    store.seed(*pages("a", 6))
+    taken = store.lease(1, free=2).jobs
+    schema, run = store.db.schema, store.db.run_native  # type: ignore[attr-defined]
+    when = f"BEFORE UPDATE ON {schema}.jobs FOR EACH ROW WHEN (NEW.state = 'TAKEN')"
+    run(f"CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$")
+    try:
+        run(f"CREATE TRIGGER refuse {when} EXECUTE FUNCTION {schema}.refuse()")
+        result = store.commit(*map(store.done, taken), free=2)
+    finally:
+        run(f"DROP FUNCTION {schema}.refuse() CASCADE")  # other tests get the tables
+    assert (len(result.accepted_ids), result.leased) == (2, ())
+    assert [state for _, state in store.jobs()].count("DONE") == 2
+
+
 def test_a_single_node_may_use_the_whole_host(new_store: NewStore) -> None:
     store = new_store(slots=32, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
     store.seed(*pages("a", 40))

@@ -165,3 +165,8 @@ def test_few_characters_that_name_very_many_places_are_refused() -> None:
     sparse = json.dumps([{"data": 1}, *[[-7, 999_999]] * 60])
     for text in (call, sparse):
         assert read_page_data([text]) == (MISSING, "has arrays of more than 1,000,000 places")
+
+
+def test_keys_of_objects_that_are_numbers_name_no_places() -> None:
+    call = "window.__NUXT__=(function(a,b){a[712345]=1;b[698765]=2;return {x:a,y:b}}({},{}))"
+    assert read_page_data([call]) == ({"x": {"712345": 1}, "y": {"698765": 2}}, "")

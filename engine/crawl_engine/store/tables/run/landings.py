@@ -168,8 +168,6 @@ class Landed(Effect):
     """Whether it has values of its own, such as those of its seed: it keeps its rows."""
     own_jobs: tuple[int, ...] = ()
     """The jobs of the target itself that were done before any redirect led there."""
-    others: tuple[JobState, str | None, tuple[Effect, ...]] | None = None
-    """State, reason and effects of a page that is skipped: if the commit fails, the next one decides again."""
 
 
 def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
@@ -177,9 +175,6 @@ def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[Job
     redirected = [(outcome, landed) for outcome in outcomes if (landed := outcome.find(Landed)) is not None]
     if not redirected and not commit.has_landings:
         return []
-    for outcome, landed in redirected:
-        if landed.others is not None:
-            (outcome.state, outcome.reason, outcome.effects), landed.others = landed.others, None
     redirected = [pair for pair in redirected if pair[0].state in (JobState.DONE, JobState.FAILED)]
     own = [(outcome, Landed(key)) for outcome in outcomes if (key := _key_of_own(outcome)) is not None]
     keys = dict.fromkeys([landed.key for _, landed in (*redirected, *own)])
@@ -194,7 +189,7 @@ def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[Job
             first[landed.key] = min(candidates)
     for outcome, landed in (*redirected, *own):
         if not landed.has_values and outcome.job.id != first[landed.key]:
-            _skip(outcome, landed, REDIRECTS if landed.page_key else IS_LED_TO, leads_on=True)
+            _skip(outcome, REDIRECTS if landed.page_key else IS_LED_TO, leads_on=True)
     return own
 
 
@@ -214,10 +209,10 @@ def _find_own_jobs(
     for outcome, landed in redirected:
         jobs = by_page.get(landed.page_key, ())
         if _follows_links(outcome) and not any(job.id != outcome.job.id for job in jobs):
-            _skip(outcome, landed, UNLINKED, leads_on=False)
+            _skip(outcome, UNLINKED, leads_on=False)
             continue
-        if landed.key not in known:
-            landed.own_jobs = tuple([job.id for job in jobs if job.has_landed(landed.key, outcome.job.group)])
+        own = [job.id for job in jobs if landed.key not in known and job.has_landed(landed.key, outcome.job.group)]
+        landed.own_jobs = tuple(own)
         kept.append((outcome, landed))
     return kept
 
@@ -241,10 +236,9 @@ def _follows_links(outcome: JobOutcome) -> bool:
     return outcome.job.plan.group.redirects == "linked"
 
 
-def _skip(outcome: JobOutcome, landed: Landed, reason: str, *, leads_on: bool) -> None:
+def _skip(outcome: JobOutcome, reason: str, *, leads_on: bool) -> None:
     """Skip a page. `leads_on`: its links count, since it may be nearer to its locator than the page with the rows."""
     job = outcome.job
-    landed.others = outcome.state, outcome.reason, outcome.effects
     text = f"SKIPPED: {reason}  {outcome.target or job.url}"
     kept = [
         _without_rows(effect)

@@ -42,8 +42,6 @@ class PageSeen(Effect):
     digest: int
     """A number; 0: it is unlike the page before."""
     max_repeats: int | None = None
-    others: tuple[Effect, ...] | None = None
-    """The other effects of a page that is skipped: if the commit fails, the next one decides again."""
 
 
 class LongStreak(NamedTuple):
@@ -87,11 +85,7 @@ def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[Job
     made = [(outcome, seen) for outcome, seen in _find(outcomes) if seen.max_repeats is not None]
     streaks = _read(commit.db, made) if made else {}
     for outcome, seen in made:
-        if seen.others is not None:
-            outcome.state, outcome.reason, outcome.effects = JobState.DONE, None, (*seen.others, seen)
-            seen.others = None
         if streaks[outcome.job.sequence].add(seen, outcome.job.url):
-            seen.others = tuple(effect for effect in outcome.effects if effect is not seen)
             outcome.state = JobState.SKIPPED
             outcome.reason = f"the same as the {plural(seen.max_repeats or 0, 'page')} before it (max_repeats)"
             kept = [effect for effect in outcome.effects if not isinstance(effect, (Extracted, Event))]

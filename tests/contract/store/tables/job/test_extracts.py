@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from crawl_engine.model.host import HostPolicy
 from crawl_engine.model.job import JobKind, JobState
@@ -15,7 +16,7 @@ from crawl_engine.store.tables.job.linked_jobs import Children
 from crawl_engine.store.tables.outcome import JobOutcome
 from crawl_engine.store.tables.output import outputs
 from crawl_engine.store.tables.row import rows
-from crawl_engine.store.tables.row.rows import RejectedRecords
+from crawl_engine.store.tables.row.rows import NewRows, RejectedRecords
 from crawl_engine.store.tables.run import runs, versions
 from crawl_engine.store.tables.run.runs import StaleSearch
 from crawl_engine.store.transactions.commit import commit
@@ -134,8 +135,14 @@ def test_a_lost_lease_replaces_nothing(shop: Shop) -> None:
     assert store.commit(shop.extracted(job)).accepted_ids == frozenset()
     assert store.rows() == before
     (again,) = shop.lease().jobs
-    assert store.commit(shop.extracted(again), shop.extracted(job)).accepted_ids == {job.id}
+    lost = shop.extracted(job)
+    lost.effects = tuple(
+        replace(effect, texts=('{"lost":1}',)) if isinstance(effect, NewRows) else effect for effect in lost.effects
+    )
+    assert store.commit(shop.extracted(again), lost).accepted_ids == {job.id}
     assert len(store.rows()) == 2
+    assert not any("lost" in text for _, text in store.rows())
+    assert store.db.value("SELECT reextracted FROM runs") == 1
 
 
 def test_hosts_do_not_block_re_extractions(new_store: NewStore) -> None:

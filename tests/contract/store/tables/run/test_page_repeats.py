@@ -1,16 +1,15 @@
 """Pages in a row that give the same: counted over nodes and restarts, told by a pattern, skipped beyond a limit."""
 
 import itertools
-from unittest.mock import Mock
 
 import pytest
 
 from crawl_engine.model.job import JobState
-from crawl_engine.store.db.connector import connect
+from crawl_engine.store.db.connector import DatabaseBusy, connect
 from crawl_engine.store.db.schema import CRAWL
 from crawl_engine.store.read.data_warnings import find_warnings
-from crawl_engine.store.tables.run import runs
-from crawl_engine.store.tables.run.page_repeats import PageSeen, settle, widen_pattern
+from crawl_engine.store.tables.run import events, runs
+from crawl_engine.store.tables.run.page_repeats import PageSeen, widen_pattern
 from crawl_engine.store.transactions.next_page import leads_to_one_page
 from tests.contract.store.harness import Page, StoreHarness, failed
 
@@ -105,14 +104,20 @@ def test_pages_beyond_the_limit_are_skipped(store: StoreHarness, at_once: int) -
     assert [event.text for event in store.list_events()][-1] == f"SKIPPED: {reasons[0][0]}  {urls[-1]}"
 
 
-def test_a_commit_that_fails_is_decided_again(store: StoreHarness) -> None:
+def test_a_commit_that_fails_is_decided_again(store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_busy(*_: object) -> None:
+        raise DatabaseBusy("locked", "wait")
+
     store.seed(*urls_of("soft", 4))
     outcomes = [
         store.done(job, PageSeen(2, 3), data=['{"title":"x"}'], links=[Page(f"{job.url}/more")])
         for job in store.take("http://a/")
     ]
-    settle(Mock(db=store.db), outcomes)
-    assert outcomes[-1].state is JobState.SKIPPED
+    effects = [outcome.effects for outcome in outcomes]
+    with monkeypatch.context() as patched, pytest.raises(DatabaseBusy):
+        patched.setattr(events, "add", is_busy)
+        store.commit(*outcomes)
+    assert [(outcome.state, outcome.effects) for outcome in outcomes] == [(JobState.DONE, made) for made in effects]
     store.commit(outcomes[-1])
     assert (len(store.rows()), dict(store.jobs())["http://a/soft/3/more"]) == (1, "READY"), "the first of its row"
 
