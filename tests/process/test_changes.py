@@ -296,3 +296,18 @@ def test_kills_leave_exact_changes(project: Project, site: Site, export: Export,
     rerun_under_kills(project, kind, random.Random(kind), count=count, until_at_most=60)
     assert_written(project, export)
     assert project.output("item.changes.jsonl").read_text().count("vanished") == 6
+
+
+@pytest.mark.quick
+def test_a_run_in_which_everything_vanished_ends(project: Project, site: Site) -> None:
+    appenders = "{whole: {type: json}, changes: {type: jsonl, changes: true}, table: {type: csv, changes: true}}"
+    project.write(f"{DEFS.format(url=site.url('/'))}appenders: {appenders}\n")
+    fill(site, {"a": "1.50", "b": "2"})
+    project.crawl()
+    site["/"] = html("<h1>sold out</h1>")
+    done = project.crawl("--fresh", seconds=40)
+    assert done.summary["rows"] == {}
+    folder = project.data / "output" / "latest"
+    told = [json.loads(line) for line in (folder / "item.changes.jsonl").read_text().splitlines()]
+    assert [(line["change"], line["key"]["sku"]) for line in told] == [("vanished", "a"), ("vanished", "b")]
+    assert json.loads((folder / "item.json").read_text()) == []

@@ -14,7 +14,7 @@ from tests.recipes.catalogue import Product
 from tests.recipes.shop import Shop
 
 USER, PASSWORD = "anna@shop.example", "correct horse & battery"
-TOKEN = "t-42"
+TOKEN = "q7-token-42"
 _PER_PAGE = 10
 _FIRST_CHANGE = datetime(2026, 1, 5, 6, 30, tzinfo=UTC).timestamp()
 

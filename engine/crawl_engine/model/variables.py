@@ -160,11 +160,14 @@ def read_secret(name: str, environment: Mapping[str, str]) -> str:
     """The value of `env.NAME`, or the trimmed text of the file of `file.PATH`. Raises UnusableVariable."""
     kind, _, rest = name.partition(".")
     if kind == "file":
+        path = Path(rest)
         try:
-            return Path(rest).read_text("utf-8").strip()
+            if not path.exists() or path.is_file() or path.is_dir():
+                return path.read_text("utf-8").strip()
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise UnusableVariable(f"%{{{name}}}: the file cannot be read: {reason}") from None
+        raise UnusableVariable(f"%{{{name}}}: this is not a regular file")  # reading it might never end
     if rest not in environment:
         raise UnusableVariable(f"environment variable {rest} is not set")
     value = environment[rest]

@@ -162,9 +162,11 @@ class OutcomeBuilder:
             return skipped.add(HostFailure(failed=False, guarded=failure.host_key))
         # all pages of a host wait for its robots.txt: one garbled answer must not end them
         garbled = job.kind is JobKind.ROBOTS and failure.kind in ("protocol", "encoding")
-        if failure.retryable or garbled:
-            return self.retry(job, url, failure.reason)
-        return self.failed(job, failure.reason, url)
+        retries = failure.retryable or garbled
+        outcome = self.retry(job, url, failure.reason) if retries else self.failed(job, failure.reason, url)
+        if failure.kind == "variable":
+            outcome.remove(HostFailure)  # nothing was sent
+        return outcome
 
     def given_back(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
         """READY, to continue at the last redirect; a request that repeats its body starts again."""

@@ -87,12 +87,12 @@ def read_text(expression: str) -> str:
 
 def parse_key(expression: str, text: str) -> SigningKey:
     """The key of a text that `read_text` gave. Raises UnusableKey, also if others can read its file."""
-    if problem := _file_problem(expression):
-        raise UnusableKey(problem)
+    check_file(expression)
     return SigningKey.from_pem(text)
 
 
-def _file_problem(expression: str) -> str | None:
+def check_file(expression: str) -> None:
+    """Raise UnusableKey if others can read the file of a key."""
     for name in variable_names(expression):
         if not name.startswith(_FILE):
             continue
@@ -100,10 +100,9 @@ def _file_problem(expression: str) -> str | None:
         try:
             mode = path.stat().st_mode
         except OSError:
-            return None  # whoever reads it says so
+            return  # whoever reads it says so
         if mode & (stat.S_IROTH | stat.S_IWOTH):
-            return f"'{path}' can be read by others (mode {stat.S_IMODE(mode):04o}); run: chmod 600 {path}"
-    return None
+            raise UnusableKey(f"'{path}' can be read by others (mode {stat.S_IMODE(mode):04o}); run: chmod 600 {path}")
 
 
 def _base64url(data: bytes) -> str:

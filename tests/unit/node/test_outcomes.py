@@ -2,12 +2,14 @@
 
 import pytest
 
+from crawl_engine.http.errors import FetchFailed
 from crawl_engine.http.response import FetchResponse
 from crawl_engine.model.record import RejectedCount, Rejection
 from crawl_engine.model.retry_policy import OVERLOAD_STATUSES
 from crawl_engine.node.extraction.extractor import PageExtraction
 from crawl_engine.node.extraction.result import PageResult
 from crawl_engine.node.outcomes import OutcomeBuilder, describe_rejections
+from crawl_engine.store.tables.host.hosts import HostFailure
 from crawl_engine.store.tables.run.events import Event
 from tests.unit.node.leased_jobs import leased
 
@@ -55,3 +57,12 @@ def test_the_event_of_a_page_repeats_no_url_of_its_job(url: str, size: int, text
     )
     [event] = outcome.find_all(Event)
     assert event.text == text
+
+
+@pytest.mark.parametrize("retryable", [True, False])
+def test_a_request_that_could_not_be_built_says_nothing_of_its_host(retryable: bool) -> None:
+    builder = OutcomeBuilder(source="n1", max_attempts=5)
+    job = leased("http://a/1")
+    for kind, counts in (("variable", False), ("connect", True)):
+        outcome = builder.fetch_failed(job, job.url, FetchFailed("no", kind=kind, retryable=retryable))
+        assert (outcome.find(HostFailure) is not None) is counts

@@ -170,7 +170,7 @@ class AppenderLoop:
     def _mark_behind(self, due: Sequence[Output]) -> None:
         """Have whole outputs rebuilt that lack rows; the others wait for their next time."""
         with self._loop.transaction():
-            last = rows.last_id(self._loop.db, self._loop.run.seq)
+            last = rows.last_id_of_all_runs(self._loop.db)  # a run without rows has passed those of earlier ones
             for output in due:
                 waiting = rows.list_by_data_def(self._loop.db, self._loop.run.seq, output.data_def, output.cursor, 1)
                 if waiting or output.inode is None or is_final_at_end(output.type):
@@ -359,7 +359,7 @@ class AppenderLoop:
         The table gets this cursor when the file is in place. A row that is deleted meanwhile marks the output again.
         """
         with self._loop.db.snapshot():
-            last = rows.last_id(self._loop.db, self._loop.run.seq)
+            last = rows.last_id_of_all_runs(self._loop.db)  # a run without rows has passed those of earlier ones
             marks = outputs.get_rebuild_marks(self._loop.db, self._loop.run.seq)
         return [
             replace(output, cursor=max(output.cursor, last), rebuild_marks=marks[output.id])

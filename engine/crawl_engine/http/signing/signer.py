@@ -8,7 +8,7 @@ from crawl_engine.http.exchange import OutgoingRequest
 from crawl_engine.http.response import decode_header
 from crawl_engine.http.signing.message import PLAIN, read_requested, sign_request
 from crawl_engine.model.host import RequestedSignature, SignRule
-from crawl_engine.runtime.signing_key import SigningKey, UnusableKey, parse_key, read_text
+from crawl_engine.runtime.signing_key import SigningKey, UnusableKey, check_file, read_text
 
 _MAX_KEPT = 1_000
 _REQUESTED = b"accept-signature"
@@ -38,8 +38,9 @@ class RequestSigner:
     def _read_key(self, rule: SignRule) -> SigningKey:
         try:
             text = read_text(rule.key)
+            check_file(rule.key)
             if text not in self._keys:
-                self._keys[text] = parse_key(rule.key, text)
+                self._keys[text] = SigningKey.from_pem(text)
         except UnusableKey as error:
             reason = f"the key of `sign` cannot be used: {error}"
             raise FetchFailed(reason, kind="variable", retryable=True) from None  # its file may be being replaced
