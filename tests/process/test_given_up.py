@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .project import Project, until
+from .project import Project, Running, until
 from .site import Page, Request, Site, html
 
 pytestmark = pytest.mark.timeout(120)
@@ -100,12 +100,17 @@ def test_a_good_answer_ends_the_row(project: Project, site: Site) -> None:
     assert set(reasons(project)) == {"blocked: HTTP 403 (1 attempt)"}
 
 
-def test_saved_defs_ask_the_host_again(project: Project, site: Site) -> None:
+def crawl_until_given_up(project: Project, site: Site) -> Running:
     site.fallback = refusing(site)
     project.write(defs(site, 30, "{refusals: 6, after: PT1S}"))
     running = project.start()
     assert until(lambda: len(site.paths) >= 8, seconds=20)
     assert until(lambda: bool(project.query("SELECT 1 FROM refusals WHERE given_up = 1")), seconds=20)
+    return running
+
+
+def test_saved_defs_ask_the_host_again(project: Project, site: Site) -> None:
+    running = crawl_until_given_up(project, site)
     site.fallback = good
     project.write(defs(site, 30, "false"))
     assert until(lambda: not project.query("SELECT 1 FROM refusals"), seconds=20)
@@ -114,11 +119,7 @@ def test_saved_defs_ask_the_host_again(project: Project, site: Site) -> None:
 
 
 def test_an_operator_brings_a_host_back(project: Project, site: Site) -> None:
-    site.fallback = refusing(site)
-    project.write(defs(site, 30, "{refusals: 6, after: PT1S}"))
-    running = project.start()
-    assert until(lambda: len(site.paths) >= 8, seconds=20)
-    assert until(lambda: bool(project.query("SELECT 1 FROM refusals WHERE given_up = 1")), seconds=20)
+    running = crawl_until_given_up(project, site)
     site.fallback = good
     host = site.url("/").split("/")[2]
     assert project.run_with_data("host", host, "--resume").code == 0

@@ -13,7 +13,8 @@ from crawl_engine.late_regex import late_regex
 _BLANK = r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|<!--[^\n\r]*+|/\*(?:.*?\*/|.*+))*+"
 _STRING = r""""(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|`(?:[^`\\]|\\.)*+`?"""
 """What lacks its end goes on to that of the text."""
-_NUMBER = r"[-+]?\s*(?:0[xXoObB][\da-fA-F_]++|(?:\d[\d_]*+(?:\.[\d_]*+)?|\.\d[\d_]*+)(?:[eE][-+]?\d++)?)n?"
+_WITH_BASE = r"0(?:[xX][\da-fA-F][\da-fA-F_]*+|[oO][0-7][0-7_]*+|[bB][01][01_]*+)"
+_NUMBER = rf"[-+]?\s*(?:{_WITH_BASE}|(?:\d[\d_]*+(?:\.[\d_]*+)?|\.\d[\d_]*+)(?:[eE][-+]?\d++)?)n?"
 _CONSTANT = r"true|false|null|undefined|NaN|[-+]?\s*Infinity|void\s*(?:0|\(\s*0\s*\))|!\s*[01]"
 _TOKEN = late_regex(
     rf"{_BLANK}(?P<start>)(?:JSON\s*\.\s*parse\s*\(\s*(?P<parsed>{_STRING})\s*\)|(?P<string>{_STRING})"
@@ -227,10 +228,7 @@ def _write_number(token: str) -> str | None:
     bare = "".join(token.split()).lstrip("+").rstrip("n").replace("_", "")
     sign, digits = ("-", bare[1:]) if bare.startswith("-") else ("", bare)
     if digits[:2].lower() in ("0x", "0o", "0b") and len(digits) < 1_000:
-        try:
-            return f"{sign}{int(digits, 0)}"
-        except ValueError:  # such as 0b2
-            return None
+        return f"{sign}{int(digits, 0)}"
     whole, point, rest = digits.partition(".")
     written = f"{sign}{whole or '0'}{point if rest[:1].isdigit() else ''}{rest}"
     return written if _JSON_NUMBER.fullmatch(written) else None

@@ -130,7 +130,7 @@ class Extract(PageStage, frozen=True):
         except UnreadablePage as error:
             return page.complete(self.outcomes.unreadable(job, str(error), page.url, page.hops))
         result = page.extraction.result
-        self.rules.note(job, result.parts)
+        self.rules.remember(job, result.parts)
         if result.lacks_rows:
             result.parts = judge_lack(rules, result.parts)
         if page.response is not None and page.response.notes:

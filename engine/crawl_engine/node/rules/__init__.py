@@ -54,8 +54,8 @@ class RulesOfPlans:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._by_plan: dict[HostPlan, tuple[PageRule, ...]] = {}
-        self._left: dict[tuple[str, int], str] = {}
-        """By rule and sequence."""
+        self._remembered: dict[tuple[str, int], str] = {}
+        """By rule and sequence: what the last page of the sequence left."""
 
     def prepare(self, job: LeasedJob, arrival: Arrival) -> dict[str, str]:
         """What the rules must know of a job to judge its page, by the name of each that concerns it."""
@@ -69,16 +69,16 @@ class RulesOfPlans:
         for rule in rules:
             known = rule.prepare(job, arrival, self._settings)
             if known is not None:
-                prepared[rule.name] = known or self._left.get((rule.name, job.sequence), "")
+                prepared[rule.name] = known or self._remembered.get((rule.name, job.sequence), "")
         return prepared
 
-    def note(self, job: LeasedJob, parts: RuleParts) -> None:
-        """Note what rules must know of the next page of the job's sequence."""
+    def remember(self, job: LeasedJob, parts: RuleParts) -> None:
+        """Remember what rules must know of the next page of the job's sequence."""
         for name, part in parts.items():
-            if part.left:
-                if len(self._left) >= _MAX_PLANS:
-                    self._left.clear()
-                self._left[name, job.sequence] = part.left
+            if part.remembered:
+                if len(self._remembered) >= _MAX_PLANS:
+                    self._remembered.clear()
+                self._remembered[name, job.sequence] = part.remembered
 
 
 def prepare_alone(settings: Settings) -> dict[str, str]:

@@ -27,7 +27,7 @@ class RepeatPart(RulePart, frozen=True):
         return "all"
 
     @property
-    def left(self) -> str:
+    def remembered(self) -> str:
         return self.key
 
     def add_to(self, outcome: JobOutcome, settings: Settings) -> None:

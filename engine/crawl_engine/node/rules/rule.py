@@ -106,8 +106,8 @@ class RulePart(Struct, frozen=True):
         return ""
 
     @property
-    def left(self) -> str:
-        """What its rule must know of the next page of the sequence, if `prepare` gives it nothing; empty: nothing."""
+    def remembered(self) -> str:
+        """What its rule knows of the next page of the sequence, if `prepare` gives it nothing; empty: nothing."""
         return ""
 
     def check(self) -> None:

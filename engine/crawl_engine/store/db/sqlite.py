@@ -36,7 +36,7 @@ _UNCLEAR_ERRORS = ("SQLITE_IOERR", "SQLITE_CANTOPEN")
 _CACHE_KB, _SMALL_CACHE_KB = 4_000, 500
 _BLOB_PIECE_BYTES = 64 * 1024
 _PAGES_PER_STEP = 1_000
-_CHUNK_SIZES = (64, 48, 40, 32, 28, 24, *range(20, 0, -1))
+_CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 _CACHED_STATEMENTS = 512
 """More than a node uses, each in all chunk sizes: one that falls out is compiled again at every commit."""
 

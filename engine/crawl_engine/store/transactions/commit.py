@@ -102,22 +102,21 @@ def commit(
     # two outcomes of one job: only one has the valid lease, and writing them one by one tells them apart
     has_duplicates = len({outcome.job.id for outcome in outcomes}) < len(outcomes)
     # where a lease fails, its rings stay, and the slice that answers them reports the error again
-    ways = [(request, has_duplicates), (None, has_duplicates), (request, True), (None, True)]
-    ways = list(dict.fromkeys(ways)) if request is None else ways
-    for number, (leased, one_by_one) in enumerate(ways, 1):
+    with_lease = "results and the next jobs cannot be written at once; writing the results"
+    as_group = "a group of results cannot be written; writing them one by one"
+    ways: list[tuple[LeaseRequest | None, bool, str]] = [(None, has_duplicates, as_group)]
+    if request is not None:
+        ways = [(request, has_duplicates, with_lease), *ways, (request, True, with_lease)]
+    for leased, one_by_one, problem in ways:
         transaction = Commit(db, run, now, places, reextract_stale)
         try:
             return _write_group(transaction, node, outcomes, places, leased, one_by_one=one_by_one)
         except (Fenced, DatabaseBusy):
             raise
         except Exception as error:
-            if number == len(ways):
-                raise
-            problem = "a group of results cannot be written; writing them one by one"
-            if leased is not None:
-                problem = "results and the next jobs cannot be written at once; writing the results"
             _log.error(problem, exc_info=error)
-    raise AssertionError("the last way returns or raises")
+    transaction = Commit(db, run, now, places, reextract_stale)
+    return _write_group(transaction, node, outcomes, places, None, one_by_one=True)
 
 
 def _write_group(

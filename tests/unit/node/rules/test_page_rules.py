@@ -147,7 +147,7 @@ def test_what_a_page_shows_is_digested_unless_its_request_has_a_body() -> None:
     assert rule.prepare(JOB._replace(request=Request(method="POST", body="a")), visited(), settings) is None
     part = find(rule, each, "<b>x</b>")
     assert part == find(rule, each, "<b class=y>x</b>") != find(rule, each, "<b>y</b>")
-    assert not part.left
+    assert not part.remembered
     outcome = JobOutcome(job=JOB, state=JobState.DONE)
     part.add_to(outcome, Settings(max_repeats=5))
     assert outcome.effects == (PageSeen(part.digest, 5),)
@@ -160,7 +160,7 @@ def test_without_a_limit_a_text_is_digested_only_behind_a_page_of_the_same_seque
     def extract(text: str, sequence: int = 1) -> RepeatPart:
         job = JOB._replace(sequence=sequence)
         part = find(rule, rules.prepare(job, visited())[rule.name], text)
-        rules.note(job, RuleParts({rule.name: part}))
+        rules.remember(job, RuleParts({rule.name: part}))
         assert isinstance(part, RepeatPart)
         return part
 

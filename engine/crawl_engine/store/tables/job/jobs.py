@@ -75,7 +75,7 @@ UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.TAKEN)}
 """
 _FENCED_STATES = _states_before(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)
-# a kept document is rare: most jobs are worked once
+# the digest by a subquery: most jobs are worked once, and have no document yet
 _LEASED = f"""
 WITH f (id, lease, parent, carried) AS ({{values}})
 SELECT json_group_array(json_array(

@@ -28,7 +28,7 @@ _END = """
 UPDATE page_repeats SET digest = 0, pages = 0, pattern = ''
 WHERE sequence IN (SELECT value FROM json_each(?)) AND pages > 0
 """
-"""No page of the next ones is the same as the last one."""
+"""Ends the streaks of sequences: their next page is unlike the last one."""
 _FOUND = """
 SELECT h.key AS host, s.grp AS "group", p.longest_pattern AS pattern, p.longest AS pages, p.skipped FROM page_repeats p
 JOIN sequences s ON s.id = p.sequence JOIN hosts h ON h.id = s.host
