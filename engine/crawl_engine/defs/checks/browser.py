@@ -128,6 +128,9 @@ def _check_hosts(root: YamlNode, problems: Problems) -> None:
         if host.node.get("middleware") is not None:
             message = "`middleware` does not see what a browser asks for, but plain requests for this host alone"
             problems.warn(host.node.key_place("middleware"), "browser-middleware", message)
+        if host.node.get("sign") is not None:
+            message = "`sign` does not sign what a browser asks for, but plain requests for this host alone"
+            problems.warn(host.node.key_place("sign"), "not-signed", message)
         tls = host.node.get("tls")
         for key in ("ca", "client") if tls is not None else ():
             if tls is not None and key in tls.entries:

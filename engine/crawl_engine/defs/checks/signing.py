@@ -8,17 +8,11 @@ from crawl_engine.runtime.extras import has_extra, install_hint
 
 
 def check(root: YamlNode, problems: Problems) -> None:
-    """Check each `sign` of `hosts`, and warn of groups whose pages a browser asks for."""
-    signed = False
+    """Check each `sign` of `hosts`."""
     for _, entry in root.entries_of("hosts"):
         rule = entry.node.get("sign")
         if rule is not None and rule.kind == "mapping":
-            signed = True
             _check_rule(rule, problems)
-    for name, entry in root.entries_of("taskGroups") if signed else ():
-        if entry.node.get("browser") is not None:
-            message = f"the requests of the browser are not signed: the pages of '{name}' come without `sign`"
-            problems.warn(entry.node.key_place("browser"), "not-signed", message)
 
 
 def _check_rule(rule: YamlNode, problems: Problems) -> None:

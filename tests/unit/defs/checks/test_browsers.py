@@ -52,3 +52,15 @@ def test_each_problem_names_its_place_and_its_cure(
 )
 def test_records_that_can_be_told_apart_are_collected(tmp_path: Path, data_def: str) -> None:
     assert problems(tmp_path, f"collect: true, actions: [{CLICK}]", data_def) == []
+
+
+@pytest.mark.parametrize("loader", ["browser", "{browser: {timezone: Europe/London}}"])
+def test_what_a_browser_does_not_do_for_a_host_is_told(tmp_path: Path, loader: str) -> None:
+    defs = "locatorGroups: {g: {locators: [{url: 'http://shop.example/'}]}}\n"
+    defs += f"taskGroups: {{g: {{loader: {loader}, page: {{dataDef: d}}}}}}\ndataDefs: {{d: {{fields: {{a: {{}}}}}}}}\n"
+    rule = 'sign: {key: "%{env.BOT_KEY}", agent: "https://bot.example"}'
+    (tmp_path / "d.yml").write_text(f"{defs}hosts: {{shop.example: {{{rule}}}}}\n", "utf-8")
+    told = [str(warning) for warning in load(tmp_path / "d.yml").warnings]
+    assert [text for text in told if "not-signed" in text] == [
+        "d.yml:4:24: warning not-signed `sign` does not sign what a browser asks for, but plain requests for this host alone"
+    ]
