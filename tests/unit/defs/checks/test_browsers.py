@@ -61,6 +61,5 @@ def test_what_a_browser_does_not_do_for_a_host_is_told(tmp_path: Path, loader: s
     rule = 'sign: {key: "%{env.BOT_KEY}", agent: "https://bot.example"}'
     (tmp_path / "d.yml").write_text(f"{defs}hosts: {{shop.example: {{{rule}}}}}\n", "utf-8")
     told = [str(warning) for warning in load(tmp_path / "d.yml").warnings]
-    assert [text for text in told if "not-signed" in text] == [
-        "d.yml:4:24: warning not-signed `sign` does not sign what a browser asks for, but plain requests for this host alone"
-    ]
+    text = "`sign` does not sign what a browser asks for, but plain requests for this host alone"
+    assert [one for one in told if "not-signed" in one] == [f"d.yml:4:24: warning not-signed {text}"]
