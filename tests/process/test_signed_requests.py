@@ -237,7 +237,7 @@ def test_keys_and_agents_that_cannot_sign_are_told(project: Project, site: Site,
 
 @pytest.mark.quick
 def test_a_browser_is_told_not_to_sign(project: Project, site: Site, key: Path) -> None:
-    project.write(defs(site).replace("list: {page:", "list: {browser: {}, page:"))
+    project.write(defs(site).replace("list: {page:", "list: {loader: browser, page:"))
     checked = project.run_with_data("check")
     assert "the requests of the browser are not signed: the pages of 'list' come without `sign`" in checked.err
 

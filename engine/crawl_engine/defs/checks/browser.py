@@ -22,7 +22,7 @@ _ACTIONS = [name for name in BrowserAction.__struct_fields__ if name not in _MOD
 
 def check(root: YamlNode, chains: Chains, problems: Problems) -> None:
     """Check each task group with a browser, and the hosts beside it."""
-    has_browser = False
+    has_browser, signs = False, any(host.node.get("sign") is not None for _, host in root.entries_of("hosts"))
     for name, group in root.entries_of("taskGroups"):
         loader = group.node.get("loader")
         if loader is None:
@@ -31,6 +31,9 @@ def check(root: YamlNode, chains: Chains, problems: Problems) -> None:
         if not has_extra("browser"):
             message = f"`loader: browser` needs playwright, which is not installed: {install_hint('browser')}"
             problems.add(group.node.key_place("loader"), "missing-extra", message)
+        if signs:
+            message = f"the requests of the browser are not signed: the pages of '{name}' come without `sign`"
+            problems.warn(group.node.key_place("loader"), "not-signed", message)
         if group.node.get("revalidate") is not None and group.node.text_of("revalidate") != "false":
             message = "`revalidate` compares what a server sends, and a browser's page is another; remove it"
             problems.add(group.node.key_place("revalidate"), "conflict", message)
@@ -128,9 +131,6 @@ def _check_hosts(root: YamlNode, problems: Problems) -> None:
         if host.node.get("middleware") is not None:
             message = "`middleware` does not see what a browser asks for, but plain requests for this host alone"
             problems.warn(host.node.key_place("middleware"), "browser-middleware", message)
-        if host.node.get("sign") is not None:
-            message = "`sign` does not sign what a browser asks for, but plain requests for this host alone"
-            problems.warn(host.node.key_place("sign"), "not-signed", message)
         tls = host.node.get("tls")
         for key in ("ca", "client") if tls is not None else ():
             if tls is not None and key in tls.entries:

@@ -55,11 +55,11 @@ def test_records_that_can_be_told_apart_are_collected(tmp_path: Path, data_def: 
 
 
 @pytest.mark.parametrize("loader", ["browser", "{browser: {timezone: Europe/London}}"])
-def test_what_a_browser_does_not_do_for_a_host_is_told(tmp_path: Path, loader: str) -> None:
+def test_pages_that_come_without_a_signature_are_told(tmp_path: Path, loader: str) -> None:
     defs = "locatorGroups: {g: {locators: [{url: 'http://shop.example/'}]}}\n"
     defs += f"taskGroups: {{g: {{loader: {loader}, page: {{dataDef: d}}}}}}\ndataDefs: {{d: {{fields: {{a: {{}}}}}}}}\n"
     rule = 'sign: {key: "%{env.BOT_KEY}", agent: "https://bot.example"}'
     (tmp_path / "d.yml").write_text(f"{defs}hosts: {{shop.example: {{{rule}}}}}\n", "utf-8")
     told = [str(warning) for warning in load(tmp_path / "d.yml").warnings]
-    text = "`sign` does not sign what a browser asks for, but plain requests for this host alone"
-    assert [one for one in told if "not-signed" in one] == [f"d.yml:4:24: warning not-signed {text}"]
+    text = "the requests of the browser are not signed: the pages of 'g' come without `sign`"
+    assert [one for one in told if "not-signed" in one] == [f"d.yml:2:18: warning not-signed {text}"]
